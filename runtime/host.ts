@@ -106,7 +106,11 @@ export class Host {
       previews.start();
     };
     // Not awaited: they wait for the bucket, and nothing else does.
-    const resumeInBucket = () => void apps.resume(true).then(() => rounds.storeReleases());
+    const resumeInBucket = () =>
+      void apps
+        .resume(true)
+        .then(() => rounds.storeReleases())
+        .then(() => this.#parts.codeCache?.trim());
     if (membership === null) resumeInBucket();
     await bucket;
     if (this.#closed) return known.addresses;
@@ -208,9 +212,10 @@ export class Host {
     await disk.room(CONTROL_MB, this.#closing.signal);
   }
 
-  /** Frees disk space: empties the trash, the oldest first, then drops the build caches. */
+  /** Frees disk space: removes code that the bucket has, empties the trash, the oldest first, then drops the build caches. */
   async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
-    const { paths, queue } = this.#parts;
+    const { codeCache, paths, queue } = this.#parts;
+    await codeCache?.makeRoom(enough);
     await emptyTrashUntil(enough, paths.trash);
     await dropCachesUntil(enough, paths.caches, (appId) => queue.isRunning(appId));
   }
@@ -261,6 +266,7 @@ export class Host {
       closing.step('storage limits', () => storage.stop()),
       closing.step('missed deploys', () => missed.stop()),
       closing.step('unstored releases', () => unstored.stop()),
+      closing.step('code cache', () => this.#parts.codeCache?.stop()),
     ];
     geo.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));

@@ -92,6 +92,7 @@ export function assemble(config: Config) {
     trash: paths.trash,
     removeFolders: async () => base.bucket?.removals.run(),
     storeReleases: () => deploys.unstored.run(),
+    trimCode: async () => deploys.codeCache?.trim(),
     tick,
     sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,

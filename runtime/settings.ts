@@ -337,6 +337,12 @@ export const settings = {
       'Prices of that bucket’s store, in US dollars per million requests, such as `writes=4.50,reads=0.36`. Lists are writes. Deletes are free without `deletes=`. [Cellar estimates](bucket.md#what-it-costs) what a month costs. Empty: the list price for Cloudflare R2, no estimate for other stores.',
     schema: bucketPrices,
   },
+  RUNNER_BUCKET_CACHE_MB: {
+    default: '10240',
+    meaning:
+      'MiB that repositories and releases of apps in the bucket may take on this disk. Above that, those not used for the longest time are removed; their next use loads them again.',
+    schema: integer(0, 16_777_216),
+  },
   RUNNER_STORAGE: {
     default: 'local',
     meaning:

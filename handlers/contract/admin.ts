@@ -94,6 +94,8 @@ export const HostStats = z.strictObject({
   bucket: z
     .strictObject({
       problem: z.string().nullable(),
+      /** Bytes of repositories and releases on this disk, as last measured; null before that. */
+      code_bytes: z.int().nullable(),
       /** Estimated cost of all requests, also the control plane's, in US dollars a month. Null in the first hour, or without prices. */
       monthly_usd: dollars,
       /** The 200 apps with most requests. */

@@ -79,16 +79,18 @@ export abstract class KnownApps {
   }
 
   /**
-   * Returns the path of an app's repository, once it has what the bucket has.
-   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
+   * Lets `read` read an app's repository, once it has what the bucket has. It stays on the disk meanwhile.
+   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
    */
-  async repository(id: string): Promise<string> {
-    await this.apps.get(id)?.code?.repository.open();
-    return this.#paths.repository(id);
+  async withRepository<T>(id: string, read: (path: string) => Promise<T>): Promise<T> {
+    const path = this.#paths.repository(id);
+    const stored = this.apps.get(id)?.code?.repository;
+    return stored ? stored.reading(() => read(path)) : read(path);
   }
 
   /**
-   * Returns the directory of a release, once its files are on the disk. It may be missing if the release is no longer kept.
+   * Returns the directory of a release, once its files are on the disk, where they stay for minutes at least. It may be missing
+   * if the release is no longer kept.
    * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
    */
   async release(id: string, deployId: string): Promise<string> {

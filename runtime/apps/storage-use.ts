@@ -1,16 +1,13 @@
 // Measures how much apps store, with `du` in a child process, and how much they write, with the kernel's counters.
 
+import { directorySizes } from '../disk/sizes.ts';
 import { logRarely, reason } from '../log.ts';
-import { ChildError, runChild } from '../processes/child.ts';
-import { limited } from '../resources/limited.ts';
 import { aborted } from '../threads/aborted.ts';
 
-const TIMEOUT_MS = 60_000;
 /** Timeout of a count in the bucket, in ms. It must not hold up the others. */
 const IN_BUCKET_MS = 20_000;
 /** Apps measured by one child process. The host is blocked while it forks. */
 const AT_ONCE = 500;
-const KB_IN_MB = 1024;
 const BYTES_IN_MB = 2 ** 20;
 
 /** The directories and the process of an app that are measured. */
@@ -138,7 +135,7 @@ export class StorageUse {
       const portion = apps.slice(from, from + AT_ONCE);
       const paths = portion.flatMap(({ directories }) => directories);
       const [sizes, inBuckets] = await Promise.all([
-        count(paths, signal),
+        directorySizes(paths, signal),
         Promise.all(portion.map((app) => countInBucket(app, signal))),
       ]);
       if (signal.aborted) return;
@@ -188,16 +185,4 @@ async function countInBucket({ id, bytesInBucket }: Storage, signal: AbortSignal
     });
     return null;
   });
-}
-
-/** Returns the MiB of directories, by path, without missing ones. */
-async function count(paths: string[], signal: AbortSignal): Promise<Map<string, number>> {
-  const words = [...limited(), 'nice', '-n', '19', 'du', '-sk', '--', ...paths];
-  const output = await runChild(words, { title: 'du', timeoutMs: TIMEOUT_MS, signal }).then(
-    ({ output }) => output.toString('utf8'),
-    // Files may vanish while `du` counts: it reports an error, and continues.
-    (error: unknown) => (error instanceof ChildError ? error.output : ''),
-  );
-  const lines = output.split('\n').map((line) => /^(\d+)\t(.*)$/.exec(line));
-  return new Map(lines.flatMap((found) => (found ? [[found[2]!, Number(found[1]) / KB_IN_MB]] : [])));
 }

@@ -307,11 +307,10 @@ function routesOf(
     };
     // A push that would not be stored is refused before it is sent.
     if (stored && query.get('service') === 'git-receive-pack') await stored.during(async () => {});
-    else if (!isPush) await stored?.open();
     const owner = app.wanted.owner ?? appId;
     const inTurn = () => gitTurns.serve(owner, response, answer);
-    const turn = isPush && stored ? stored.during(inTurn) : inTurn();
-    await (isPush ? changes.during(appId, turn) : turn);
+    if (isPush) await changes.during(appId, stored ? stored.during(inTurn) : inTurn());
+    else await (stored ? stored.reading(inTurn) : inTurn());
   }
 }
 

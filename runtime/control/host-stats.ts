@@ -5,6 +5,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { StorageLimits } from '../apps/storage-limits.ts';
 import type { Bucket } from '../bucket/bucket.ts';
+import type { CodeCache } from '../bucket/code/code-cache.ts';
 import { type BucketPrices, monthlyCost } from '../bucket/proxy/prices.ts';
 import type { DeployQueue } from '../builds/queue/queue.ts';
 import type { DiskWatch } from '../disk/disk-watch.ts';
@@ -32,6 +33,8 @@ export interface StatsOptions {
   snapshots: Snapshots;
   /** Null without a bucket. */
   bucket: Bucket | null;
+  /** Null without a bucket. */
+  codeCache: CodeCache | null;
   /** Null: costs are not estimated. */
   bucketPrices: BucketPrices | null;
   /** Returns whether the control plane's process answers, and how often it was restarted. */
@@ -99,7 +102,7 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
   };
 }
 
-function bucketStats({ bucket, bucketPrices, apps }: StatsOptions): HostStats['bucket'] {
+function bucketStats({ bucket, bucketPrices, codeCache, apps }: StatsOptions): HostStats['bucket'] {
   if (bucket === null) return null;
   const elapsedMs = performance.now();
   const counted = [...bucket.counts].flatMap(([id, counts]) => {
@@ -113,6 +116,7 @@ function bucketStats({ bucket, bucketPrices, apps }: StatsOptions): HostStats['b
   const all = counted.toSorted((a, b) => b.writes + b.reads - (a.writes + a.reads));
   return {
     problem: bucket.problem,
+    code_bytes: codeCache?.bytes ?? null,
     monthly_usd: monthlyCost([...bucket.counts.values()], bucketPrices, elapsedMs),
     apps: all.slice(0, APPS_SHOWN),
   };

@@ -7,6 +7,7 @@ import type { Control } from './control-plane.ts';
 /** Interval of the checks of apps, in ms: idle apps hibernate, due work gets a process, memory is sampled. */
 const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
+const TRIM_CODE_EVERY_MS = 10 * 60_000;
 
 /** What the jobs need of the rest of the host. */
 export interface PeriodicJobsOptions {
@@ -17,6 +18,8 @@ export interface PeriodicJobsOptions {
   removeFolders: () => Promise<void>;
   /** Stores releases that the bucket does not have. */
   storeReleases: () => Promise<void>;
+  /** Removes copies of code in the bucket that are over their limit. Must not reject. */
+  trimCode: () => Promise<void>;
   /** Checks the apps and the memory. */
   tick: () => void;
   /** Puts unused apps to sleep. */
@@ -47,8 +50,9 @@ export class PeriodicJobs {
 
   /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
-    const { trash, removeFolders } = this.#options;
+    const { trash, removeFolders, trimCode } = this.#options;
     await this.reconcile();
+    this.#every(TRIM_CODE_EVERY_MS, () => void trimCode());
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
       void this.#call(

@@ -1,7 +1,8 @@
 // Files of deleted apps, kept for a week in case a deletion was a mistake.
 import { mkdirSync, renameSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { syncFile } from '../../bundler/sync.ts';
 import { log, reason } from '../log.ts';
 import { removeTree } from './remove.ts';
 
@@ -24,6 +25,19 @@ export function moveToTrash(trash: string, appId: string, belongings: Record<str
     }
   }
   return place;
+}
+
+/**
+ * Removes a directory through the trash: after a crash it is in its place as a whole, or gone, and the next emptying removes the
+ * rest. It has left its place when this returns, before the promise resolves.
+ */
+export async function removeWhole(trash: string, path: string): Promise<void> {
+  mkdirSync(trash, { recursive: true, mode: 0o700 });
+  // As if thrown away in 1970, so that it is not kept for a week.
+  const place = join(trash, `${basename(path)}-${Date.now()}-0`);
+  renameSync(path, place);
+  await syncFile(dirname(path));
+  await removeTree(place);
 }
 
 /** Removes entries older than seven days before `now`. Logs each failed removal. */

@@ -1,5 +1,6 @@
 // The parts that make deploys from pushes, uploads, imports and branches.
 
+import { CodeCache } from '../bucket/code/code-cache.ts';
 import { MissedDeploys } from '../builds/queue/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue/queue.ts';
 import { DeployRequests } from '../builds/queue/requests.ts';
@@ -21,7 +22,7 @@ export type DeployParts = ReturnType<typeof makeDeploys>;
 
 /** @param onFacts called after a transaction that added facts to the outbox */
 export function makeDeploys(
-  { config, store, paths, secrets, users, isolation, disk, reachable, urlOf }: Base,
+  { config, store, paths, secrets, users, isolation, disk, reachable, urlOf, bucket }: Base,
   { say }: ObservabilityParts,
   { apps, snapshots, storage }: AppParts,
   onFacts: () => void,
@@ -77,5 +78,7 @@ export function makeDeploys(
     everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
   });
   const unstored = new UnstoredReleases({ store, apps, paused: () => disk.short });
-  return { queue, requests, uploads, previews, imports, changes, missed, unstored };
+  const codeCache =
+    bucket && new CodeCache({ store, paths, apps, bucket, maxMb: config.RUNNER_BUCKET_CACHE_MB });
+  return { queue, requests, uploads, previews, imports, changes, missed, unstored, codeCache };
 }

@@ -232,7 +232,9 @@ export class Previews {
       return;
     }
     if (newest !== undefined && !isInterrupted(newest)) return;
-    const sha = await resolveCommit(await apps.repository(apps.originOf(row.id)), row.source);
+    const sha = await apps.withRepository(apps.originOf(row.id), (repository) =>
+      resolveCommit(repository, row.source),
+    );
     if (sha === null) await this.#remove(row);
     else await requests.commit({ appId: row.id, sha, ref: row.source, trigger: 'push' });
   }

@@ -232,7 +232,10 @@ export class Uploads {
   }
 
   #releases({ appId }: Uploader): string | null {
-    return appId === null ? null : this.#options.paths.releases(appId);
+    if (appId === null) return null;
+    // Assets that they have are not sent again.
+    this.#options.apps.get(appId)?.code?.releases.useAll();
+    return this.#options.paths.releases(appId);
   }
 
   /** Removes unneeded uploads. Logs failed removals. */

@@ -15,6 +15,7 @@ test('a sweep that fails does not end the host, and the next one runs', async (t
     trash: '/nowhere',
     removeFolders: async () => {},
     storeReleases: async () => {},
+    trimCode: async () => {},
     tick: () => {},
     sweep: async () => {
       sweeps++;

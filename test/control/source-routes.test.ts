@@ -27,7 +27,10 @@ test('unread files of one account leave a place to another account, and wait for
   } as const;
   const sha = spawnSync('git', ['hash-object', '-w', '--stdin'], options).stdout.trim();
   const routes = sourceRoutes({
-    apps: { get: (id: string) => ({ wanted: { owner: id } }), repository: async () => repository },
+    apps: {
+      get: (id: string) => ({ wanted: { owner: id } }),
+      withRepository: (_: string, read: (path: string) => Promise<unknown>) => read(repository),
+    },
   } as unknown as SourceOptions);
   const server = createServer((request, response) => {
     const words = [request.url!.slice(1), sha];
@@ -67,7 +70,7 @@ test('a template whose client disconnects while it waits is not committed, and f
   const committed: string[] = [];
   const repository = (id: string) => join(repositories, id);
   const app = { wanted: { owner: 'greedy' }, code: null, changes: new ClosableGate('never') };
-  const apps = { get: () => app, repository: async (id: string) => repository(id) };
+  const apps = { get: () => app };
   const requests = {
     commit: ({ appId, sha }: { appId: string; sha: string }) => {
       committed.push(appId);

@@ -1,9 +1,10 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { emptyTrash, moveToTrash } from '../../runtime/disk/trash.ts';
+import { emptyTrash, moveToTrash, removeWhole } from '../../runtime/disk/trash.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a deleted app’s data is kept for seven days', async (t) => {
@@ -19,5 +20,33 @@ test('a deleted app’s data is kept for seven days', async (t) => {
   await emptyTrash(trash, Date.now() + 6.9 * day);
   assert.equal(readdirSync(trash).length, 1);
   await emptyTrash(trash, Date.now() + 7.1 * day);
+  assert.deepEqual(readdirSync(trash), []);
+});
+
+test('a directory is removed as a whole, and at once', async (t) => {
+  const root = temporaryDirectory(t);
+  const [trash, path] = [join(root, 'trash'), join(root, 'app.git')];
+  mkdirSync(join(path, 'objects'), { recursive: true });
+  const removed = removeWhole(trash, path);
+  assert.ok(!existsSync(path));
+  await removed;
+  assert.deepEqual(readdirSync(trash), []);
+});
+
+test('what a killed removal leaves is in the trash, and does not stay for a week', async (t) => {
+  const root = temporaryDirectory(t);
+  const [trash, path] = [join(root, 'trash'), join(root, 'app.git')];
+  mkdirSync(join(path, 'objects'), { recursive: true });
+  const module = JSON.stringify(new URL('../../runtime/disk/trash.ts', import.meta.url).href);
+  const script = `import { removeWhole } from ${module};
+    void removeWhole(${JSON.stringify(trash)}, ${JSON.stringify(path)});
+    process.kill(process.pid, 'SIGKILL');`;
+  const { signal } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+    timeout: 60_000,
+  });
+  assert.equal(signal, 'SIGKILL');
+  assert.ok(!existsSync(path));
+  assert.deepEqual(readdirSync(join(trash, readdirSync(trash)[0]!)), ['objects']);
+  await emptyTrash(trash);
   assert.deepEqual(readdirSync(trash), []);
 });

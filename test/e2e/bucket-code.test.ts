@@ -245,6 +245,47 @@ test('a snapshot has code that only the bucket had, and a restore puts it into a
   assert.equal(await log(next, 'empty'), '');
 });
 
+test('copies of code over the limit are removed, and come back with a request, a clone, a push or a rollback', async () => {
+  await using store = await new MemoryStore().start();
+  const settings = { ...bucketSettings(store.place(PREFIX)), RUNNER_BUCKET_CACHE_MB: '0' };
+  await using cellar = await new Cellar(settings).start();
+  const ids: Record<string, string> = {};
+  for (const slug of ['asleep', 'awake']) {
+    ids[slug] = await createInBucket(cellar, slug);
+    for (const text of ['one', 'two']) await cellar.deployAgain(slug, 'hello', page(text));
+  }
+  const tip = await log(cellar, 'asleep');
+  const onDisk = (slug: string) => {
+    const path = join(cellar.data, 'releases', ids[slug]!);
+    return readdirSync(path).toSorted();
+  };
+  const [asleep, awake] = [await deploys(cellar, ids.asleep!), await deploys(cellar, ids.awake!)];
+  assert.equal((await cellar.call('POST', `/v1/apps/${ids.asleep}/sleep`)).status, 200);
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  await eventually(() => onDisk('asleep').length === 0 && onDisk('awake').length === 1, 'they are removed');
+  assert.deepEqual(onDisk('awake'), [awake[0]!.id], 'what runs stays');
+  await eventually(() => readdirSync(join(cellar.data, 'repos')).length === 0, 'so are the repositories');
+  const { host } = (await cellar.call('GET', '/v1/admin/stats')).body;
+  assert.equal(typeof host.bucket.code_bytes, 'number');
+
+  assert.equal((await cellar.get('awake')).text, 'two');
+  assert.equal((await cellar.get('asleep')).text, 'two');
+  assert.deepEqual(onDisk('asleep'), [asleep[0]!.id]);
+  const clone = join(cellar.directory, 'clone');
+  const { code, stderr } = await cellar.git(cellar.directory, 'clone', cellar.remote('asleep'), clone);
+  assert.equal(code, 0, stderr);
+  assert.equal((await cellar.git(clone, 'rev-parse', 'HEAD')).stdout.trim(), tip);
+  writeFileSync(join(clone, 'index.js'), page('three')['index.js']);
+  await cellar.commit(clone, 'three');
+  const pushed = await cellar.push(clone, 'asleep');
+  assert.match(pushed.stderr, /serves this push/);
+  assert.equal((await cellar.get('asleep')).text, 'three');
+  const back = await cellar.call('POST', `/v1/apps/${ids.asleep}/rollback`, { deploy_id: asleep[1]!.id });
+  assert.equal(back.status, 202, JSON.stringify(back.body));
+  await eventually(async () => (await cellar.get('asleep')).text === 'one', 'the earlier release serves');
+});
+
 test('a deleted app leaves no code', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { publish, syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
+import { removeWhole } from '../../disk/trash.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
@@ -28,6 +29,9 @@ export class BucketReleases {
   /** Releases that are known to be in the bucket, or are being stored. */
   readonly #stored = new Set<string>();
   readonly #loading = new Map<string, Promise<void>>();
+  /** When each was last asked for, in ms since 1970. */
+  readonly #usedAt = new Map<string, number>();
+  #allUsedAt = 0;
 
   constructor(options: BucketReleasesOptions) {
     this.#options = options;
@@ -56,6 +60,7 @@ export class BucketReleases {
 
   /** Brings a release to the disk, if it is not there. @throws {MissingObject}; {Error} when the bucket does not answer */
   async load(deployId: string): Promise<void> {
+    this.#usedAt.set(deployId, Date.now());
     if (existsSync(this.#options.directory(deployId))) {
       void this.storeIfMissing(deployId);
       return;
@@ -67,6 +72,34 @@ export class BucketReleases {
       });
     this.#loading.set(deployId, loading);
     await loading;
+    this.#usedAt.set(deployId, Date.now());
+  }
+
+  /** Returns when a release was last asked for since the host's start, in ms since 1970; 0 before that. */
+  usedAt(deployId: string): number {
+    if (this.#loading.has(deployId)) return Date.now();
+    return Math.max(this.#allUsedAt, this.#usedAt.get(deployId) ?? 0);
+  }
+
+  /** Says that all releases on the disk are about to be read. */
+  useAll(): void {
+    this.#allUsedAt = Date.now();
+  }
+
+  /**
+   * Removes a release from the disk, if the bucket has it. The next use loads it again.
+   * @param mayGo is asked last
+   * @returns whether it was removed
+   * @throws {Error} when the bucket does not answer
+   */
+  async evict(deployId: string, trash: string, mayGo: () => boolean): Promise<boolean> {
+    const directory = this.#options.directory(deployId);
+    if (!(await this.#folder.has(deployId + ARCHIVE))) return false;
+    // From here to the removal nothing is awaited, so that no use can begin.
+    if (!existsSync(directory) || this.#loading.has(deployId) || !mayGo()) return false;
+    this.#usedAt.delete(deployId);
+    await removeWhole(trash, directory);
+    return true;
   }
 
   /** Stores a release of before Cellar kept them in the bucket, or of a snapshot, if the disk has it. Never rejects. */
@@ -87,6 +120,7 @@ export class BucketReleases {
 
   /** Removes all other releases from the bucket. Never rejects: the next call does it. */
   async keepOnly(deployIds: ReadonlySet<string>): Promise<void> {
+    for (const deployId of this.#usedAt.keys()) if (!deployIds.has(deployId)) this.#usedAt.delete(deployId);
     try {
       for (const { name } of await this.#folder.list())
         if (!deployIds.has(basename(name, ARCHIVE))) await this.#folder.remove(name);

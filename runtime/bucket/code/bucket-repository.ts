@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeWhole } from '../../disk/trash.ts';
 import { createRepository } from '../../git/repository.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { log, logRarely, reason } from '../../log.ts';
@@ -43,6 +44,9 @@ export class BucketRepository {
   #changes = 0;
   /** Work after the last change. */
   #settling: Promise<void> = Promise.resolve();
+  /** Reads and changes under way: the files stay on the disk. */
+  #uses = 0;
+  #usedAt = 0;
   /** Reads and writes of the bucket, one at a time. */
   readonly #work = new SerialQueue();
 
@@ -55,12 +59,24 @@ export class BucketRepository {
     this.#folder = new CodeFolder(options, 'repository');
   }
 
+  /** The time of its last use since the host's start, in ms since 1970; 0 before that. */
+  get usedAt(): number {
+    return this.#uses > 0 ? Date.now() : this.#usedAt;
+  }
+
   /**
-   * Resolves when the repository on the disk has what the bucket has. During an outage it may lack the changes of another
+   * Runs a read of the repository, once the disk has what the bucket has. During an outage it may lack the changes of another
    * machine.
-   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
+   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
    */
-  async open(): Promise<void> {
+  reading<T>(read: () => Promise<T>): Promise<T> {
+    return this.#using(async () => {
+      await this.#open();
+      return read();
+    });
+  }
+
+  async #open(): Promise<void> {
     if (this.#isMended) return;
     try {
       await this.#equalise();
@@ -77,20 +93,58 @@ export class BucketRepository {
    * Runs a change of the repository, which calls `store` before it moves refs.
    * @throws {Refusal} 503 when the bucket does not answer; what `change` throws
    */
-  async during<T>(change: () => Promise<T>): Promise<T> {
+  during<T>(change: () => Promise<T>): Promise<T> {
+    return this.#using(async () => {
+      try {
+        await this.#ready();
+        if (!this.#isMended) await this.#equalise();
+      } catch (error) {
+        throw awayError('change the repository in', error);
+      }
+      this.#changes++;
+      try {
+        return await change();
+      } finally {
+        this.#changes--;
+        this.#settling = Promise.all([this.#settling, this.#settle()]).then(() => {});
+      }
+    });
+  }
+
+  async #using<T>(use: () => Promise<T>): Promise<T> {
+    this.#uses++;
     try {
-      await this.#ready();
-      if (!this.#isMended) await this.#equalise();
-    } catch (error) {
-      throw awayError('change the repository in', error);
-    }
-    this.#changes++;
-    try {
-      return await change();
+      return await use();
     } finally {
-      this.#changes--;
-      this.#settling = Promise.all([this.#settling, this.#settle()]).then(() => {});
+      this.#uses--;
+      this.#usedAt = Date.now();
     }
+  }
+
+  /**
+   * Removes the repository from the disk, if the bucket has all of it and nothing uses it. The next use loads it again.
+   * @param mayGo is asked last, with the refs in the bucket
+   * @returns whether it was removed
+   * @throws {Error} when the bucket does not answer
+   */
+  async evict(trash: string, mayGo: (refs: Refs) => boolean): Promise<boolean> {
+    let removed = null as Promise<void> | null;
+    await this.#work.run(async () => {
+      if (this.#uses > 0 || !existsSync(this.#path)) return;
+      const known = await this.#readAnew();
+      if (!areSame(known.refs, await readRefs(this.#path))) {
+        this.#isEqual = false;
+        return;
+      }
+      const packs = new Set((await this.#folder.list(PACKS)).map(({ name }) => name));
+      if (known.etag === null || !known.packs.every((name) => packs.has(packObject(name)))) return;
+      // From here to the removal nothing is awaited, so that no use can begin.
+      if (this.#uses > 0 || !existsSync(this.#path) || !mayGo(known.refs)) return;
+      this.#isEqual = false;
+      removed = removeWhole(trash, this.#path);
+    });
+    await removed;
+    return removed !== null;
   }
 
   /**
@@ -169,7 +223,10 @@ export class BucketRepository {
 
   /** Returns what the bucket has, as last read or written. */
   async #read(): Promise<Known> {
-    if (this.#known !== null) return this.#known;
+    return this.#known ?? this.#readAnew();
+  }
+
+  async #readAnew(): Promise<Known> {
     const found = await this.#folder.read(REFS);
     const content: StoredRefs =
       found === null ? { format: 1, refs: {}, packs: [] } : JSON.parse(found.bytes.toString('utf8'));

@@ -103,8 +103,10 @@ export class Deploy {
   /** Adds the commit's message and author to the row. Never rejects: a deploy does not need them. */
   async describe(): Promise<void> {
     try {
-      const repository = await this.#options.apps.repository(this.#origin);
-      this.#record.change(await describeCommit(repository, this.fact.sha));
+      const description = await this.#options.apps.withRepository(this.#origin, (repository) =>
+        describeCommit(repository, this.fact.sha),
+      );
+      this.#record.change(description);
     } catch (error) {
       log('warn', 'a commit could not be described', { deploy: this.fact.id, error: reason(error) });
     }

@@ -1,6 +1,7 @@
 // Makes the release of a deploy: builds a commit or takes an existing release.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
@@ -96,13 +97,12 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
   mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
   const user = users(app_id).build;
   const origin = apps.originOf(app_id);
-  return build({
+  const input = {
     deployId: id,
     appId: app_id,
     sha,
     ref,
     url: urlOf(app.wanted.slug),
-    repository: await apps.repository(origin),
     isPreview: origin !== app_id,
     scratch,
     releaseDirectory: paths.release(app_id, id),
@@ -111,13 +111,16 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     settings: app.wanted.builds ?? NO_SETTINGS,
     user,
     storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
-    requireOutside: (named) => requireServices(named, { appId: app_id, apps, isPushed: true }),
+    requireOutside: (named: NamedOutside) => requireServices(named, { appId: app_id, apps, isPushed: true }),
     liveReleaseDirectory: app.liveDeployId === null ? null : await apps.release(app_id, app.liveDeployId),
     isolation,
     limits,
     log,
     signal,
-  }).finally(() => user && removeOrphanedFiles(user));
+  };
+  return apps
+    .withRepository(origin, (repository) => build({ ...input, repository }))
+    .finally(() => user && removeOrphanedFiles(user));
 }
 
 /** Takes the release of an earlier deploy. Its storage keeps the current names. */

@@ -16,7 +16,7 @@ import type { DeployRequests } from './requests.ts';
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
-  apps: Pick<Apps, 'repository' | 'get'>;
+  apps: Pick<Apps, 'withRepository' | 'get'>;
   requests: DeployRequests;
   changes: BranchChanges;
   /** Whether deploys are stopped for lack of disk space. */
@@ -107,21 +107,26 @@ export class MissedDeploys {
     const isOnDisk = existsSync(paths.repository(appId));
     if (!isOnDisk && !this.#arrived.has(appId)) return;
     const tip = isOnDisk
-      ? await deployTip(await apps.repository(appId))
+      ? await apps.withRepository(appId, deployTip)
       : ((await app.code?.repository.find(DEPLOY_REF)) ?? null);
     this.#arrived.delete(appId);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
     // that are deployed again do not count: they move no branch.
     if (tip === null || changes.has(appId)) return;
-    const [newest, before] = store.deploys.newest(appId, 2);
-    if (newest?.sha === tip) {
-      // Retried only once: the build itself may be the cause.
-      if (!isBlameless(newest) || (before?.sha === tip && isBlameless(before))) return;
-      if (!isInterrupted(newest) && !hasRoom()) return;
-    }
+    if (!isMissed(store, appId, tip)) return;
+    const [newest] = store.deploys.newest(appId, 1);
+    if (newest?.sha === tip && !isInterrupted(newest) && !hasRoom()) return;
     log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
     await requests.commit({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
   }
+}
+
+/** Whether a commit that main is at is still to be deployed. */
+export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string, tip: string): boolean {
+  const [newest, before] = deploys.newest(appId, 2);
+  if (newest?.sha !== tip) return true;
+  // Retried only once: the build itself may be the cause.
+  return isBlameless(newest) && !(before?.sha === tip && isBlameless(before));
 }
 
 /** The deploy that an app was to go back to when the host ended; `null` when no rollback was cut, or it was tried once more. */

@@ -96,7 +96,9 @@ export class DeployRequests {
         'ref_not_found',
         `deploy ${deployId} was uploaded, so there is no commit to build; roll back to it`,
       );
-    const sha = await resolveCommit(await apps.repository(appId), earlier?.sha ?? DEPLOY_REF);
+    const sha = await apps.withRepository(appId, (repository) =>
+      resolveCommit(repository, earlier?.sha ?? DEPLOY_REF),
+    );
     if (sha === null) {
       const missing = earlier
         ? `the repository no longer has commit ${earlier.sha}`

@@ -75,17 +75,17 @@ async function tree(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/tree']['answer']> {
-  const repository = await repositoryOf(options, words);
-  const sha = await requireCommit(repository, query.get('ref'));
-  if (sha === null) return { sha, items: [], more: false };
-  const path = query.get('path') ?? '';
-  const page = await listTree(signal, repository, sha, {
-    path,
-    recursive: query.get('recursive') === 'true',
-    offset: Number(query.get('offset') ?? 0),
-    limit: Number(query.get('limit') ?? TREE_PAGE),
+  return withRepository(options, words, async (repository) => {
+    const sha = await requireCommit(repository, query.get('ref'));
+    if (sha === null) return { sha, items: [], more: false };
+    const page = await listTree(signal, repository, sha, {
+      path: query.get('path') ?? '',
+      recursive: query.get('recursive') === 'true',
+      offset: Number(query.get('offset') ?? 0),
+      limit: Number(query.get('limit') ?? TREE_PAGE),
+    });
+    return { sha, ...page };
   });
-  return { sha, ...page };
 }
 
 async function entry(
@@ -93,19 +93,24 @@ async function entry(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/entry']['answer']> {
-  const repository = await repositoryOf(options, words);
   const path = query.get('path') ?? '';
-  const commit = await requireCommit(repository, query.get('ref'));
-  if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
-  const found = await findEntry(signal, repository, commit, path);
-  if (found.type !== 'blob' || found.size === null)
-    throw new Refusal(404, 'path_not_found', `${path} is no file`);
-  return { commit, ...found, size: found.size };
+  return withRepository(options, words, async (repository) => {
+    const commit = await requireCommit(repository, query.get('ref'));
+    if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
+    const found = await findEntry(signal, repository, commit, path);
+    if (found.type !== 'blob' || found.size === null)
+      throw new Refusal(404, 'path_not_found', `${path} is no file`);
+    return { commit, ...found, size: found.size };
+  });
 }
 
 /** Streams a part of a file. A response header says whether the file is binary. */
-async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
-  const child = await startGit(await repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
+function blob(options: SourceOptions, call: Call): Promise<void> {
+  return withRepository(options, call.words, (repository) => sendBlob(repository, call));
+}
+
+async function sendBlob(repository: string, { response, words, query }: Call): Promise<void> {
+  const child = await startGit(repository, ['cat-file', 'blob', words[1]!]);
   const end = () => {
     child.end();
     // A paused pipe would never close.
@@ -166,12 +171,12 @@ async function diff(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/diff']['answer']> {
-  const repository = await repositoryOf(options, words);
   const [from, to] = [query.get('from'), query.get('to')];
-  const before =
-    from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
-  const after = await requireCommit(repository, to);
-  return await diffCommits(signal, repository, before, after);
+  return withRepository(options, words, async (repository) => {
+    const before =
+      from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
+    return diffCommits(signal, repository, before, await requireCommit(repository, to));
+  });
 }
 
 /** Returns the commit of the live release; null without a release, or when a forced push has removed the commit. */
@@ -248,9 +253,13 @@ function requireApp({ apps }: SourceOptions, [appId]: string[]): void {
   if (!apps.get(appId!)) throw new Refusal(404, 'app_not_found', 'no such app');
 }
 
-async function repositoryOf(options: SourceOptions, words: string[]): Promise<string> {
+async function withRepository<T>(
+  options: SourceOptions,
+  words: string[],
+  read: (repository: string) => Promise<T>,
+): Promise<T> {
   requireApp(options, words);
-  return options.apps.repository(words[0]!);
+  return options.apps.withRepository(words[0]!, read);
 }
 
 /** Queues work on a repository, fairly between accounts. */

@@ -31,6 +31,8 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
+/** Phases without a process. A crashed one is started again soon. */
+const AT_REST = ['none', 'idle', 'stopped', 'held'];
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
@@ -73,6 +75,12 @@ export class Fleet implements Backend {
   /** The process id while it serves. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
+  }
+
+  /** Whether it has no process, and none is starting or ending: nothing reads the release's files. */
+  get isAtRest(): boolean {
+    const { phase, operations } = this.#process;
+    return !operations.busy && AT_REST.includes(phase.name);
   }
 
   /** Bytes that this process has written to disk, as last read; 0 without a process. */

@@ -1,43 +1,18 @@
 // The releases of an app in the bucket.
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { after, type TestContext, test } from 'node:test';
-import { BucketReleases } from '../../../runtime/bucket/code/bucket-releases.ts';
+import { after, test } from 'node:test';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
 import { MissingObject } from '../../../runtime/bucket/store.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { openReleases } from '../../support/bucket/releases.ts';
 import { eventually } from '../../support/e2e/processes.ts';
-import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeTransfers);
 
 const FOLDER = 'of/cellar/apps/app1/releases/';
-
-/** Opens the releases as a host does at its start. */
-function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owner = 'ada' } = {}) {
-  const root = temporaryDirectory(t);
-  const scratch = join(root, 'builds');
-  mkdirSync(scratch);
-  const directory = (deployId: string) => join(root, 'releases', deployId);
-  const state = { isDeleted: false };
-  const away = new AbortController();
-  const open = () =>
-    new BucketReleases({
-      ...{ place: store.place('of/cellar/'), appId, owner: () => owner, directory, scratch },
-      ready: async () => away.signal,
-      isDeleted: () => state.isDeleted,
-    });
-  const place = (deployId: string) => {
-    mkdirSync(join(directory(deployId), 'assets', 'deep'), { recursive: true });
-    writeFileSync(join(directory(deployId), 'release.json'), deployId);
-    writeFileSync(join(directory(deployId), 'assets', 'deep', '-a name with ü'), 'an asset');
-    linkSync(join(directory(deployId), 'release.json'), join(directory(deployId), 'linked'));
-    chmodSync(join(directory(deployId), 'release.json'), 0o640);
-  };
-  return { open, place, directory, state, scratch, away };
-}
 
 const stored = (store: MemoryStore) =>
   [...store.objects.keys()]

@@ -119,7 +119,8 @@ test('a machine without a copy refuses to serve an empty repository during an ou
   await push(host, 'HEAD:main');
   host.lose();
   store.faults = { isBusy: true };
-  await assert.rejects(host.stored.open(), { status: 503, message: /the bucket/ });
+  const reading = host.stored.reading(async () => {});
+  await assert.rejects(reading, { status: 503, message: /the bucket/ });
   store.faults = {};
   assert.equal(Object.keys(await served(host)).length, 1);
 });

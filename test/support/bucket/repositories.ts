@@ -24,8 +24,7 @@ export async function bucketRemote(
     });
   const machine = { stored: open() };
   const served = await remote(t, undefined, directory, {
-    before: (isPush, serve) =>
-      isPush ? machine.stored.during(serve) : machine.stored.open().then(() => serve()),
+    before: (isPush, serve) => (isPush ? machine.stored.during(serve) : machine.stored.reading(serve)),
     onPrepared: (updates) => machine.stored.store(updates),
   });
   return {

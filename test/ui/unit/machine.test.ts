@@ -99,7 +99,7 @@ test('names browsers from their user agents', () => {
 });
 
 test('says what the bucket costs, or why there is no estimate', () => {
-  const bucket = { problem: null, apps: [], monthly_usd: 1234.5 };
+  const bucket = { problem: null, code_bytes: null, apps: [], monthly_usd: 1234.5 };
   assert.equal(bucketCost(bucket), 'About $1,234.50 a month, with the control plane');
   assert.match(bucketCost({ ...bucket, monthly_usd: null }), /^No estimate/);
 });

@@ -212,7 +212,7 @@ function Bucket({ bucket }: { bucket: BucketStats }) {
 }
 
 function Rest({ all, host }: { all: Stats; host: HostStats }) {
-  const { queues, telemetry, snapshots } = host;
+  const { queues, telemetry, snapshots, bucket } = host;
   const sum = (counts: Record<string, number>) => Object.values(counts).reduce((a, b) => a + b, 0);
   const dropped = Object.entries(telemetry.dropped).filter(([, times]) => times > 0);
   return (
@@ -240,6 +240,12 @@ function Rest({ all, host }: { all: Stats; host: HostStats }) {
           </Link>
           {snapshots.last_bytes !== null && `, ${bytes(snapshots.last_bytes)}`}
         </dd>
+        {bucket !== null && (
+          <>
+            <dt>Copies of code in the bucket</dt>
+            <dd>{bytes(bucket.code_bytes)} on the disk</dd>
+          </>
+        )}
         <dt>Accounts</dt>
         <dd>{all.accounts}</dd>
         <dt>Domains</dt>
