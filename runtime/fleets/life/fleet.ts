@@ -22,10 +22,11 @@ export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
   appId: string;
 }
 
-/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; `memoryBytes` as of now. */
+/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; the rest as of now. */
 export interface FleetUsage {
   cpuMs: number;
   memoryBytes: number;
+  processes: number;
   wakes: number;
 }
 
@@ -107,7 +108,7 @@ export class Fleet implements Backend {
     const processes = processesOf(this.#process.phase);
     if (processes.length === 0 && wakes === 0) return null;
     const cpuMs = processes.reduce((sum, { cell }) => sum + cell.takeCpuMs(), 0);
-    return { wakes, cpuMs, memoryBytes: this.memoryBytes ?? 0 };
+    return { wakes, cpuMs, memoryBytes: this.memoryBytes ?? 0, processes: processes.length };
   }
 
   /** Whether the host has ended it for its disk use. */

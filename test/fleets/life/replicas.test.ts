@@ -66,7 +66,10 @@ test('requests spread over the processes, and all of them reach the same object 
   assert.equal((await whoServes(app)).length, 3);
   const counts = await askMany(app, '/add', 1_000, 24);
   const sorted = counts.map(({ text }) => Number(text)).sort((one, other) => one - other);
-  assert.deepEqual(sorted, Array.from({ length: 1_000 }, (_, at) => at + 1));
+  assert.deepEqual(
+    sorted,
+    Array.from({ length: 1_000 }, (_, at) => at + 1),
+  );
   const rows = await askMany(app, '/row', 60, 12);
   assert.equal(Math.max(...rows.map(({ text }) => Number(text))), 60);
 });
