@@ -1,10 +1,16 @@
 // An app with several processes: real workerd, as members of one cluster.
+// Runs as root too.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { chmodSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import { Firewall, openFirewall } from '../../../runtime/isolation/firewall.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
+import { makeRelease } from '../../support/fleets/release.ts';
+import { NEEDS_RULES, RULES } from '../../support/rules.ts';
+
+const CLOSED = { egress: [], ownPorts: [], openPorts: [] };
 
 /** `/who` names the process, `/add` counts in a Durable Object, `/row` in D1. */
 const CODE = (version: number) => `
@@ -144,6 +150,80 @@ test('asleep it has no process, and a wake brings all back', async (t) => {
   await app.until(() => app.fleet.processes === 2);
   await app.fleet.stop();
   assert.equal(app.fleet.processes, 0);
+});
+
+const WORKING = `
+import { DurableObject } from 'cloudflare:workers';
+export class Clock extends DurableObject {
+  ring(name) {
+    this.ctx.storage.kv.put('name', name);
+    return this.ctx.storage.setAlarm(Date.now() + 500);
+  }
+  alarm() {
+    console.log('[alarm ' + this.ctx.storage.kv.get('name') + ']');
+  }
+}
+export default {
+  async fetch(request, env) {
+    const name = new URL(request.url).pathname.slice(1);
+    await env.QUEUE.send(name);
+    await env.CLOCK.getByName(name).ring(name);
+    await scheduler.wait(50);
+    return new Response('sent');
+  },
+  async queue({ messages }) {
+    for (const { body } of messages) console.log('[message ' + body + ']');
+  },
+  async scheduled({ scheduledTime }) {
+    console.log('[cron ' + scheduledTime + ']');
+  },
+};`;
+
+test('a message, an alarm and a cron are each handled by one process, once', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = harness(t, { cluster: clusterIn(store) });
+  app.fleet.scale(3);
+  const consumer = { queue: 'q', maxBatchSize: 1, maxBatchTimeout: 0, maxRetries: 0 };
+  const release = await makeRelease(`${app.root}/release-w`, WORKING, {
+    classes: [{ className: 'Clock', storageId: 'clock', sql: true }],
+    durableObjects: [{ binding: 'CLOCK', className: 'Clock' }],
+    triggers: {
+      crons: ['* * * * *'],
+      producers: [{ binding: 'QUEUE', queue: 'q' }],
+      consumers: [consumer],
+    },
+  });
+  await app.fleet.start(release);
+  await app.until(() => app.fleet.processes === 3);
+  const handled = (what: string) =>
+    app.lines.flatMap((line) => line.match(`\\[${what} [^\\]]+\\]`)?.[0] ?? []);
+  await Promise.all(Array.from({ length: 30 }, (_, at) => app.ask(`/${at}`)));
+  await app.until(() => handled('message').length >= 30 && handled('alarm').length >= 30);
+  await app.until(() => handled('cron').length >= 1, 90_000);
+  // Whatever was handled twice has been by the time a later one is.
+  await app.ask('/last');
+  await app.until(
+    () => handled('alarm').includes('[alarm last]') && handled('message').includes('[message last]'),
+  );
+  for (const what of ['message', 'alarm', 'cron'])
+    assert.equal(new Set(handled(what)).size, handled(what).length, `${what} twice`);
+});
+
+test('with users and packet filter rules the processes reach each other', NEEDS_RULES, async (t) => {
+  await using store = await new MemoryStore().start();
+  const user = { uid: 110_001, gid: 110_001 };
+  const openPorts = [Number(new URL(store.endpoint).port)];
+  const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
+  assert.ok(firewall instanceof Firewall, String(firewall));
+  t.after(() => firewall.close());
+  const app = harness(t, { cluster: clusterIn(store), user });
+  chmodSync(app.root, 0o711);
+  app.fleet.scale(2);
+  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.until(() => app.fleet.processes === 2);
+  const counts = await askMany(app, '/add', 40, 8);
+  assert.equal(new Set(counts.map(({ text }) => text)).size, 40);
+  assert.equal((await whoServes(app)).length, 2);
 });
 
 test('an app that keeps its data on this machine has one process', async (t) => {
