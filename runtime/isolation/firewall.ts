@@ -160,8 +160,7 @@ function rules(table: string): string {
     fib daddr type local th dport @own_ports goto refuse
     ip daddr @named4 accept
     ip6 daddr @named6 accept
-    ip daddr 127.0.0.1 goto own_machine
-    fib daddr type local goto refuse
+    fib daddr type local goto own_machine
     ip daddr @held4 goto refuse
     ip6 daddr @held6 goto refuse
     ip daddr @opened4 accept
