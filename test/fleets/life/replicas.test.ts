@@ -209,22 +209,27 @@ test('a message, an alarm and a cron are each handled by one process, once', asy
     assert.equal(new Set(handled(what)).size, handled(what).length, `${what} twice`);
 });
 
-test('with users and packet filter rules the processes reach each other', NEEDS_RULES, async (t) => {
-  await using store = await new MemoryStore().start();
-  const user = { uid: 110_001, gid: 110_001 };
-  const openPorts = [Number(new URL(store.endpoint).port)];
-  const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
-  assert.ok(firewall instanceof Firewall, String(firewall));
-  t.after(() => firewall.close());
-  const app = harness(t, { cluster: clusterIn(store), user });
-  chmodSync(app.root, 0o711);
-  app.fleet.scale(2);
-  await app.fleet.start(await app.release(1, { code: CODE(1) }));
-  await app.until(() => app.fleet.processes === 2);
-  const counts = await askMany(app, '/add', 40, 8);
-  assert.equal(new Set(counts.map(({ text }) => text)).size, 40);
-  assert.equal((await whoServes(app)).length, 2);
-});
+test(
+  'with users and packet filter rules the processes of one of several hosts reach each other',
+  NEEDS_RULES,
+  async (t) => {
+    await using store = await new MemoryStore().start();
+    const user = { uid: 110_001, gid: 110_001 };
+    const openPorts = [Number(new URL(store.endpoint).port)];
+    const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
+    assert.ok(firewall instanceof Firewall, String(firewall));
+    t.after(() => firewall.close());
+    const cluster = clusterIn(store, 'app1', { host: '127.0.0.2' });
+    const app = harness(t, { cluster, user });
+    chmodSync(app.root, 0o711);
+    app.fleet.scale(2);
+    await app.fleet.start(await app.release(1, { code: CODE(1) }));
+    await app.until(() => app.fleet.processes === 2);
+    const counts = await askMany(app, '/add', 40, 8);
+    assert.equal(new Set(counts.map(({ text }) => text)).size, 40);
+    assert.equal((await whoServes(app)).length, 2);
+  },
+);
 
 test('an app that keeps its data on this machine has one process', async (t) => {
   const app = harness(t);
