@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
 import { Firewall, openFirewall } from '../../../runtime/isolation/firewall.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
@@ -230,6 +231,26 @@ test(
     assert.equal((await whoServes(app)).length, 2);
   },
 );
+
+test('without memory fewer processes run, until there is some', async (t) => {
+  await using store = await new MemoryStore().start();
+  let isShort = true;
+  class Gauge extends MemoryGauge {
+    override get over() {
+      return isShort;
+    }
+    override admits() {
+      return true;
+    }
+  }
+  const app = harness(t, { cluster: clusterIn(store), memory: new Gauge(0, 512) });
+  app.fleet.scale(2);
+  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.until(() => app.lines.some((line) => line.includes('fewer processes run than wanted')));
+  assert.equal(app.fleet.processes, 1);
+  isShort = false;
+  await app.until(() => app.fleet.processes === 2);
+});
 
 test('an app that keeps its data on this machine has one process', async (t) => {
   const app = harness(t);
