@@ -103,6 +103,7 @@ export function shownApp(app: App): string {
     ['git', app.git_url],
     ['data', app.storage === 'bucket' ? 'In the bucket' : 'On this machine'],
     ['host', app.home && plain(app.home.name)],
+    ['processes', app.replicas > 1 ? `up to ${app.replicas}` : null],
     ['deployed', app.deployed_at && ago(app.deployed_at)],
     ['asleep since', app.asleep_since && ago(app.asleep_since)],
     ['last error', app.last_error && plain(app.last_error)],

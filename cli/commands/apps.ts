@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { type Command, command } from '../command.ts';
 import { linkedSlug, REMOTE, readGit } from '../folder.ts';
 import { whole } from '../session.ts';
-import { ago, shownApp, shownFailure, status, table } from '../show.ts';
+import { ago, many, shownApp, shownFailure, status, table } from '../show.ts';
 import { newestDeploy } from './deploys.ts';
 
 const STORAGE = ['local', 'bucket'] as const;
@@ -50,7 +50,13 @@ export const appCommands: readonly Command[] = [
     run: (session) => session.call('apps.get', { id: session.app() }),
     show: async (app, session) => {
       const deploy = await newestDeploy(session, app.id);
-      return deploy?.status === 'failed' ? `${shownApp(app)}\n${shownFailure(deploy)}` : shownApp(app);
+      const lines = [shownApp(app)];
+      if (app.replicas > 1) {
+        const { processes } = await session.call('apps.figures', { id: app.id });
+        lines.push(`${many(processes, 'process serves', 'processes serve')} now.`);
+      }
+      if (deploy?.status === 'failed') lines.push(shownFailure(deploy));
+      return lines.join('\n');
     },
   }),
   command({
@@ -88,6 +94,17 @@ export const appCommands: readonly Command[] = [
     examples: ['stop --app shop'],
     answers: 'apps.update',
     run: (session) => session.call('apps.update', { id: session.app(), desired_state: 'stopped' }),
+    show: shownApp,
+  }),
+  command({
+    words: 'scale',
+    summary: 'Sets how many processes an app runs; more than one needs its data in the bucket',
+    ofApp: true,
+    arguments: [{ name: 'processes', summary: 'from 1 to 16' }],
+    examples: ['scale 4 --app shop'],
+    answers: 'apps.update',
+    run: (session, { processes }) =>
+      session.call('apps.update', { id: session.app(), replicas: Number(processes) }),
     show: shownApp,
   }),
   command({

@@ -12,6 +12,8 @@ export const meanings: Readonly<Record<string, string>> = {
   cursor: 'Where the page begins: `next_cursor` of the previous response.',
   next_cursor: 'Where the next page begins; null on the last one.',
   desired_state: 'Whether the app is to run, or to answer 503.',
+  replicas:
+    'How many processes the app runs, up to 16. More than one needs its data in the bucket. More than the machine has processors is of no use.',
   'apps.create.storage':
     'Where the app keeps its data: `local` on the machine, `bucket` in RUNNER_BUCKET. Default: RUNNER_STORAGE.',
   status: 'Only those in this status.',
@@ -135,6 +137,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     desired_state: 'Whether it is to run.',
     storage:
       'Where it keeps its data: `local` on the machine, `bucket` in the bucket. `apps.move` changes it.',
+    replicas: 'How many processes it is to run. `apps.figures` has how many do.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',
     woke_at: 'When it woke last.',

@@ -761,6 +761,7 @@ export class Apps extends KnownApps {
     if (app.wanted.desired_state === 'stopped' && wanted.desired_state === 'running') app.marked(false);
     app.wanted = wanted;
     app.preview = preview;
+    app.fleet.scale(wanted.replicas ?? 1);
     this.apps.set(id, app);
     this.#options.onNamed(id, slug);
     this.hostNames.add(app);

@@ -149,6 +149,11 @@ export abstract class KnownApps {
     return this.apps.get(id)?.observe();
   }
 
+  /** Returns how many processes of an app serve; 0 for an unknown app. */
+  processes(id: string): number {
+    return this.apps.get(id)?.fleet.processes ?? 0;
+  }
+
   /** Returns every app as the host sees it, without previews. */
   observeAll(): ObservedApp[] {
     return [...this.apps.values()].filter(({ preview }) => preview === null).map((app) => app.observe());

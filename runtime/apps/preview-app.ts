@@ -23,7 +23,7 @@ export function previewOf(
 ): WantedApp {
   const { slug } = parent;
   const hostnames = versionId === null ? [] : [`${versionName(versionId)}--${slug}.${baseDomain}`];
-  return { ...parent, id, slug: `${name}--${slug}`, hostnames };
+  return { ...parent, id, slug: `${name}--${slug}`, hostnames, replicas: 1 };
 }
 
 /** Returns the idle time of a preview, in ms. @param idleMs that of an app */

@@ -1,5 +1,5 @@
-// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members, one at a
-// time. The host removes the lease of a process that has ended, so that the next one need not wait for it to expire.
+// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members. The host
+// removes the lease of a process that has ended, so that the others and the next one need not wait for it to expire.
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -8,6 +8,7 @@ import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
 import type { AlarmsRequest } from '../fleets/due/alarms.ts';
 import type { Gate } from '../hosts/gate.ts';
 import { reason } from '../log.ts';
+import { isListening } from '../sockets/is-listening.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
 import type * as folder from './app-folder.ts';
@@ -43,6 +44,8 @@ const CHANGE_MS = 30 * 60_000;
 /** Timeout of the removal of leases, and of one request for it, in ms. If it fails, the next process waits up to 20 s. */
 const LEASES_MS = 5_000;
 const LEASE_REQUEST_MS = 1_500;
+/** The address in a lease, at which the other processes of the app reach its process. */
+const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
 
 export interface AppClusterOptions {
   place: S3Place;
@@ -68,7 +71,7 @@ export interface AppClusterOptions {
 export interface ClusterHosts {
   /** The IP address of this host. Leases that name another one are of other hosts. */
   host: string;
-  /** The port for members on other hosts. Left out when only one host at a time has a process. */
+  /** The port for members on other hosts. Left out when only one host at a time has processes: any free port. */
   port?: number;
   /** Whether this host may run the app's processes. Left out: always. */
   gate?: Gate;
@@ -80,6 +83,8 @@ export class AppCluster {
   readonly #keys: ReturnType<typeof appKeys>;
   /** Resolves when the leases of ended processes are removed. Null until a removal begins after the last start. */
   #leasesGone: Promise<void> | null = null;
+  /** Processes of the app that have begun and not ended. */
+  #processes = 0;
   /** The import under way. */
   #imported: Promise<void> | null = null;
 
@@ -91,7 +96,7 @@ export class AppCluster {
     this.settings = {
       bucket: `s3://${place.bucket}/${folder}`,
       key: this.#keys.clusterKey,
-      ...(hosts && addressesOf(hosts)),
+      ...(hosts && addressOf(hosts)),
     };
   }
 
@@ -137,14 +142,14 @@ export class AppCluster {
   }
 
   /**
-   * Removes the leases of processes of this host that have ended. Call it only while the app has no process here. When that
-   * fails, the next process waits up to 20 s for them.
+   * Removes the leases of processes of this host that have ended. When that fails, their objects wait up to 20 s for the leases to
+   * expire.
    */
   removeLeases(): Promise<void> {
     this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
       this.#leasesGone = null;
       this.#options.warn(
-        `the lease of its last process could not be removed; the next start may take up to 20 s longer: ${reason(error)}`,
+        `the lease of its last process could not be removed; its objects may answer up to 20 s later: ${reason(error)}`,
       );
     });
     return this.#leasesGone;
@@ -152,7 +157,17 @@ export class AppCluster {
 
   /** Call it when a process of the app is about to begin. */
   processBegins(): void {
+    this.#processes++;
     this.#leasesGone = null;
+  }
+
+  /** Call it when a process of the app has ended. @returns as `removeLeases` */
+  async processEnded(): Promise<void> {
+    this.#processes--;
+    // A removal under way may have found this process alive.
+    await this.#leasesGone;
+    this.#leasesGone = null;
+    await this.removeLeases();
   }
 
   /** Reads alarms, as `readAlarms` does from the disk. */
@@ -253,16 +268,19 @@ export class AppCluster {
     const store = openFolder(this.#folder, { deadlineMs: LEASE_REQUEST_MS });
     const leases = await Promise.race([store.list(LEASES), late]);
     const remove = async ({ name }: Stored) => {
-      if (await this.#isOwn(store, name)) await store.remove(name);
+      if (await this.#isOfEnded(store, name)) await store.remove(name);
     };
     await Promise.race([each(leases, remove), late]);
   }
 
-  async #isOwn(store: S3Store, lease: string): Promise<boolean> {
+  /** Whether a lease is of a process of this host that has ended. One that cannot be read is left to expire. */
+  async #isOfEnded(store: S3Store, lease: string): Promise<boolean> {
     const { hosts } = this.#options;
-    if (hosts === undefined) return true;
+    if (hosts === undefined && this.#processes === 0) return true;
     const found = await readIfThere(store, lease);
-    return found !== null && isLeaseOf(found, hosts.host);
+    const [, host, port] = LEASE_ADDRESS.exec(found?.toString('utf8') ?? '') ?? [];
+    if (host === undefined || (hosts !== undefined && host !== hosts.host)) return false;
+    return this.#processes === 0 || !(await isListening(host, Number(port)));
   }
 
   get #folder(): folder.AppFolder {
@@ -275,18 +293,8 @@ export class AppCluster {
   }
 }
 
-function addressesOf({ host, port }: ClusterHosts): Pick<ClusterSettings, 'address' | 'advertise'> {
-  return port === undefined ? { advertise: `${host}:0` } : { address: `${host}:${port}` };
-}
-
-/** Whether a lease is of a process of the host with this IP address. One that cannot be read is left to expire. */
-function isLeaseOf(lease: Buffer, host: string): boolean {
-  try {
-    const { address } = JSON.parse(lease.toString('utf8')) as { address?: unknown };
-    return String(address).startsWith(`${host}:`);
-  } catch {
-    return false;
-  }
+function addressOf({ host, port = 0 }: ClusterHosts): Pick<ClusterSettings, 'address'> {
+  return { address: `${host}:${port}` };
 }
 
 /** Removes an imported directory. It is moved first: half of it must never be imported again, over newer data. */

@@ -60,7 +60,12 @@ export async function hostOverview(
   const runs = (id: string) => known.observe(id)?.process_state === 'running';
   const apps = Object.entries(figures).map(([id, each]) => [
     id,
-    { ...each, memory_bytes: runs(id) ? each.memory_bytes : null, open_errors: open[id]! },
+    {
+      ...each,
+      memory_bytes: runs(id) ? each.memory_bytes : null,
+      processes: known.processes(id),
+      open_errors: open[id]!,
+    },
   ]);
   return { memory: { used_bytes: used, limit_bytes: limit }, apps: Object.fromEntries(apps) };
 }

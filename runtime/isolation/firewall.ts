@@ -45,7 +45,11 @@ export class Firewall {
   /** Extends the rules to an app's users, if needed. Await it before a build or a new app's process runs. */
   async cover({ build, cell }: AppUsers): Promise<void> {
     if (build === null || cell === null || this.#known.has(build.uid)) return;
-    await nft(add(this.#table, 'cells', [cell.uid]) + buildElements(this.#table, build.uid));
+    await nft(
+      add(this.#table, 'cells', [cell.uid]) +
+        add(this.#table, 'builds', [build.uid]) +
+        ownListeners(this.#table, [cell.uid, build.uid]),
+    );
     this.#known.add(build.uid);
   }
 
@@ -88,6 +92,7 @@ export async function openFirewall(
         `table inet ${table}\ndelete table inet ${table}\n`,
         rules(table),
         add(table, 'cells', cells),
+        ownListeners(table, cells),
         allowed(table, 'resolvers', nameServers()),
         opened(table, new Egress(egress)),
         add(table, 'own_ports', [...ownPorts]),
@@ -101,9 +106,9 @@ export async function openFirewall(
 }
 
 /**
- * Returns the rules. A build may connect to itself over loopback, as frameworks do, but to no other service here. Its first
- * packet goes out. The answer has the user of the listener, and passes only when that is the build's own user. The build's
- * next try is refused.
+ * Returns the rules. A build may connect to itself over loopback, as frameworks do, but to no other service here. So may an
+ * app, whose processes are members of one cluster. The first packet goes out. The answer has the user of the listener, and
+ * passes only when that is the sender's own user. The next try is refused.
  */
 function rules(table: string): string {
   return `table inet ${table} {
@@ -149,12 +154,13 @@ function rules(table: string): string {
     goto networks
   }
   chain cells {
+    oifname "lo" meta l4proto tcp ct direction reply ct mark @marked goto answers
     jump resolvers
     ip daddr 127.0.0.1 tcp dport @open_ports accept
     fib daddr type local th dport @own_ports goto refuse
     ip daddr @named4 accept
     ip6 daddr @named6 accept
-    fib daddr type local goto refuse
+    fib daddr type local goto own_machine
     ip daddr @held4 goto refuse
     ip6 daddr @held6 goto refuse
     ip daddr @opened4 accept
@@ -210,12 +216,20 @@ function rules(table: string): string {
 `;
 }
 
-function buildElements(table: string, uid: number): string {
+/** Returns the commands that let users connect to their own listening sockets. */
+function ownListeners(table: string, uids: number[]): string {
   return [
-    add(table, 'builds', [uid]),
-    add(table, 'marks', [`${uid} : ${uid}`]),
-    add(table, 'marked', [uid]),
-    add(table, 'listeners', [`${uid} . ${uid}`]),
+    add(
+      table,
+      'marks',
+      uids.map((uid) => `${uid} : ${uid}`),
+    ),
+    add(table, 'marked', uids),
+    add(
+      table,
+      'listeners',
+      uids.map((uid) => `${uid} . ${uid}`),
+    ),
   ].join('');
 }
 

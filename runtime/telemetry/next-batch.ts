@@ -41,12 +41,13 @@ export class NextBatch {
     this.#failures.push({ appId, ...failure });
   }
 
-  addUsage(appId: string, { cpuMs = 0, memoryBytes = 0, wakes = 0 }: Usage): void {
+  addUsage(appId: string, { cpuMs = 0, memoryBytes = 0, processes = 0, wakes = 0 }: Usage): void {
     const kept = this.#usage.get(appId);
-    if (kept === undefined) this.#usage.set(appId, { cpuMs, memoryBytes, wakes });
+    if (kept === undefined) this.#usage.set(appId, { cpuMs, memoryBytes, processes, wakes });
     else {
       kept.cpuMs += cpuMs;
       kept.memoryBytes = Math.max(kept.memoryBytes, memoryBytes);
+      kept.processes = processes;
       kept.wakes += wakes;
     }
   }

@@ -15,6 +15,8 @@ export interface Usage {
   cpuMs?: number;
   /** Private memory, in bytes. */
   memoryBytes?: number;
+  /** Processes that serve. */
+  processes?: number;
   /** Starts of a process for a resting app. */
   wakes?: number;
 }
@@ -77,7 +79,7 @@ export type Asks = TelemetryAnswers & {
   /** Figures of several apps, by id. */
   'metrics/overview': {
     params: { appIds: string[] };
-    answer: Record<string, Omit<AppFigures, 'open_errors'>>;
+    answer: Record<string, Omit<AppFigures, 'open_errors' | 'processes'>>;
   };
   /** Number of open groups of several apps, by id. */
   'errors/open': { params: { appIds: string[] }; answer: Record<string, number> };

@@ -21,6 +21,7 @@ import guestInvites from './migrations/0018_guest_invites.sql';
 import versions from './migrations/0019_versions.sql';
 import storage from './migrations/0020_storage.sql';
 import hosts from './migrations/0021_hosts.sql';
+import replicas from './migrations/0022_replicas.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -45,6 +46,7 @@ const migrations: Migration[] = [
   { name: '0019_versions.sql', sql: versions },
   { name: '0020_storage.sql', sql: storage },
   { name: '0021_hosts.sql', sql: hosts },
+  { name: '0022_replicas.sql', sql: replicas },
 ];
 
 /**

@@ -365,6 +365,7 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.deepEqual((await json('snapshots verify')).damaged, []);
   await json('restore', [snapshot, '--yes']);
   await json('stats');
+  await json('scale', ['1']);
   await json('rename', ['store']);
   assert.equal((await json('status')).slug, 'store', 'the remote of the folder has the new name');
   assert.equal(await json('delete', ['--app', 'store', '--yes']), null);

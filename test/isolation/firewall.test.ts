@@ -62,6 +62,16 @@ async function as(user: User, script: string) {
   return JSON.parse(stdout);
 }
 
+/** Starts a process of `user` that listens. @returns its port */
+async function listenAs(t: TestContext, user: User): Promise<number> {
+  const [file, ...words] = asUser(user);
+  const program =
+    "const s = require('node:http').createServer((_, r) => r.end('here')); s.listen(0, '::', () => console.log(s.address().port))";
+  const child = execFile(file!, [...words, process.execPath, '-e', program], { env: {}, cwd: '/' });
+  t.after(() => child.kill('SIGKILL'));
+  return Number(await new Promise((resolve) => child.stdout!.once('data', resolve)));
+}
+
 const ownAddresses = Object.values(networkInterfaces())
   .flatMap((list) => list ?? [])
   .filter(({ address }) => !address.startsWith('fe80'))
@@ -137,6 +147,20 @@ test('an opened range does not open this machine or metadata to an app', NEEDS_R
   assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
 });
 
+test(
+  'the processes of an app reach each other on loopback, and not those of other apps',
+  NEEDS_RULES,
+  async (t) => {
+    const [one, two] = [users(1).cell!, users(2).cell!];
+    await open(t, [users(1), users(2)]);
+    const [ownPort, otherPort] = [await listenAs(t, one), await listenAs(t, two)];
+    const script = `return Promise.all([get('127.0.0.1', ${ownPort}), get('127.0.0.1', ${otherPort})]);`;
+    assert.deepEqual(await as(one, script), ['reached', 'ECONNREFUSED']);
+    assert.deepEqual(await as(two, script), ['ECONNREFUSED', 'reached']);
+    assert.equal(await as(users(1).build!, `return get('127.0.0.1', ${ownPort});`), 'ECONNREFUSED');
+  },
+);
+
 test('a build reaches its own listening sockets, and no other build', NEEDS_RULES, async (t) => {
   const [one, two] = [users(1).build!, users(2).build!];
   await open(t, [users(1), users(2)]);
@@ -149,18 +173,7 @@ test('a build reaches its own listening sockets, and no other build', NEEDS_RULE
     const before = await get('127.0.0.1', 9);
     return [before, await get('127.0.0.1', port)];`;
   assert.deepEqual(await as(one, waits), ['ECONNREFUSED', 'reached'], 'a port that nobody has');
-  const child = execFile(
-    asUser(two)[0]!,
-    [
-      ...asUser(two).slice(1),
-      process.execPath,
-      '-e',
-      "const s = require('node:http').createServer((_, r) => r.end('two')); s.listen(0, '::', () => console.log(s.address().port))",
-    ],
-    { env: {}, cwd: '/' },
-  );
-  t.after(() => child.kill('SIGKILL'));
-  const port = Number(await new Promise((resolve) => child.stdout!.once('data', resolve)));
+  const port = await listenAs(t, two);
   assert.equal(await as(one, `return get('127.0.0.1', ${port});`), 'ECONNREFUSED');
   assert.equal(await as({ uid: 0, gid: 0 }, `return get('127.0.0.1', ${port});`), 'reached');
 });

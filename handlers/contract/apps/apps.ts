@@ -17,6 +17,9 @@ export const desiredState = z.enum(['running', 'stopped']);
 /** Where an app keeps its data: on the machine or in the host's bucket. */
 export const appStorage = z.enum(['local', 'bucket']);
 
+/** How many processes an app runs. */
+export const replicas = z.int().min(1).max(16);
+
 /** Derived by `statusOf` in the services: the first status that applies. */
 export const appStatus = z.enum([
   'created',
@@ -40,6 +43,7 @@ export const App = z.strictObject({
   storage: appStorage,
   /** The host that runs it; null in a Cellar of one. */
   home: AppHome.nullable(),
+  replicas: z.int(),
   status: appStatus,
   asleep_since: time.nullable(),
   woke_at: time.nullable(),
@@ -67,6 +71,8 @@ export const AppFigures = z.strictObject({
   requests_per_minute: z.int(),
   /** Peak of the last minutes; null without a process. */
   memory_bytes: z.int().nullable(),
+  /** Processes that serve. */
+  processes: z.int(),
   /** Groups of unresolved errors. */
   open_errors: z.int(),
 });
@@ -154,11 +160,15 @@ export const apps = [
   }),
   operation({
     name: 'apps.update',
-    summary: 'Starts or stops an app; starting wakes a sleeping one',
+    summary: 'Starts or stops an app, or sets how many processes it runs; starting wakes a sleeping one',
     method: 'PATCH',
     path: '/v1/apps/:id',
     needs: 'admin',
-    input: z.strictObject({ id: reference, desired_state: desiredState }),
+    input: z.strictObject({
+      id: reference,
+      desired_state: desiredState.optional(),
+      replicas: replicas.optional(),
+    }),
     output: App,
     errors: ['transition_conflict', 'host_unavailable', 'app_unavailable'],
   }),

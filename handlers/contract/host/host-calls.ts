@@ -40,6 +40,8 @@ export interface WantedApp {
   previews?: PreviewSettings;
   /** Where it keeps its data. Left out by states that an older control plane sent: `local`. */
   storage?: 'local' | 'bucket';
+  /** How many processes it runs; one for `local` data. Left out by states that an older control plane sent: 1. */
+  replicas?: number;
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
 }

@@ -81,10 +81,22 @@ const figures: Service<'apps.figures'> = async (context, { id }) => {
 
 const templates: Service<'apps.templates'> = async () => ({ items: [...projects] });
 
-const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
+const update: Service<'apps.update'> = async (context, { id, desired_state, replicas }) => {
   const app = context.app(id);
+  if (desired_state === undefined && replicas === undefined)
+    throw new Problem('invalid_input', 'There is nothing to change: give desired_state or replicas.');
+  const scaled = replicas === undefined ? null : await scale(context, id, replicas);
+  if (desired_state === undefined) return toApp(scaled!, context.env);
   return toApp(unwrap(await (desired_state === 'running' ? app.start(id) : app.stop(id))), context.env);
 };
+
+async function scale(context: RequestContext, id: string, replicas: number): Promise<AppRow> {
+  const { row, changed } = await changeApp(context, id, { kind: 'scale', replicas });
+  if (changed !== null) return row;
+  const message =
+    'must be 1, because the app keeps its data on the machine; move it into the bucket first (apps.move)';
+  throw new Problem('invalid_input', `replicas ${message}`, [{ path: 'replicas', message }]);
+}
 
 const sleep: Service<'apps.sleep'> = async (context, { id }) =>
   toApp(unwrap(await context.app(id).sleep(id)), context.env);
@@ -92,6 +104,11 @@ const sleep: Service<'apps.sleep'> = async (context, { id }) =>
 const move: Service<'apps.move'> = async (context, { id, to, host, dry_run = false }) => {
   const app = await requireApp(context, id);
   if (to === undefined) return moveToHost(context, app, host!, dry_run);
+  if (to === 'local' && app.replicas > 1)
+    throw new Problem(
+      'app_immovable',
+      'It runs several processes, which need the bucket; set replicas to 1 first.',
+    );
   const { plan, applied } = await context.host.call(
     'POST /apps/:id/move',
     { id: app.id },
@@ -168,6 +185,7 @@ function toApp(row: AppRow, env: Env): App {
     warnings: JSON.parse(row.warnings),
     storage: row.storage,
     home: row.home === null ? null : { id: row.home, name: row.home_name ?? row.home },
+    replicas: row.replicas,
     created_at: row.created_at,
   };
 }

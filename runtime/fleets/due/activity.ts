@@ -1,6 +1,4 @@
 // Tracks when an app was last used. A request only increments a counter; the rest is computed once a second.
-import type { Upstream } from '../../edge/upstream/upstream.ts';
-
 /** A process that was started for due work ends this long after that work, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;
 /** The process stays when work is due within this time, in ms: a start costs more than some idle seconds. */
@@ -49,15 +47,24 @@ export class Activity {
     this.#quietSince = performance.now();
   }
 
-  /** Checks for requests since the last check. @returns whether the app was quiet long enough for its process to end */
-  isQuiet({ active, tunnels }: Upstream): boolean {
+  /** Whether the process is for due work alone, as no request came. */
+  get isForDueWork(): boolean {
+    return this.#limitMs < this.#idleMs;
+  }
+
+  /**
+   * Checks for requests since the last check.
+   * @param open open requests and upgraded connections
+   * @returns whether the app was quiet long enough for its process to end
+   */
+  isQuiet(open: number): boolean {
     if (this.#countRequests()) {
       this.#limitMs = this.#idleMs;
       this.keep();
-    } else if (active + tunnels > 0) {
+    } else if (open > 0) {
       this.keep();
     }
-    return active + tunnels === 0 && performance.now() - this.#quietSince >= this.#limitMs;
+    return open === 0 && performance.now() - this.#quietSince >= this.#limitMs;
   }
 
   /** Whether requests came since the last call. */

@@ -2,7 +2,7 @@
 // The fleet's operations call these functions one at a time.
 import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
-import type { Leased, Running } from './phase.ts';
+import { type Leased, processesOf, type Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
 /** Time that requests in flight get before their process ends, in ms. */
@@ -27,7 +27,9 @@ export async function sleep(supervisor: Supervisor): Promise<void> {
   const { phase, lastError } = supervisor;
   if (phase.name === 'running') {
     supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });
-    isCut = (await phase.cell.stepsAtWork(STEPS_TIMEOUT_MS)) > 0;
+    const cells = processesOf(phase).map(({ cell }) => cell);
+    const steps = await Promise.all(cells.map((cell) => cell.stepsAtWork(STEPS_TIMEOUT_MS)));
+    isCut = steps.some((count) => count > 0);
     await end(phase, supervisor.warn);
     supervisor.options.say('info', 'the app sleeps');
   }
@@ -46,7 +48,7 @@ export async function hold(supervisor: Supervisor, why: string, atOnce: boolean)
   if (phase.name !== 'running') return;
   if (!atOnce) return end(phase, supervisor.warn);
   phase.cell.kill();
-  await phase.cell.exited;
+  await Promise.all([phase.cell.exited, phase.replicas.end(0)]);
   phase.upstream.destroy();
 }
 
@@ -83,12 +85,13 @@ export async function endProcesses({ options: { user }, operations }: Supervisor
   if (user !== null && !operations.closing.aborted) await endProcessesOf(user);
 }
 
-/** Drains requests and leases, then ends the process: after SIGTERM it accepts no new connection. */
+/** Drains requests and leases, then ends the processes: after SIGTERM they accept no new connection. */
 async function end(phase: Running | Leased, log: (line: string) => void, drainMs = DRAIN_MS): Promise<void> {
   const { cell, leases } = phase;
-  const requests = phase.name === 'running' ? phase.upstream.drain(drainMs) : { cut: 0 };
-  const [{ cut }, ended] = await Promise.all([requests, leases.drain(drainMs)]);
+  const drains = processesOf(phase).map(({ upstream }) => upstream.drain(drainMs));
+  const [drained, ended] = await Promise.all([Promise.all(drains), leases.drain(drainMs)]);
+  const cut = drained.reduce((sum, each) => sum + each.cut, 0);
   if (cut > 0) log(`${cut} requests did not end within ${drainMs / 1000} s and were cut`);
   if (ended > 0) log(`${ended} leases did not end within ${drainMs / 1000} s and were ended`);
-  await cell.stop();
+  await Promise.all([cell.stop(), phase.name === 'running' && phase.replicas.end(0)]);
 }

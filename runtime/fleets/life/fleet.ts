@@ -1,5 +1,5 @@
-// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it.
-// Operations run one after another. Two processes never share the app's storage.
+// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. A hot
+// app has several, which `replicas.ts` keeps. Operations run one after another. Two releases never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
@@ -11,6 +11,7 @@ import type { RestingApp } from '../due/due.ts';
 import { hold, retire, sleep, stop } from './ending.ts';
 import { IdleCheck } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
+import { openIn, processesOf } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
 
@@ -21,10 +22,11 @@ export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
   appId: string;
 }
 
-/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; `memoryBytes` as of now. */
+/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; the rest as of now. */
 export interface FleetUsage {
   cpuMs: number;
   memoryBytes: number;
+  processes: number;
   wakes: number;
 }
 
@@ -72,7 +74,18 @@ export class Fleet implements Backend {
     return this.#process.live?.deployId ?? null;
   }
 
-  /** The process id while it serves. */
+  /** How many processes serve. */
+  get processes(): number {
+    return processesOf(this.#process.phase).length;
+  }
+
+  /** Sets how many processes serve, from 1 to `MOST_PROCESSES`. An app that keeps its data on this machine has one. */
+  scale(count: number): void {
+    this.#process.processCount = count;
+    this.#process.matchReplicas();
+  }
+
+  /** The process id of the first process while it serves. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
   }
@@ -83,25 +96,27 @@ export class Fleet implements Backend {
     return !operations.busy && AT_REST.includes(phase.name);
   }
 
-  /** Bytes that this process has written to disk, as last read; 0 without a process. */
+  /** Bytes that its processes have written to disk, as last read; 0 without a process. */
   get writtenBytes(): number {
-    const phase = this.#process.phase;
-    return phase.name === 'running' ? (phase.cell.usage?.writtenBytes ?? 0) : 0;
+    return this.#sum('writtenBytes');
   }
 
-  /** Private memory of this process, as last read; null without a process. */
+  /** Private memory of its processes, as last read; null without a process. */
   get memoryBytes(): number | null {
-    const phase = this.#process.phase;
-    return phase.name === 'running' ? (phase.cell.usage?.privateBytes ?? 0) : null;
+    return this.processes === 0 ? null : this.#sum('privateBytes');
+  }
+
+  #sum(of: 'writtenBytes' | 'privateBytes'): number {
+    return processesOf(this.#process.phase).reduce((sum, { cell }) => sum + (cell.usage?.[of] ?? 0), 0);
   }
 
   /** Returns the usage since the last call, as far as it was sampled; null for none. */
   takeUsage(): FleetUsage | null {
-    const { phase } = this.#process;
     const wakes = this.#admissions.takeWakes();
-    const cell = phase.name === 'running' ? phase.cell : null;
-    if (cell === null && wakes === 0) return null;
-    return { wakes, cpuMs: cell?.takeCpuMs() ?? 0, memoryBytes: cell?.usage?.privateBytes ?? 0 };
+    const processes = processesOf(this.#process.phase);
+    if (processes.length === 0 && wakes === 0) return null;
+    const cpuMs = processes.reduce((sum, { cell }) => sum + cell.takeCpuMs(), 0);
+    return { wakes, cpuMs, memoryBytes: this.memoryBytes ?? 0, processes: processes.length };
   }
 
   /** Whether the host has ended it for its disk use. */
@@ -116,9 +131,7 @@ export class Fleet implements Backend {
 
   /** Open requests and upgraded connections, and Workflow work that keeps the process. */
   get openStreams(): number {
-    return this.#process.phase.name === 'running'
-      ? this.#process.phase.upstream.active + this.#process.phase.upstream.tunnels + this.#idling.steps
-      : 0;
+    return openIn(processesOf(this.#process.phase)) + this.#idling.steps;
   }
 
   admit(): Admission {
@@ -203,11 +216,12 @@ export class Fleet implements Backend {
     });
   }
 
-  /** Ends the process of an app in the bucket at once, because this host is cut off. What runs meanwhile ends too. */
+  /** Ends the processes of an app in the bucket at once, because this host is cut off. What runs meanwhile ends too. */
   cutOff(): Promise<void> {
     const end = () => {
       const { phase } = this.#process;
-      if (phase.name === 'running' || phase.name === 'leased') phase.cell.kill(CUT_OFF);
+      if (phase.name === 'leased') phase.cell.kill(CUT_OFF);
+      for (const { cell } of processesOf(phase)) cell.kill(CUT_OFF);
     };
     end();
     // A start under way may bring up another.

@@ -3,7 +3,7 @@ import { EXCEEDED_CPU } from '../../edge/refusals.ts';
 import type { Cell } from '../process/cell.ts';
 import { type Stuck, Watchdog } from '../process/watchdog.ts';
 import { hibernate } from './ending.ts';
-import type { Running } from './phase.ts';
+import { openIn, processesOf, type Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
 /** How long a process may take to report its pending work, in ms. Then it counts as idle. */
@@ -11,7 +11,7 @@ const WORK_TIMEOUT_MS = 1_000;
 
 export class IdleCheck {
   readonly #process: Supervisor;
-  readonly #watchdog = new Watchdog((cell, why) => this.#endStuck(cell, why));
+  readonly #watchdogs = new WeakMap<Cell, Watchdog>();
   /** The process that should have ended, but stayed for work without a request. */
   #working: Running | null = null;
   /** How many of its tasks ran in Workflows. */
@@ -30,28 +30,38 @@ export class IdleCheck {
 
   /** Ends an idle process, and starts one for due work. Call about once a second. */
   look(): void {
+    this.#process.matchReplicas();
     const { phase, operations } = this.#process;
     const running = phase.name === 'running' ? phase : null;
     const quiet = running !== null && this.#isQuiet(running);
     if (operations.busy) return;
     if (running !== null) {
-      const { upstream, leases } = running;
-      const used = upstream.active + upstream.tunnels + leases.held > 0;
-      // SQL of the app's owner has its own timeout.
-      if (leases.mayBlock) this.#watchdog.pause();
-      else this.#watchdog.look(running.cell, used || running === this.#working);
+      const { leases } = running;
+      const processes = processesOf(running);
+      const used = openIn(processes) + leases.held > 0 || running === this.#working;
+      for (const { cell } of processes) {
+        // SQL of the app's owner has its own timeout.
+        if (leases.mayBlock) this.#watchdogOf(cell).pause();
+        else this.#watchdogOf(cell).look(cell, used);
+      }
     }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && this.#process.hasMemory()) this.#start().catch(() => {});
   }
 
+  #watchdogOf(cell: Cell): Watchdog {
+    const watchdog = this.#watchdogs.get(cell) ?? new Watchdog((stuck, why) => this.#endStuck(stuck, why));
+    this.#watchdogs.set(cell, watchdog);
+    return watchdog;
+  }
+
   #endStuck(cell: Cell, why: Stuck): void {
-    const { phase } = this.#process;
+    const process = processesOf(this.#process.phase).find((each) => each.cell === cell);
     if (why === 'silent') {
       cell.kill('the process stopped answering, and used no CPU time');
       return;
     }
-    if (phase.name === 'running') phase.upstream.refusal = EXCEEDED_CPU;
+    if (process) process.upstream.refusal = EXCEEDED_CPU;
     cell.kill(
       `exceeded CPU: the app computed without a pause for longer than its limit of ${cell.cpuLimitMs} ms allows (limits.cpu_ms in its Wrangler configuration, up to RUNNER_CELL_CPU_MAX_S)`,
     );
@@ -89,16 +99,17 @@ export class IdleCheck {
     this.#process.operations.run(leave).catch(() => {});
   }
 
-  #isQuiet({ upstream, leases }: Running): boolean {
-    return this.#process.activity.isQuiet(upstream) && leases.held === 0;
+  #isQuiet(running: Running): boolean {
+    return this.#process.activity.isQuiet(openIn(processesOf(running))) && running.leases.held === 0;
   }
 
   /** Ends the process of an idle app, unless it has work under way or due soon. */
   async #hibernate(phase: Running): Promise<void> {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
-    const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
-    const steps = work > 0 ? await phase.cell.stepsAtWork(WORK_TIMEOUT_MS) : 0;
+    const cells = processesOf(phase).map(({ cell }) => cell);
+    const work = await sumOf(cells, (cell) => cell.workAfterAnswers(WORK_TIMEOUT_MS));
+    const steps = work > 0 ? await sumOf(cells, (cell) => cell.stepsAtWork(WORK_TIMEOUT_MS)) : 0;
     const dueAt = await this.#process.nextDue();
     // A request may have come while waiting for the answer.
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
@@ -111,4 +122,8 @@ export class IdleCheck {
     this.#working = null;
     await hibernate(this.#process, phase);
   }
+}
+
+async function sumOf(cells: Cell[], count: (cell: Cell) => Promise<number>): Promise<number> {
+  return (await Promise.all(cells.map(count))).reduce((sum, each) => sum + each, 0);
 }

@@ -13,6 +13,7 @@ import { type Cell, DEFAULT_CPU_MS } from '../process/cell.ts';
 import { type CellFiles, CellFilesCache } from '../process/cell-files.ts';
 import type { ServiceAccess } from '../process/service-access.ts';
 import { type CellOptions, startCell } from '../process/start-cell.ts';
+import { evictOwner, OWNER_FILE } from '../process/storage-claim.ts';
 import { type DueWork, NO_SOCKET } from '../process/write-cell-files.ts';
 import { migrate } from './migrate.ts';
 import { prefill } from './prefill.ts';
@@ -69,12 +70,17 @@ export interface Development {
 /** Constraints of a start, as in `CellOptions`. */
 type Start = Pick<CellOptions, 'startTimeoutMs' | 'onSpawned'> & { signal: AbortSignal };
 
+/** Most processes of one app. */
+export const MOST_PROCESSES = 16;
+
 /** Starts the processes of one app. */
 export class Launcher {
   readonly #place: Place;
   readonly #files: CellFilesCache;
   /** The config of the release for which the databases were last found migrated. */
   #migrated: string | null = null;
+  /** What the last launched release was started with. */
+  #launched: { release: ReleaseRef; secrets: Record<string, string> } | null = null;
 
   constructor(place: Place) {
     this.#place = place;
@@ -112,10 +118,46 @@ export class Launcher {
    * @param log gets the migrations' messages
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
+    const secrets = this.#place.secrets();
+    if (this.#place.cluster) await this.#endOrphans();
+    const files = await this.#migrate(release, secrets, log, start.signal);
+    this.#launched = { release, secrets };
+    return this.#start(release, files, secrets, this.#runDirectory(0), start);
+  }
+
+  /**
+   * Starts one more process of the launched release, as another member of the app's cluster. All members must have the same
+   * config, so changed secrets wait for the next launch.
+   * @param number distinguishes the processes of the app, from 0 to `MOST_PROCESSES` - 1; that of `launch` is 0
+   */
+  async launchBeside(number: number, start: Start): Promise<Cell> {
+    const { release, secrets } = this.#launched!;
+    const files = await this.#filesOf(release.directory, secrets);
+    return this.#start(release, files, secrets, this.#runDirectory(number), start);
+  }
+
+  /** The first process has the app's own directory: most apps have only one. */
+  #runDirectory(number: number): string {
+    const { run } = this.#place.directories;
+    return number === 0 ? run : join(run, String(number));
+  }
+
+  /** Ends processes that a killed host has left: they may run another release. */
+  async #endOrphans(): Promise<void> {
+    for (let number = 1; number < MOST_PROCESSES; number++)
+      await evictOwner(join(this.#runDirectory(number), OWNER_FILE));
+  }
+
+  async #start(
+    release: ReleaseRef,
+    files: CellFiles,
+    secrets: Record<string, string>,
+    runDirectory: string,
+    start: Start,
+  ): Promise<Cell> {
     const { workerd, user, memoryMb, directories, output, buckets, services, outward } = this.#place;
     const { cluster, development } = this.#place;
-    const secrets = this.#place.secrets();
-    const files = await this.#migrate(release, secrets, log, start.signal);
+    const data = runDirectory === directories.run ? directories.data : runDirectory;
     const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, cpuMs } = files;
     // In parallel with the start: the process connects when the app first uses them.
     const servicesOpen = [
@@ -132,12 +174,12 @@ export class Launcher {
       config,
       environment: secretEnvironment(secrets),
       disks: {
-        do: join(directories.data, 'do'),
-        kv: join(directories.data, 'kv'),
+        do: join(data, 'do'),
+        kv: join(data, 'kv'),
         // Outside the storage: it is in no snapshot, and has its own limit.
-        ...(hasCache && { [CACHE_DISK]: join(directories.run, CACHE_DISK) }),
+        ...(hasCache && { [CACHE_DISK]: join(runDirectory, CACHE_DISK) }),
       },
-      runDirectory: directories.run,
+      runDirectory,
       sockets,
       callSockets: {
         ...(hasWorker && { exports: 'health' }),

@@ -5,6 +5,7 @@ import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import type { Upstream } from '../../edge/upstream/upstream.ts';
 import type { Leases } from '../admission/leases.ts';
 import type { Cell } from '../process/cell.ts';
+import type { Replica, Replicas } from './replicas.ts';
 
 /** The fleet's current phase, with its data. */
 export type Phase =
@@ -28,6 +29,8 @@ export interface Running {
   cell: Cell;
   upstream: Upstream;
   leases: Leases;
+  /** The processes beside the first one, which is `cell`. */
+  replicas: Replicas;
 }
 
 /** A stopped app with a process for the holders of leases. */
@@ -48,6 +51,24 @@ const AWAY_RETRY_AFTER_S = 2;
 /** Why an app in the bucket has no process. */
 export const BUCKET_AWAY =
   "The bucket with the app's data does not answer; the app starts again by itself once it does";
+
+/** Returns the processes that take requests, the first one first. */
+export function processesOf(phase: Phase): readonly Replica[] {
+  return phase.name === 'running' ? [phase, ...phase.replicas.running] : [];
+}
+
+/** Returns how many requests and upgraded connections are open. */
+export function openIn(processes: readonly Replica[]): number {
+  return processes.reduce((sum, { upstream }) => sum + upstream.active + upstream.tunnels, 0);
+}
+
+/** Returns the process with the fewest open requests. */
+function leastBusy({ upstream, replicas }: Running): Upstream {
+  let least = upstream;
+  for (const { upstream: other } of replicas.running)
+    if (other.active + other.tunnels < least.active + least.tunnels) least = other;
+  return least;
+}
 
 /** Returns the phase in the API's terms. A sleeping app counts as stopped, even if it has a process for due work. */
 export function processState(phase: Phase, asleep: boolean): ProcessState {
@@ -72,7 +93,7 @@ export function processState(phase: Phase, asleep: boolean): ProcessState {
 
 /** Returns what a request gets. `coming` settles with the requested start, if any. */
 export function admission(phase: Phase, asleep: boolean, coming: Promise<void> | null): Admission {
-  if (phase.name === 'running') return { kind: 'forward', upstream: phase.upstream };
+  if (phase.name === 'running') return { kind: 'forward', upstream: leastBusy(phase) };
   if (phase.name === 'starting' || phase.name === 'hibernating') {
     return { kind: 'hold', ready: phase.gate.promise };
   }

@@ -13,9 +13,10 @@ import { type Alarm, type AlarmsReader, alarmsOnDisk } from '../due/alarms.ts';
 import { DueReader, type RestingApp, RestRecord } from '../due/due.ts';
 import type { Cell, CellExit } from '../process/cell.ts';
 import { CoreUse } from '../process/core-use.ts';
-import { Launcher, type Place, type ReleaseRef } from './launch.ts';
+import { Launcher, MOST_PROCESSES, type Place, type ReleaseRef } from './launch.ts';
 import { Operations } from './operations.ts';
-import { BUCKET_AWAY, type Phase, processState } from './phase.ts';
+import { BUCKET_AWAY, type Phase, processState, type Running } from './phase.ts';
+import { Replicas } from './replicas.ts';
 import { resumeWorkflows } from './resume.ts';
 
 /** Why a process does not run. `load`: it did not start; `crash`: it ended by itself. */
@@ -64,6 +65,8 @@ export class Supervisor implements StartingApp {
   live: ReleaseRef | null = null;
   /** Whether the app sleeps: the next request wakes it. It may have a process for due work or a lease. */
   asleep = false;
+  /** How many processes a release runs, from 1 to `MOST_PROCESSES`. Without a cluster there is only one. */
+  processCount = 1;
   readonly options: SupervisorOptions;
   /** Called when others need the memory of its process, with the reason. */
   readonly #evict: (why: string) => void;
@@ -83,6 +86,8 @@ export class Supervisor implements StartingApp {
   #restart: NodeJS.Timeout | null = null;
   /** Aborted to cancel earlier requested starts. */
   #unwanted = new AbortController();
+  /** Resolves when the other processes of a crashed one have ended. */
+  #othersEnded: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions, evict: (why: string) => void) {
     this.options = options;
@@ -217,6 +222,7 @@ export class Supervisor implements StartingApp {
     if (!this.asleep) return;
     this.asleep = false;
     this.options.onAsleep(false);
+    this.matchReplicas();
   }
 
   /** Starts the live release when it gets a slot. @throws when it does not start; a retry is then scheduled */
@@ -271,6 +277,7 @@ export class Supervisor implements StartingApp {
       written = this.rest.end();
     };
     await this.options.cluster?.untilAllowed(signal);
+    await this.#othersEnded;
     const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
     this.options.memory.watch(cell, this.#eater);
     await written;
@@ -279,15 +286,62 @@ export class Supervisor implements StartingApp {
 
   /** Makes a launched process serve. One that is not for due work wakes the app. */
   serve(cell: Cell, forDueWork = false, leases = new Leases(() => this.activity.keep())): void {
-    const release = this.live?.deployId ?? null;
-    const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
-    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.callSockets);
     this.activity.begin(forDueWork);
     this.options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
-    this.enter({ name: 'running', cell, upstream, leases }, this.#limit);
+    this.#run({ name: 'running', cell, upstream: this.#connect(cell), leases, replicas: this.#replicas() });
     if (!forDueWork) this.awaken();
+    this.matchReplicas();
+  }
+
+  /** Starts or ends processes beside the first one. None run for due work alone. */
+  matchReplicas(): void {
+    if (this.#phase.name !== 'running') return;
+    const isAlone = this.options.cluster === undefined || this.asleep || this.activity.isForDueWork;
+    this.#phase.replicas.scale(isAlone ? 1 : Math.min(this.processCount, MOST_PROCESSES));
+  }
+
+  #run(running: Running): void {
+    const { cell, leases } = running;
+    this.enter(running, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
     void this.#resumeWorkflows(cell, leases);
+  }
+
+  #connect(cell: Cell): Upstream {
+    const release = this.live?.deployId ?? null;
+    const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
+    return new Upstream({ socketPath: cell.socketPath('http') }, started, cell.callSockets);
+  }
+
+  #replicas(): Replicas {
+    const { slots, memory, say } = this.options;
+    return new Replicas({
+      memory,
+      say,
+      connect: (cell) => this.#connect(cell),
+      launch: async (number, ended) => {
+        const signal = AbortSignal.any([ended, this.operations.closing]);
+        await this.options.cluster?.untilAllowed(signal);
+        const launch = (leftMs: number) =>
+          this.launcher.launchBeside(number, { signal, startTimeoutMs: leftMs });
+        return slots.run(this, launch, signal);
+      },
+      onFailure: (mechanism, why) => {
+        if (this.obstacle !== null) return;
+        this.#failed(mechanism, why);
+        if (this.#phase.name === 'running') void this.#resumeWorkflows(this.#phase.cell, this.#phase.leases);
+      },
+    });
+  }
+
+  /** Makes another process the first one after its end. @returns whether one runs */
+  #goOn({ replicas }: Running, delayMs: number, why: string): boolean {
+    const replica = replicas.takeOver(delayMs);
+    if (replica === null) return false;
+    this.options.say('error', `one of the processes ended, and is started again in ${delayMs} ms: ${why}`);
+    this.options.memory.watch(replica.cell, this.#eater);
+    this.#run({ name: 'running', ...replica, leases: new Leases(() => this.activity.keep()), replicas });
+    return true;
   }
 
   /** Resumes interrupted Workflows. The process stays until all were resumed. */
@@ -334,11 +388,14 @@ export class Supervisor implements StartingApp {
     phase.upstream.destroy();
     this.#limit = exit.limit;
     if (this.obstacle !== null) {
+      this.#othersEnded = phase.replicas.end(0);
       this.#await(this.obstacle);
       return;
     }
     this.#failed('crash', exit.reason);
     const restart = this.#backoff.next(performance.now() - cell.startedAt);
+    if (this.#goOn(phase, restart.delayMs, exit.reason)) return;
+    this.#othersEnded = phase.replicas.end(0);
     if (this.asleep) this.#postpone(restart, exit.reason);
     else this.#crash(restart, exit.reason);
   }

@@ -90,7 +90,7 @@ async function start(options: CellOptions): Promise<Cell> {
   const { pid } = child;
   const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
-  void exited.then(() => options.cluster?.removeLeases());
+  void exited.then(() => options.cluster?.processEnded());
   // 3. Wait until ready, exit, timeout or abort.
   const stop = new AbortController();
   const deadline = AbortSignal.timeout(startTimeoutMs);

@@ -22,6 +22,7 @@ interface Total {
   durations: number[];
   cpuMs: number;
   memoryBytes: number;
+  processes: number;
   wakes: number;
 }
 
@@ -58,10 +59,11 @@ export class Totals implements Part {
       const bound = BOUNDS.findIndex((each) => request.durationMs <= each * MS);
       total.durations[bound === -1 ? BOUNDS.length : bound]!++;
     }
-    for (const { appId, cpuMs, memoryBytes, wakes } of usage) {
+    for (const { appId, cpuMs, memoryBytes, processes, wakes } of usage) {
       const total = this.#of(appId);
       total.cpuMs += cpuMs;
       total.memoryBytes = memoryBytes;
+      total.processes = processes;
       total.wakes += wakes;
     }
   }
@@ -118,8 +120,14 @@ export class Totals implements Part {
       {
         name: 'cellar_app_memory_bytes',
         type: 'gauge',
-        help: 'Private memory of its process at the last sample.',
+        help: 'Private memory of its processes at the last sample.',
         samples: apps.map(({ labels, total }) => ({ labels, value: total.memoryBytes })),
+      },
+      {
+        name: 'cellar_app_processes',
+        type: 'gauge',
+        help: 'Processes that served at the last sample.',
+        samples: apps.map(({ labels, total }) => ({ labels, value: total.processes })),
       },
       {
         name: 'cellar_app_request_duration_seconds',
@@ -149,6 +157,7 @@ function nothing(): Total {
     durations: [...BOUNDS, null].map(() => 0),
     cpuMs: 0,
     memoryBytes: 0,
+    processes: 0,
     wakes: 0,
   };
 }

@@ -28,6 +28,7 @@ export interface AppRow {
   /** The id of the host that runs it, and its name while that is known; null in a Cellar of one host. */
   home: string | null;
   home_name: string | null;
+  replicas: number;
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */
   warnings: string;
@@ -50,7 +51,7 @@ const STATUS = `CASE
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, storage, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  previews_branches, previews_storage, storage, replicas, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 

@@ -27,7 +27,9 @@ export type Change =
   /** an omitted setting stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
-  | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
+  | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined }
+  /** An app that keeps its data on the machine can have one process only. */
+  | { kind: 'scale'; replicas: number };
 
 /** How DNS proves a hostname: it points to this machine, or a record names the app. */
 export type DomainProof = 'points' | 'names';
@@ -122,5 +124,12 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
         .bind(id, change.branches === undefined ? null : Number(change.branches), change.storage ?? null);
+    case 'scale':
+      return db
+        .prepare(
+          `UPDATE apps SET replicas = ?2
+           WHERE id = ?1 AND deleted_at IS NULL AND (storage = 'bucket' OR ?2 = 1) RETURNING id`,
+        )
+        .bind(id, change.replicas);
   }
 }

@@ -235,6 +235,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
     storage: row.storage,
     ...(row.home !== null && { home: row.home }),
+    replicas: row.replicas,
   };
   return { row, wanted };
 }

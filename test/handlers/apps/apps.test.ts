@@ -22,6 +22,7 @@ test('a created app has every field of the contract, and the host was sent its w
     desired_state: 'running',
     storage: 'local',
     home: null,
+    replicas: 1,
     status: 'created',
     asleep_since: null,
     woke_at: null,
@@ -45,6 +46,7 @@ test('a created app has every field of the contract, and the host was sent its w
     limits: { clientRpm: null, appRpm: null },
     previews: { branches: false, storage: 'empty' },
     storage: 'local',
+    replicas: 1,
   });
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
@@ -75,6 +77,34 @@ test('the bucket is refused without one, and storage cannot be changed', async (
   const refused = await control.api('PATCH', `/v1/apps/${app.id}`, update);
   assert.equal(refused.status, 400);
   assert.equal(refused.body.errors[0].path, 'storage');
+});
+
+test('an app in the bucket gets more processes, and one on the machine does not', async (t) => {
+  const other = await TestControl.start({ HAS_BUCKET: 'true' });
+  t.after(() => other.stop());
+  const { body: hot } = await other.api('POST', '/v1/apps', { slug: 'hot-app', storage: 'bucket' });
+  assert.equal(hot.replicas, 1);
+  const scaled = await other.api('PATCH', `/v1/apps/${hot.id}`, { replicas: 3 });
+  assert.equal(scaled.body.replicas, 3);
+  assert.equal(other.host.wanted.get(hot.id)!.replicas, 3);
+  assert.equal(
+    (await other.api('PATCH', `/v1/apps/${hot.id}`, { desired_state: 'stopped' })).body.replicas,
+    3,
+  );
+  const moved = await other.api('POST', `/v1/apps/${hot.id}/move`, { to: 'local' });
+  assert.equal(moved.body.code, 'app_immovable');
+  const { body: local } = await other.api('POST', '/v1/apps', { slug: 'local-app' });
+  for (const [id, input, path] of [
+    [local.id, { replicas: 2 }, 'replicas'],
+    [hot.id, { replicas: 17 }, 'replicas'],
+    [hot.id, { replicas: 0 }, 'replicas'],
+    [hot.id, {}, undefined],
+  ] as const) {
+    const { status, body } = await other.api('PATCH', `/v1/apps/${id}`, input);
+    assert.equal(status, 400);
+    assert.equal(body.errors?.[0]?.path, path);
+  }
+  assert.equal((await other.api('PATCH', `/v1/apps/${local.id}`, { replicas: 1 })).status, 200);
 });
 
 test('a value outside its bounds or choices is refused with the allowed ones', async () => {

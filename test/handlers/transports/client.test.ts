@@ -32,7 +32,7 @@ test('every implemented operation answers as the contract says', async () => {
   await call('apps.get', { id });
   await call('apps.get_by_slug', { slug: 'typed' });
   await call('apps.templates', {});
-  await call('apps.update', { id, desired_state: 'stopped' });
+  await call('apps.update', { id, desired_state: 'stopped', replicas: 1 });
   await call('apps.rename', { id, slug: 'typed-2' });
   await call('deploys.list', { id, status: 'live' });
   await call('git.remote', { id });

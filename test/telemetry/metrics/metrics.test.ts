@@ -33,8 +33,8 @@ test('a bucket adds up requests and process usage', () => {
       ],
       {
         usage: [
-          { appId: APP, at, cpuMs: 12, memoryBytes: 1_000, wakes: 1 },
-          { appId: APP, at, cpuMs: 3, memoryBytes: 900, wakes: 0 },
+          { appId: APP, at, cpuMs: 12, memoryBytes: 1_000, wakes: 1, processes: 1 },
+          { appId: APP, at, cpuMs: 3, memoryBytes: 900, wakes: 0, processes: 1 },
         ],
       },
     ),
@@ -81,8 +81,8 @@ test('an overview has the hours of a day, and the current state', (t) => {
       ],
       {
         usage: [
-          { appId: APP, at: at - HOUR_MS, cpuMs: 0, memoryBytes: 9_000, wakes: 0 },
-          { appId: APP, at: lastMinute, cpuMs: 0, memoryBytes: 1_000, wakes: 0 },
+          { appId: APP, at: at - HOUR_MS, cpuMs: 0, memoryBytes: 9_000, wakes: 0, processes: 1 },
+          { appId: APP, at: lastMinute, cpuMs: 0, memoryBytes: 1_000, wakes: 0, processes: 1 },
         ],
       },
     ),

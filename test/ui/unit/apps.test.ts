@@ -17,6 +17,7 @@ const figures = {
   duration_ms_p99: 12,
   requests_per_minute: 3,
   memory_bytes: 1_000 as number | null,
+  processes: 1,
   open_errors: 0,
 };
 const deploy = {

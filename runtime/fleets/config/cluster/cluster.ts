@@ -1,5 +1,5 @@
-// An app whose data is in the bucket: its process is the only member of the app's own cluster. workerd writes there before it
-// acknowledges, and the disk is a cache.
+// An app whose data is in the bucket: its processes, usually one, are the members of the app's own cluster. workerd writes there
+// before it acknowledges, and the disk is a cache.
 import type { Fields } from '../capnp.ts';
 
 /** How a process reaches its app's cluster. */

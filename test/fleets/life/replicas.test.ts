@@ -1,0 +1,261 @@
+// An app with several processes: real workerd, as members of one cluster.
+// Runs as root too.
+import assert from 'node:assert/strict';
+import { chmodSync, readFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
+import { Firewall, openFirewall } from '../../../runtime/isolation/firewall.ts';
+import { clusterIn } from '../../support/bucket/clusters.ts';
+import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { type Harness, harness } from '../../support/fleets/harness.ts';
+import { makeRelease } from '../../support/fleets/release.ts';
+import { NEEDS_RULES, RULES } from '../../support/rules.ts';
+
+const CLOSED = { egress: [], ownPorts: [], openPorts: [] };
+
+/** `/who` names the process, `/add` counts in a Durable Object, `/row` in D1. */
+const CODE = (version: number) => `
+import { DurableObject } from 'cloudflare:workers';
+let me;
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    me ??= crypto.randomUUID();
+    const { pathname } = new URL(request.url);
+    if (pathname === '/who') {
+      await scheduler.wait(100);
+      return new Response(me);
+    }
+    if (pathname === '/version') return new Response('${version}');
+    if (pathname === '/add') return new Response(String(await env.COUNTER.getByName('one').add()));
+    await env.DB.prepare('INSERT INTO hits VALUES (1)').run();
+    return new Response(String(await env.DB.prepare('SELECT count(*) AS n FROM hits').first('n')));
+  },
+};`;
+
+async function hot(t: TestContext, store: MemoryStore, processes: number): Promise<Harness> {
+  const app = harness(t, { cluster: clusterIn(store) });
+  app.fleet.scale(processes);
+  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.until(() => app.fleet.processes === processes);
+  return app;
+}
+
+/** Asks `path` `count` times, `atOnce` at a time. */
+async function askMany({ ask }: Harness, path: string, count: number, atOnce: number) {
+  const answers: { status: number; text: string }[] = [];
+  let left = count;
+  const loop = async () => {
+    while (left-- > 0) answers.push(await ask(path).catch(() => ({ status: 502, text: '' })));
+  };
+  await Promise.all(Array.from({ length: atOnce }, loop));
+  return answers;
+}
+
+async function whoServes(app: Harness): Promise<string[]> {
+  const answers = await askMany(app, '/who', 24, 24);
+  return [...new Set(answers.map(({ text }) => text))].sort();
+}
+
+function pidOf({ root }: Harness, number: number): number {
+  return Number.parseInt(readFileSync(`${root}/run/${number}/cell.pid`, 'utf8'), 10);
+}
+
+test('requests spread over the processes, and all of them reach the same object and database', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = await hot(t, store, 3);
+  assert.equal((await whoServes(app)).length, 3);
+  const counts = await askMany(app, '/add', 1_000, 24);
+  const sorted = counts.map(({ text }) => Number(text)).sort((one, other) => one - other);
+  assert.deepEqual(
+    sorted,
+    Array.from({ length: 1_000 }, (_, at) => at + 1),
+  );
+  const rows = await askMany(app, '/row', 60, 12);
+  assert.equal(Math.max(...rows.map(({ text }) => Number(text))), 60);
+});
+
+test('more or fewer processes do not restart those that stay', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = await hot(t, store, 1);
+  const one = await whoServes(app);
+  app.fleet.scale(3);
+  await app.until(() => app.fleet.processes === 3);
+  const three = await whoServes(app);
+  assert.equal(three.length, 3);
+  app.fleet.scale(2);
+  assert.equal(app.fleet.processes, 2);
+  const two = await whoServes(app);
+  assert.ok(three.includes(one[0]!) && two.includes(one[0]!) && two.length === 2);
+  assert.ok(two.every((process) => three.includes(process)));
+});
+
+for (const which of ['the first', 'another'] as const) {
+  test(`after kill -9 of ${which} process the others go on, and no acknowledged write is lost`, async (t) => {
+    await using store = await new MemoryStore().start();
+    const app = await hot(t, store, 2);
+    const pid = which === 'the first' ? app.fleet.pid! : pidOf(app, 1);
+    assert.notEqual(pid, app.fleet.pid === pid ? pidOf(app, 1) : app.fleet.pid);
+    await askMany(app, '/add', 20, 8);
+    const running = askMany(app, '/add', 400, 8);
+    process.kill(pid, 'SIGKILL');
+    await app.until(() => app.fleet.processes === 1);
+    const killed = performance.now();
+    const acknowledged = (await running).filter(({ status }) => status === 200).length;
+    assert.ok(acknowledged > 300, `${acknowledged} of 400`);
+    const next = Number((await app.ask('/add')).text);
+    assert.ok(next > 20 + acknowledged && next <= 421, `${next} after ${acknowledged}`);
+    const waitedMs = performance.now() - killed;
+    assert.ok(waitedMs < 15_000, `${waitedMs} ms: a lease expires after 20 s`);
+    await app.until(() => app.fleet.processes === 2);
+    assert.equal((await whoServes(app)).length, 2);
+    const leases = [...store.objects.keys()].filter((name) => name.includes('/v1/nodes/'));
+    assert.equal(leases.length, 2, 'those of the processes that run');
+  });
+}
+
+test('a swap under load drops no request, and no process of the old release is left', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = await hot(t, store, 2);
+  const old = [app.fleet.pid!, pidOf(app, 1)];
+  let isOver = false;
+  const statuses = new Set<number>();
+  const load = Array.from({ length: 8 }, async () => {
+    while (!isOver) statuses.add((await app.ask('/add')).status);
+  });
+  await app.fleet.swap(await app.release(2, { code: CODE(2) }), { commit: async () => {}, log: () => {} });
+  for (const pid of old) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+  await app.until(() => app.fleet.processes === 2);
+  const versions = await askMany(app, '/version', 24, 24);
+  isOver = true;
+  await Promise.all(load);
+  assert.deepEqual([...statuses], [200]);
+  assert.deepEqual([...new Set(versions.map(({ text }) => text))], ['2']);
+});
+
+test('asleep it has no process, and a wake brings all back', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = await hot(t, store, 2);
+  assert.equal((await app.ask('/add')).text, '1');
+  const pids = [app.fleet.pid!, pidOf(app, 1)];
+  await app.fleet.sleep();
+  assert.equal(app.fleet.processes, 0);
+  for (const pid of pids) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+  assert.equal((await app.ask('/add')).text, '2');
+  await app.until(() => app.fleet.processes === 2);
+  await app.fleet.stop();
+  assert.equal(app.fleet.processes, 0);
+});
+
+const WORKING = `
+import { DurableObject } from 'cloudflare:workers';
+export class Clock extends DurableObject {
+  ring(name) {
+    this.ctx.storage.kv.put('name', name);
+    return this.ctx.storage.setAlarm(Date.now() + 500);
+  }
+  alarm() {
+    console.log('[alarm ' + this.ctx.storage.kv.get('name') + ']');
+  }
+}
+export default {
+  async fetch(request, env) {
+    const name = new URL(request.url).pathname.slice(1);
+    await env.QUEUE.send(name);
+    await env.CLOCK.getByName(name).ring(name);
+    await scheduler.wait(50);
+    return new Response('sent');
+  },
+  async queue({ messages }) {
+    for (const { body } of messages) console.log('[message ' + body + ']');
+  },
+  async scheduled({ scheduledTime }) {
+    console.log('[cron ' + scheduledTime + ']');
+  },
+};`;
+
+test('a message, an alarm and a cron are each handled by one process, once', async (t) => {
+  await using store = await new MemoryStore().start();
+  const app = harness(t, { cluster: clusterIn(store) });
+  app.fleet.scale(3);
+  const consumer = { queue: 'q', maxBatchSize: 1, maxBatchTimeout: 0, maxRetries: 0 };
+  const release = await makeRelease(`${app.root}/release-w`, WORKING, {
+    classes: [{ className: 'Clock', storageId: 'clock', sql: true }],
+    durableObjects: [{ binding: 'CLOCK', className: 'Clock' }],
+    triggers: {
+      crons: ['* * * * *'],
+      producers: [{ binding: 'QUEUE', queue: 'q' }],
+      consumers: [consumer],
+    },
+  });
+  await app.fleet.start(release);
+  await app.until(() => app.fleet.processes === 3);
+  const handled = (what: string) =>
+    app.lines.flatMap((line) => line.match(`\\[${what} [^\\]]+\\]`)?.[0] ?? []);
+  await Promise.all(Array.from({ length: 30 }, (_, at) => app.ask(`/${at}`)));
+  await app.until(() => handled('message').length >= 30 && handled('alarm').length >= 30);
+  await app.until(() => handled('cron').length >= 1, 90_000);
+  // Whatever was handled twice has been by the time a later one is.
+  await app.ask('/last');
+  await app.until(
+    () => handled('alarm').includes('[alarm last]') && handled('message').includes('[message last]'),
+  );
+  for (const what of ['message', 'alarm', 'cron'])
+    assert.equal(new Set(handled(what)).size, handled(what).length, `${what} twice`);
+});
+
+test(
+  'with users and packet filter rules the processes of one of several hosts reach each other',
+  NEEDS_RULES,
+  async (t) => {
+    await using store = await new MemoryStore().start();
+    const user = { uid: 110_001, gid: 110_001 };
+    const openPorts = [Number(new URL(store.endpoint).port)];
+    const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
+    assert.ok(firewall instanceof Firewall, String(firewall));
+    t.after(() => firewall.close());
+    const cluster = clusterIn(store, 'app1', { host: '127.0.0.2' });
+    const app = harness(t, { cluster, user });
+    chmodSync(app.root, 0o711);
+    app.fleet.scale(2);
+    await app.fleet.start(await app.release(1, { code: CODE(1) }));
+    await app.until(() => app.fleet.processes === 2);
+    const counts = await askMany(app, '/add', 40, 8);
+    assert.equal(new Set(counts.map(({ text }) => text)).size, 40);
+    assert.equal((await whoServes(app)).length, 2);
+  },
+);
+
+test('without memory fewer processes run, until there is some', async (t) => {
+  await using store = await new MemoryStore().start();
+  let isShort = true;
+  class Gauge extends MemoryGauge {
+    override get over() {
+      return isShort;
+    }
+    override admits() {
+      return true;
+    }
+  }
+  const app = harness(t, { cluster: clusterIn(store), memory: new Gauge(0, 512) });
+  app.fleet.scale(2);
+  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.until(() => app.lines.some((line) => line.includes('fewer processes run than wanted')));
+  assert.equal(app.fleet.processes, 1);
+  isShort = false;
+  await app.until(() => app.fleet.processes === 2);
+});
+
+test('an app that keeps its data on this machine has one process', async (t) => {
+  const app = harness(t);
+  app.fleet.scale(3);
+  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  assert.equal((await whoServes(app)).length, 1);
+  assert.equal(app.fleet.processes, 1);
+});
