@@ -155,6 +155,8 @@ export function assemble(config: Config) {
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');
     if (outbox.refused.length > 0 && !base.bucket?.problem) failing.push('outbox');
+    // Other hosts can answer.
+    if (hosts !== null && (base.bucket?.problem || base.gate.isShut)) failing.push('bucket');
     return failing;
   }
 
