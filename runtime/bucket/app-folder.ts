@@ -174,13 +174,15 @@ export async function removeObjects(folder: AppFolder, keys: string[]): Promise<
 export async function nextAlarm(folder: AppFolder): Promise<number | null> {
   const alarms = await openFolder(folder, { deadlineMs: SMALL_MS }).list(ALARMS);
   const times = alarms.flatMap(({ name }) => ALARM.exec(name)?.[1] ?? []);
-  return times.length === 0 ? null : Math.min(...times.map((time) => Number.parseInt(time, 16)));
+  return times
+    .map((time) => Number.parseInt(time, 16))
+    .reduce<number | null>((least, time) => Math.min(least ?? time, time), null);
 }
 
 /** Removes everything that an app has in the bucket. Removing it again is no error. */
 export async function removeApp({ place, appId }: AppFolder): Promise<void> {
   const store = new S3Store({ ...place, prefix: `${place.prefix}apps/${appId}/` });
-  await each(await store.list(''), ({ name }) => store.remove(name));
+  for await (const page of store.pages('')) await each(page, ({ name }) => store.remove(name));
 }
 
 /** Marker file in a directory of `replaceFolder`: contains the id of the one Durable Object to replace. */

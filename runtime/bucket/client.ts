@@ -1,5 +1,6 @@
 // A client of a bucket.
 import { AwsClient } from 'aws4fetch';
+import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
 
 /** @param retries of a failed or busy request. Default: those of the client */
@@ -25,4 +26,26 @@ export function bucketUrl({ endpoint, bucket }: S3Place): string {
 export function innermostCause(error: unknown): unknown {
   if (error instanceof AggregateError && error.errors.length > 0) return innermostCause(error.errors[0]);
   return error instanceof Error && error.cause !== undefined ? innermostCause(error.cause) : error;
+}
+
+/** Errors of a certificate whose authority is unknown. */
+const UNKNOWN_AUTHORITY = [
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+];
+
+/** Returns why a request to a store failed. */
+export function storeFailure(error: unknown): string {
+  const cause = innermostCause(error);
+  const { code = '' } = (cause ?? {}) as { code?: unknown };
+  return UNKNOWN_AUTHORITY.includes(String(code))
+    ? 'its certificate is of an unknown authority: name the file of that in NODE_EXTRA_CA_CERTS'
+    : reason(cause);
+}
+
+/** Returns the start of what a store said, as one line for messages. */
+export function shownText(text: string, length: number): string {
+  return text.slice(0, length).replace(/\p{Cc}+/gu, ' ');
 }

@@ -1,23 +1,56 @@
-// Reads the answers of stores to lists of objects.
+// Reads the answers of stores to lists of objects. What a store answers is checked: names become paths and addresses.
 import type { Stored } from './store.ts';
 
+/** Maximum bytes of a list: 1,000 names of 1,024 bytes, each of which may be an entity, and what is said of them. */
+export const LIST_BYTES = 16 * 2 ** 20;
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const LAST_CHARACTER = 0x10ffff;
 
-/** Returns the objects in a list. @param prefix that is left out of their names */
+/**
+ * Returns the objects in a list. It leaves out names that Cellar never writes: an address or a path with them would lead
+ * elsewhere.
+ * @param prefix that is left out of their names
+ * @throws {Error} when the size or the time of an object is not what S3 answers
+ */
 export function listEntries(xml: string, prefix: string): Stored[] {
-  return [...xml.matchAll(/<Contents>(.*?)<\/Contents>/gs)].map(([, entry]) => ({
-    name: element(entry!, 'Key').slice(prefix.length),
-    bytes: Number(element(entry!, 'Size')),
-    writtenAt: Date.parse(element(entry!, 'LastModified')),
-    etag: element(entry!, 'ETag').replaceAll('"', ''),
-  }));
+  const entries: Stored[] = [];
+  for (const entry of contentsOf(xml, 'Contents')) {
+    const key = element(entry, 'Key');
+    if (!key.startsWith(prefix) || !isPlain(key)) continue;
+    const [size, time] = [element(entry, 'Size'), element(entry, 'LastModified')];
+    const [bytes, writtenAt] = [size === '' ? Number.NaN : Number(size), Date.parse(time)];
+    if (!Number.isSafeInteger(bytes) || bytes < 0 || Number.isNaN(writtenAt))
+      throw new Error(
+        `its list has an object without a size or a time: ${JSON.stringify(key.slice(0, 200))}`,
+      );
+    const etag = element(entry, 'ETag').replaceAll('"', '');
+    entries.push({ name: key.slice(prefix.length), bytes, writtenAt, etag });
+  }
+  return entries;
+}
+
+/** Whether a name leads nowhere else in an address or a path. */
+export function isPlain(name: string): boolean {
+  return !name.includes('\0') && !name.split('/').some((segment) => segment === '.' || segment === '..');
 }
 
 /** Returns the folders in a list. @param prefix that is left out of their names */
 export function listFolders(xml: string, prefix: string): string[] {
-  return [...xml.matchAll(/<CommonPrefixes>(.*?)<\/CommonPrefixes>/gs)].map(([, entry]) =>
-    element(entry!, 'Prefix').slice(prefix.length),
-  );
+  return [...contentsOf(xml, 'CommonPrefixes')]
+    .map((entry) => element(entry, 'Prefix'))
+    .filter((name) => name.startsWith(prefix) && isPlain(name))
+    .map((name) => name.slice(prefix.length));
+}
+
+/** Yields the content of each such element. A regular expression would take quadratic time when the ends are missing. */
+function* contentsOf(xml: string, name: string): Generator<string> {
+  const [start, last] = [`<${name}>`, `</${name}>`];
+  for (let at = xml.indexOf(start); at >= 0; ) {
+    const end = xml.indexOf(last, at);
+    if (end < 0) return;
+    yield xml.slice(at, end);
+    at = xml.indexOf(start, end);
+  }
 }
 
 /** Returns the token that continues a list; null at its end. */
@@ -30,6 +63,7 @@ export function element(xml: string, name: string): string {
   const [, text = ''] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
   return text.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (entity, decimal, hexadecimal, word) => {
     if (word !== undefined) return ENTITIES[word] ?? entity;
-    return String.fromCodePoint(decimal ? Number(decimal) : Number.parseInt(hexadecimal, 16));
+    const code = decimal ? Number(decimal) : Number.parseInt(hexadecimal, 16);
+    return code <= LAST_CHARACTER ? String.fromCodePoint(code) : entity;
   });
 }

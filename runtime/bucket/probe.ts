@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
-import { reason } from '../log.ts';
-import { bucketUrl, innermostCause, s3Client } from './client.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
+import { bucketUrl, s3Client, shownText, storeFailure } from './client.ts';
 import type { S3Place } from './place.ts';
 
 /** Concurrent writers of one name. */
@@ -17,7 +17,8 @@ const RETRIES = 2;
 const BUSY = [429, 503];
 /** Timeout of the removal, in ms. */
 const REMOVE_MS = 2_000;
-/** Most characters of an answer that a message shows. */
+/** Most bytes of an answer, and characters of it that a message shows. */
+const ANSWER_BYTES = 64 * 1024;
 const SHOWN = 200;
 
 /** What a probe found. */
@@ -164,14 +165,23 @@ class ProbedStore {
       await sleep(RETRY_MS);
       return await this.#ask(check, path, init, retries - 1);
     } catch (error) {
-      throw new UnusableStore(check, reason(innermostCause(error)), true);
+      throw new UnusableStore(check, storeFailure(error), true);
     }
   }
 
   async #require(check: string, answer: Response, expected: number[]): Promise<string> {
-    const text = await answer.text();
+    const text = await textOf(answer).catch((error: unknown) => {
+      throw new UnusableStore(check, storeFailure(error), true);
+    });
+    if (text === null) throw new UnusableStore(check, `it answered more than ${ANSWER_BYTES} bytes`);
     if (expected.includes(answer.status)) return text;
-    const why = `it answered ${answer.status} and not ${expected.join(' or ')}: ${text.slice(0, SHOWN)}`;
+    const why = `it answered ${answer.status} and not ${expected.join(' or ')}: ${shownText(text, SHOWN)}`;
     throw new UnusableStore(check, why, answer.status >= 500 || BUSY.includes(answer.status));
   }
+}
+
+/** Returns the body of an answer; null when it is too long. */
+async function textOf({ body }: Response): Promise<string | null> {
+  if (body === null) return '';
+  return (await readAtMost(body as AsyncIterable<Buffer>, ANSWER_BYTES))?.toString('utf8') ?? null;
 }

@@ -4,10 +4,10 @@ import { createReadStream, createWriteStream, openAsBlob } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
-import { reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
-import { bucketUrl, innermostCause, s3Client } from './client.ts';
-import { element, listEntries, listFolders, nextToken } from './list-xml.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
+import { bucketUrl, innermostCause, s3Client, shownText, storeFailure } from './client.ts';
+import { element, isPlain, LIST_BYTES, listEntries, listFolders, nextToken } from './list-xml.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { ChangedObject, MissingObject, type Store, type Stored } from './store.ts';
@@ -24,12 +24,23 @@ const PAUSE_MS = 10_000;
 const SLOWEST_BYTES_PER_MS = 256;
 /** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
 const TRIES = 6;
-/** Maximum characters of an error response that a message shows. */
+/** Maximum bytes of an object in memory: manifests of snapshots are the largest. */
+const OBJECT_BYTES = 2 ** 30;
+/** The same for small objects; a `refs.json` with 20,000 long names is the largest. */
+const SMALL_BYTES = 128 * 2 ** 20;
+/** Maximum bytes of an object that is read into a file: as many as a store takes at once. */
+const FILE_BYTES = 5 * 2 ** 30;
+/** Maximum bytes of an error response that are read, and characters of it that a message shows. */
+const REFUSAL_BYTES = 64 * 1024;
 const REFUSAL_LENGTH = 300;
+/** Maximum objects of a list in memory. */
+const MOST_LISTED = 5_000_000;
+/** Maximum pages without an object in a row, after which a list is taken as endless. */
+const EMPTY_PAGES = 100;
 
 /** Opens a store of small objects, whose callers wait for each request. */
 export function smallObjects(place: S3Place): S3Store {
-  return new S3Store(place, { deadlineMs: SMALL_MS });
+  return new S3Store(place, { deadlineMs: SMALL_MS, mostBytes: SMALL_BYTES });
 }
 
 export class S3Store implements Store {
@@ -38,14 +49,20 @@ export class S3Store implements Store {
   readonly #prefix: string;
   readonly #deadlineMs: number;
   readonly #pauseMs: number;
+  readonly #mostBytes: number;
 
   /**
    * @param options.deadlineMs timeout of one attempt, except of files. Default: `DEADLINE_MS`
    * @param options.pauseMs longest pause of a file. Default: `PAUSE_MS`
+   * @param options.mostBytes maximum bytes of an object in memory. Default: `OBJECT_BYTES`
    */
-  constructor(place: S3Place, { deadlineMs = DEADLINE_MS, pauseMs = PAUSE_MS } = {}) {
+  constructor(
+    place: S3Place,
+    { deadlineMs = DEADLINE_MS, pauseMs = PAUSE_MS, mostBytes = OBJECT_BYTES } = {},
+  ) {
     this.#deadlineMs = deadlineMs;
     this.#pauseMs = pauseMs;
+    this.#mostBytes = mostBytes;
     this.#client = s3Client(place);
     this.#bucket = bucketUrl(place);
     this.#prefix = place.prefix;
@@ -53,27 +70,41 @@ export class S3Store implements Store {
 
   async list(folder: string): Promise<Stored[]> {
     const found: Stored[] = [];
-    for await (const page of this.pages(folder)) found.push(...page);
+    for await (const page of this.pages(folder)) {
+      found.push(...page);
+      if (found.length > MOST_LISTED)
+        throw new Error(`the bucket has more than ${MOST_LISTED} objects below ${this.#prefix}${folder}`);
+    }
     return found;
   }
 
-  /** Yields the objects of a folder, a page at a time. @param after a name: only those after it. Default: all */
+  /**
+   * Yields the objects of a folder, a page at a time.
+   * @param after a name: only those after it. Default: all @throws {Error} also when the list does not go on
+   */
   async *pages(folder: string, after = ''): AsyncGenerator<Stored[]> {
     const prefix = this.#prefix + folder;
+    let empty = 0;
     for (let token: string | null = ''; token !== null; ) {
       const query = new URLSearchParams({ 'list-type': '2', prefix });
       if (token !== '') query.set('continuation-token', token);
       else if (after !== '') query.set('start-after', this.#prefix + after);
-      const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
-      yield listEntries(xml, this.#prefix);
-      token = nextToken(xml);
+      const asked = await this.#ask('GET', `?${query}`, { mostBytes: LIST_BYTES });
+      const xml = asked.bytes.toString('utf8');
+      const page = listEntries(xml, this.#prefix);
+      yield page;
+      const next = nextToken(xml);
+      empty = page.length === 0 ? empty + 1 : 0;
+      if ((next !== null && next === token) || empty > EMPTY_PAGES)
+        throw new Error(`the list of ${prefix} in the bucket has no end`);
+      token = next;
     }
   }
 
   /** Returns the names of the first 1,000 folders in a folder. They end with `/`. */
   async folders(folder: string): Promise<string[]> {
     const query = new URLSearchParams({ 'list-type': '2', prefix: this.#prefix + folder, delimiter: '/' });
-    const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
+    const xml = (await this.#ask('GET', `?${query}`, { mostBytes: LIST_BYTES })).bytes.toString('utf8');
     return listFolders(xml, this.#prefix);
   }
 
@@ -119,10 +150,14 @@ export class S3Store implements Store {
     await this.#ask('PUT', this.#path(name), { body, sum: sum.digest('hex'), deadlineMs });
   }
 
-  /** Reads an object into a new file, without loading it. @throws {MissingObject} */
-  async readFile(name: string, path: string): Promise<void> {
+  /**
+   * Reads an object into a new file, without loading it.
+   * @throws {MissingObject}; {Error} also when it has more bytes than `mostBytes`
+   */
+  async readFile(name: string, path: string, mostBytes: number = FILE_BYTES): Promise<void> {
+    const most = Math.min(mostBytes, FILE_BYTES);
     const take = async (body: AsyncIterable<Uint8Array>) => {
-      await pipeline(body, createWriteStream(path, { flush: true, mode: 0o600 }));
+      await pipeline(bounded(body, most), createWriteStream(path, { flush: true, mode: 0o600 }));
     };
     await this.#ask('GET', this.#path(name), { take, deadlineMs: FILE_DEADLINE_MS });
   }
@@ -151,7 +186,9 @@ export class S3Store implements Store {
     await this.#ask('DELETE', this.#path(name));
   }
 
+  /** @throws {Error} for a name whose address is that of another object */
   #path(name: string): string {
+    if (!isPlain(name)) throw new Error(`${JSON.stringify(name)} is no name of an object`);
     return `/${encodePath(this.#prefix + name)}`;
   }
 
@@ -161,7 +198,7 @@ export class S3Store implements Store {
    * @throws {MissingObject}; {Error} with the address and the reason
    */
   async #ask(method: string, path: string, options: Init = {}): Promise<Tagged> {
-    const init = { deadlineMs: this.#deadlineMs, ...options };
+    const init = { deadlineMs: this.#deadlineMs, mostBytes: this.#mostBytes, ...options };
     const backoff = new Backoff();
     // The query may contain details that a message must not show.
     const [address] = (this.#bucket + path).split('?');
@@ -197,7 +234,7 @@ export class S3Store implements Store {
 
   /** @throws {MissingObject}; {ChangedObject}; {Refused} when a retry would not help; {Error} */
   async #try(method: string, path: string, init: Timed, signal?: AbortSignal): Promise<Tagged> {
-    const { headers = {}, body, take, deadlineMs } = init;
+    const { headers = {}, body, take, deadlineMs, mostBytes } = init;
     const late = AbortSignal.timeout(deadlineMs);
     // The store checks this hash of the body.
     const sum = init.sum ?? hash('sha256', (body as Buffer | undefined) ?? '');
@@ -214,14 +251,17 @@ export class S3Store implements Store {
       await take(answer.body);
       return { bytes: Buffer.alloc(0), etag };
     }
-    const bytes = Buffer.from(await answer.arrayBuffer());
-    if (answer.ok) return { bytes, etag };
-    const text = bytes.toString('utf8');
+    if (answer.ok) {
+      const bytes = await bytesOf(answer, mostBytes);
+      if (bytes === null) throw new Refused(`it answered more than ${mostBytes} bytes`);
+      return { bytes, etag };
+    }
+    const text = (await bytesOf(answer, REFUSAL_BYTES))?.toString('utf8') ?? '';
     const code = element(text, 'Code');
     if (answer.status === 404 && code !== 'NoSuchBucket') throw new MissingObject(path);
     if (CHANGED.includes(answer.status)) throw new ChangedObject(path);
     const why = `${code} ${element(text, 'Message')}`.trim() || text;
-    const words = `answered ${answer.status}: ${why.slice(0, REFUSAL_LENGTH)}`;
+    const words = `answered ${answer.status}: ${shownText(why, REFUSAL_LENGTH)}`;
     const isBusy = answer.status >= 500 || BUSY.includes(answer.status) || code === 'RequestTimeout';
     throw isBusy ? new Error(words) : new Refused(words);
   }
@@ -243,9 +283,11 @@ interface Init {
   take?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
   /** Timeout of one attempt. Default: that of the store. */
   deadlineMs?: number;
+  /** Maximum bytes of the response. Default: those of the store. */
+  mostBytes?: number;
 }
 
-type Timed = Init & { deadlineMs: number };
+type Timed = Init & { deadlineMs: number; mostBytes: number };
 
 /** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
@@ -254,6 +296,21 @@ const CHANGED = [409, 412];
 
 /** The store refused the request: a retry would not help. */
 class Refused extends Error {}
+
+/** Returns the body of a response; null when it has more bytes. */
+async function bytesOf({ body }: Response, most: number): Promise<Buffer<ArrayBuffer> | null> {
+  const bytes = body === null ? Buffer.alloc(0) : await readAtMost(body as AsyncIterable<Buffer>, most);
+  return bytes as Buffer<ArrayBuffer> | null;
+}
+
+async function* bounded(body: AsyncIterable<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > most) throw new Refused(`it answered more than ${most} bytes`);
+    yield chunk;
+  }
+}
 
 async function* noting(body: AsyncIterable<Uint8Array>, onChunk: () => void) {
   for await (const chunk of body) {
@@ -267,5 +324,5 @@ function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'
     ? `no whole answer within ${deadlineMs / 1000} s`
-    : reason(cause);
+    : storeFailure(cause);
 }

@@ -131,9 +131,12 @@ export class ObjectClient {
 
   /** Yields all objects below a prefix, a page at a time. */
   async *pages(prefix: string): AsyncGenerator<Stored[]> {
-    for (let page = await this.list(prefix); ; page = await this.list(prefix, { token: page.next })) {
+    for (let page = await this.list(prefix); ; ) {
       yield page.objects;
       if (page.next === null) return;
+      const next = await this.list(prefix, { token: page.next });
+      if (next.next === page.next) throw away(new Error(`the list of ${prefix} has no end`));
+      page = next;
     }
   }
 
