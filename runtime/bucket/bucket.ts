@@ -32,6 +32,8 @@ export interface BucketOptions {
   hosts?: ClusterHosts | undefined;
   /** The id of this host; left out in a Cellar of one. */
   self?: string | null;
+  /** Disk space that must stay free, in MiB. */
+  floorMb: number;
 }
 
 export class Bucket {
@@ -166,8 +168,8 @@ export class Bucket {
 
   /** Returns the code of an app. */
   code(appId: string, app: Pick<AppCodeOptions, 'owner' | 'isDeleted'>): AppCode {
-    const { place, paths } = this.#options;
-    return new AppCode({ ...app, place, appId, paths, ready: () => this.#answering() });
+    const { place, paths, floorMb } = this.#options;
+    return new AppCode({ ...app, place, appId, paths, floorMb, ready: () => this.#answering() });
   }
 
   /** As `ready`, at once without a bucket that answers. @returns a signal that aborts when it no longer does */

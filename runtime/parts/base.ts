@@ -75,6 +75,7 @@ export function makeBase(config: Config) {
         removals: store.folderRemovals,
         hosts: address === null ? undefined : { host: address.host, gate },
         self: address === null ? null : store.snapshots.machine(),
+        floorMb: config.RUNNER_DISK_FLOOR_MB,
       }),
     /** Whether this host, as one of several, may run apps in the bucket. */
     gate,

@@ -92,6 +92,7 @@ async function open(memory: MemoryStore, root: string): Promise<TestHost> {
   const bucket = new Bucket({
     ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
     ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals, self },
+    floorMb: 0,
   });
   mkdirSync(paths.builds, { recursive: true });
   await bucket.serve();

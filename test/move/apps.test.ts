@@ -50,6 +50,7 @@ async function open(t: TestContext, memory: MemoryStore) {
   const bucket = new Bucket({
     ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
     ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals },
+    floorMb: 0,
   });
   const buckets = new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } });
   const apps = new Apps({

@@ -1,18 +1,21 @@
 // The releases of an app in the bucket, each as one archive. A release never changes, so the copy on the disk is right or missing.
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { publish, syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { removeWhole } from '../../disk/trash.ts';
 import { log, logRarely, reason } from '../../log.ts';
-import { runChild } from '../../processes/child.ts';
+import { type ChildResult, type RunOptions, runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 import { ARCHIVE } from './code-names.ts';
 
 /** Timeout of packing or unpacking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
+/** Makes tar print one byte for each MB that it has unpacked, which bounds how much that may be. */
+const COUNTED = ['--checkpoint=100', '--checkpoint-action=dot'];
+const PATH_BYTES = 16 * 1024;
 
 export interface BucketReleasesOptions extends CodeFolderOptions {
   /** Returns the directory of a release. */
@@ -44,7 +47,7 @@ export class BucketReleases {
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
-      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal).catch(
+      await tar(['-czf', archive, '-C', directory(deployId), '.'], { ...(signal && { signal }) }).catch(
         because('the release could not be packed on this machine'),
       );
       await this.#folder
@@ -142,7 +145,11 @@ export class BucketReleases {
       await removeTree(beside);
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
       await mkdir(beside, { mode: 0o700 });
-      await tar(['-xzpf', archive, '--no-same-owner', '-C', beside]);
+      const roomMb = this.#folder.roomMb(work);
+      const unpack = ['-xzpf', archive, '--no-same-owner', ...COUNTED, '-C', beside];
+      const { cut } = await tar(unpack, { limitBytes: roomMb, longer: 'cut' });
+      if (cut) throw new Error(`the release has more than the ${roomMb} MB that the disk has room for`);
+      await requireFiles(beside);
       await syncFiles(beside);
       await publish(beside, target);
       this.#requireApp();
@@ -175,6 +182,28 @@ function because(what: string): (error: unknown) => never {
   };
 }
 
-async function tar(words: string[], signal?: AbortSignal): Promise<void> {
-  await runChild([...limited(), 'tar', ...words], { timeoutMs: DEADLINE_MS, ...(signal && { signal }) });
+/**
+ * The host opens what a release has: a link would lead elsewhere, and a pipe would never answer.
+ * @throws {Error} when a directory has something other than plain files and folders
+ */
+async function requireFiles(directory: string): Promise<void> {
+  const found = ['-print', '-quit'];
+  const special = ['!', '-type', 'f', '!', '-type', 'd', ...found];
+  const privileged = ['-type', 'f', '-perm', '/6000', ...found];
+  const { output } = await runChild([...limited(), 'find', directory, ...special, '-o', ...privileged], {
+    timeoutMs: DEADLINE_MS,
+    limitBytes: PATH_BYTES,
+  });
+  if (output.length === 0) return;
+  const path = relative(directory, output.toString('utf8').trimEnd());
+  throw new Error(
+    `the release in the bucket has something other than plain files and folders: ${JSON.stringify(path)}. Deploy the app again`,
+  );
+}
+
+function tar(
+  words: string[],
+  options: Pick<RunOptions, 'signal' | 'limitBytes' | 'longer'>,
+): Promise<ChildResult> {
+  return runChild([...limited(), 'tar', ...words], { timeoutMs: DEADLINE_MS, ...options });
 }

@@ -11,9 +11,10 @@ import { SerialQueue } from '../../queues/serial-queue.ts';
 import { Refusal } from '../../refusal.ts';
 import { ChangedObject } from '../store.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
-import { PACKS, packObject, REFS, type StoredRefs } from './code-names.ts';
+import { PACKS, packObject, REFS } from './code-names.ts';
 import { addPack, hasPack, makePack, withScratch } from './packs.ts';
 import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
+import { type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
 /** A file in the repository: the tag and the packs of `refs.json` that it had last. */
 const MARKER = 'cellar-bucket.json';
@@ -21,7 +22,7 @@ const MARKER = 'cellar-bucket.json';
 const MOST_PACKS = 20;
 
 /** What the bucket has; `etag` is null when it has nothing yet. */
-type Known = Omit<StoredRefs, 'format'> & { etag: string | null };
+type Known = RefsContent & { etag: string | null };
 
 export interface BucketRepositoryOptions extends CodeFolderOptions {
   /** The path of the repository on the disk. */
@@ -228,11 +229,10 @@ export class BucketRepository {
 
   async #readAnew(): Promise<Known> {
     const found = await this.#folder.read(REFS);
-    const content: StoredRefs =
-      found === null ? { format: 1, refs: {}, packs: [] } : JSON.parse(found.bytes.toString('utf8'));
-    const { format, refs, packs } = content;
-    if (format !== 1) throw new Error(`${REFS} of app ${this.#appId} is of a newer Cellar`);
-    this.#known = { etag: found?.etag ?? null, refs, packs };
+    this.#known =
+      found === null
+        ? { etag: null, refs: {}, packs: [] }
+        : { etag: found.etag, ...readRefsJson(found.bytes, this.#folder.nameOf(REFS)) };
     return this.#known;
   }
 
@@ -280,10 +280,9 @@ export class BucketRepository {
   }
 
   async #writeRefs({ etag, refs, packs }: Known): Promise<void> {
-    const content: StoredRefs = { format: 1, refs, packs };
     this.#isEqual = false;
     this.#known = null;
-    const written = await this.#folder.writeIf(REFS, Buffer.from(JSON.stringify(content)), etag);
+    const written = await this.#folder.writeIf(REFS, refsJson({ refs, packs }), etag);
     this.#known = { etag: written, refs, packs };
   }
 

@@ -1,4 +1,6 @@
 // The parts of an app's folder in the bucket that hold its code: one for the repository, one for the releases.
+import { dirname } from 'node:path';
+import { freeMegabytes } from '../../disk/disk.ts';
 import { aborted } from '../../threads/aborted.ts';
 import { WorkerThreads } from '../../threads/worker.ts';
 import type { S3Place } from '../place.ts';
@@ -14,6 +16,7 @@ const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 const FILE_MS = 30 * 60_000;
 /** Timeout of a request for a small object, with its retries, in ms. */
 const REQUEST_MS = 20_000;
+const BYTES_IN_MB = 2 ** 20;
 
 /** Ends all transfers. */
 export function closeTransfers(): void {
@@ -27,6 +30,8 @@ export interface CodeFolderOptions {
   owner: () => string;
   /** Resolves when the bucket may be used, with a signal that aborts when it no longer answers. @throws {Error} why it may not */
   ready: () => Promise<AbortSignal>;
+  /** Disk space that must stay free, in MiB. */
+  floorMb: number;
 }
 
 export class CodeFolder {
@@ -34,13 +39,20 @@ export class CodeFolder {
   readonly #store: S3Store;
   readonly #ready: () => Promise<AbortSignal>;
   readonly #owner: () => string;
+  readonly #floorMb: number;
 
   /** @param part the folder below that of the app */
-  constructor({ place, appId, owner, ready }: CodeFolderOptions, part: CodePart) {
+  constructor({ place, appId, owner, ready, floorMb }: CodeFolderOptions, part: CodePart) {
     this.#place = codePlace(place, appId, part);
     this.#store = smallObjects(this.#place);
     this.#ready = ready;
     this.#owner = owner;
+    this.#floorMb = floorMb;
+  }
+
+  /** Returns the name of an object in the bucket, for messages. */
+  nameOf(name: string): string {
+    return this.#place.prefix + name;
   }
 
   /** Returns a small object; null when it is missing. */
@@ -73,11 +85,22 @@ export class CodeFolder {
     await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
   }
 
-  /** Reads an object into a new file, and syncs it. @throws {MissingObject} */
+  /** Returns the MiB that a directory's disk has for files of the bucket. @throws {Error} when it has none */
+  roomMb(directory: string): number {
+    const room = freeMegabytes(directory) - this.#floorMb;
+    if (room > 0) return room;
+    throw new Error(
+      `the disk has no room for it, because ${this.#floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): make room`,
+    );
+  }
+
+  /** Reads an object into a new file, and syncs it. @throws {MissingObject}; {Error} when the disk has no room for it */
   async receive(name: string, path: string): Promise<void> {
     const signal = await this.#ready();
+    const mostBytes = this.roomMb(dirname(path)) * BYTES_IN_MB;
     const job = { deadlineMs: FILE_MS, owner: this.#owner(), signal, errors: [MissingObject] };
-    await transfers.run<typeof transfer.receiveFile>(TRANSFER, 'receiveFile', [this.#place, name, path], job);
+    const values = [this.#place, name, path, mostBytes] as const;
+    await transfers.run<typeof transfer.receiveFile>(TRANSFER, 'receiveFile', [...values], job);
   }
 
   async #request<T>(ask: () => Promise<T>): Promise<T> {

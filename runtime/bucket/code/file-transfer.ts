@@ -7,7 +7,12 @@ export async function sendFile(place: S3Place, name: string, path: string): Prom
   await new S3Store(place).writeFile(name, path);
 }
 
-/** Reads an object into a new file, and syncs it. @throws {MissingObject} */
-export async function receiveFile(place: S3Place, name: string, path: string): Promise<void> {
-  await new S3Store(place).readFile(name, path);
+/** As `S3Store.readFile`. */
+export async function receiveFile(
+  place: S3Place,
+  name: string,
+  path: string,
+  mostBytes: number,
+): Promise<void> {
+  await new S3Store(place).readFile(name, path, mostBytes);
 }

@@ -5,8 +5,9 @@ import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
 
-/** Most refs of a repository in the bucket: each push writes them all. */
+/** Most refs of a repository in the bucket, and most bytes of their names: each push writes them all. */
 const MOST_REFS = 20_000;
+const MOST_BYTES = 2 * 2 ** 20;
 const NO_SHA = /^0+$/;
 
 /** Shas by the refs' full names. */
@@ -53,7 +54,7 @@ export function areSame(one: Refs, other: Refs): boolean {
 
 /**
  * Returns the refs after a change.
- * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when there are too many
+ * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when there are too many, or their names are too long
  */
 export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
   const after = { ...refs };
@@ -67,12 +68,19 @@ export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
     if (isDeletion) delete after[ref];
     else after[ref] = sha;
   }
-  const count = Object.keys(after).length;
-  if (count > MOST_REFS && count > Object.keys(refs).length)
+  const [now, then] = [sizeOf(after), sizeOf(refs)];
+  const isTooMuch =
+    (now.count > MOST_REFS && now.count > then.count) || (now.bytes > MOST_BYTES && now.bytes > then.bytes);
+  if (isTooMuch)
     throw new Refusal(
       400,
       'invalid_input',
-      `a repository in the bucket may have ${MOST_REFS} branches and tags: delete some first`,
+      `a repository in the bucket may have ${MOST_REFS} branches and tags, with ${MOST_BYTES} bytes of names: delete some first`,
     );
   return after;
+}
+
+function sizeOf(refs: Refs): { count: number; bytes: number } {
+  const names = Object.keys(refs);
+  return { count: names.length, bytes: Buffer.byteLength(names.join('')) };
 }

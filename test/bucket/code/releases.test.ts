@@ -1,18 +1,32 @@
 // The releases of an app in the bucket.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
 import { MissingObject } from '../../../runtime/bucket/store.ts';
+import { freeMegabytes } from '../../../runtime/disk/disk.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { openReleases } from '../../support/bucket/releases.ts';
 import { eventually } from '../../support/e2e/processes.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeTransfers);
 
 const FOLDER = 'of/cellar/apps/app1/releases/';
+const MB = 2 ** 20;
 
 const stored = (store: MemoryStore) =>
   [...store.objects.keys()]
@@ -49,6 +63,56 @@ test('a release that nobody has is missing, and half a one is never placed', asy
   store.objects.set(`${FOLDER}d1.tar.gz`, archive);
   await releases.load('d1');
   assert.ok(existsSync(directory('d1')));
+});
+
+test('a release with a link, a pipe, or rights of root is refused by name', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, directory } = openReleases(t, store);
+  const [d1, assets] = [directory('d1'), join(directory('d1'), 'assets')];
+  const hostile: [string, () => void][] = [
+    ['release.json', () => symlinkSync('/etc/hostname', join(d1, 'release.json'))],
+    ['assets/up', () => symlinkSync('../../../..', join(assets, 'up'))],
+    ['assets/pipe', () => execFileSync('mkfifo', [join(assets, 'pipe')])],
+    ['pipe', () => execFileSync('mkfifo', [join(d1, 'pipe')])],
+    [
+      'assets/root',
+      () => {
+        writeFileSync(join(assets, 'root'), '#!/bin/sh');
+        chmodSync(join(assets, 'root'), 0o4755);
+      },
+    ],
+  ];
+  for (const [path, make] of hostile) {
+    place('d1');
+    if (path === 'release.json') await rm(join(d1, path));
+    make();
+    await open().store('d1');
+    await rm(d1, { recursive: true });
+    await assert.rejects(
+      open().load('d1'),
+      new RegExp(`something other than plain files and folders: "${path}". Deploy the app again$`),
+    );
+    assert.ok(!existsSync(d1));
+    assert.ok(!existsSync(`${d1}.new`));
+  }
+});
+
+test('a release that unpacks to more than the disk has room for is refused, and so is a larger archive', async (t) => {
+  await using store = await new MemoryStore().start();
+  const free = freeMegabytes(temporaryDirectory(t));
+  const { open, place, directory } = openReleases(t, store, { floorMb: free - 20 });
+  place('d1');
+  const bomb = openSync(join(directory('d1'), 'assets', 'zeros'), 'w');
+  ftruncateSync(bomb, 200 * MB);
+  closeSync(bomb);
+  await open().store('d1');
+  assert.ok(store.objects.get(`${FOLDER}d1.tar.gz`)!.body.length < MB);
+  await rm(directory('d1'), { recursive: true });
+  await assert.rejects(open().load('d1'), /the release has more than the \d+ MB that the disk has room for$/);
+  assert.ok(!existsSync(directory('d1')));
+  const archive = store.objects.get(`${FOLDER}d1.tar.gz`)!;
+  store.objects.set(`${FOLDER}d1.tar.gz`, { ...archive, body: Buffer.alloc(60 * MB) });
+  await assert.rejects(open().load('d1'), /it answered more than \d+ bytes/);
 });
 
 test('a release of before is stored when it is used, and others are removed', async (t) => {

@@ -1,11 +1,12 @@
 // The repository of an app in the bucket, through real git.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { cp, readFile, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
+import { changed } from '../../../runtime/bucket/code/refs.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { bucketRemote, inBucket } from '../../support/bucket/repositories.ts';
 import { eventually } from '../../support/e2e/processes.ts';
@@ -262,4 +263,66 @@ test('a commit of the host is in the bucket before main moves, and a push that c
   const stored = host.stored.during(() => host.stored.store([update]));
   await assert.rejects(stored, { code: 'commit_conflict', message: /is at \w+ in the bucket/ });
   assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': first });
+});
+
+test('a refs.json that leads elsewhere is refused by name, and nothing is written outside', async (t) => {
+  await using store = await new MemoryStore().start();
+  const directory = temporaryDirectory(t);
+  const host = await bucketRemote(t, store, directory);
+  const sha = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  const name = 'of/cellar/apps/app1/repository/refs.json';
+  const object = store.objects.get(name)!;
+  const [pack] = inBucket(store).packs as [string];
+  const content = store.objects.get(`of/cellar/apps/app1/repository/packs/${pack}.pack`)!;
+  const main = { 'refs/heads/main': sha };
+  const hostile = [
+    null,
+    { format: 2 },
+    { format: 1 },
+    { format: 1, refs: main, packs: ['../../../../outside'] },
+    { format: 1, refs: main, packs: [7] },
+    { format: 1, refs: { ...main, [`refs/heads/a ${sha}\ndelete refs/heads/main`]: sha }, packs: [pack] },
+    { format: 1, refs: { HEAD: sha }, packs: [pack] },
+    { format: 1, refs: { 'refs/heads/main': `${sha} ` }, packs: [pack] },
+  ];
+  store.objects.set('of/cellar/apps/app1/outside.pack', content);
+  host.lose();
+  for (const refs of hostile) {
+    store.objects.set(name, { ...object, body: Buffer.from(JSON.stringify(refs)) });
+    host.restart();
+    await assert.rejects(host.stored.open(), {
+      status: 503,
+      message: new RegExp(
+        `load the repository from the bucket: ${name} cannot be used: .*remove that object`,
+      ),
+    });
+    assert.deepEqual(
+      readdirSync(directory).filter((each) => each.includes('outside')),
+      [],
+    );
+  }
+  store.objects.set(name, object);
+  host.restart();
+  await host.stored.open();
+  assert.deepEqual(await served(host), main);
+});
+
+test('branches and tags, and the bytes of their names, have a limit; fewer are always taken', () => {
+  const sha = 'a'.repeat(40);
+  const none = '0'.repeat(40);
+  const long = (n: number) => `refs/heads/${'x/'.repeat(1_000)}${n}`;
+  const refs = Object.fromEntries(Array.from({ length: 1_040 }, (_, n) => [long(n), sha]));
+  const added = { ref: long(5_000), before: none, after: sha };
+  const after = changed(refs, [added]);
+  assert.equal(Object.keys(after).length, 1_041);
+  const expected = {
+    status: 400,
+    message: /20000 branches and tags, with 2097152 bytes of names: delete some/,
+  };
+  assert.throws(() => changed(after, [{ ...added, ref: long(5_001) }]), expected);
+  const older = { ...after, [long(6_000)]: sha, [long(6_001)]: sha };
+  assert.equal(Object.keys(changed(older, [{ ref: long(6_000), before: sha, after: none }])).length, 1_042);
+  const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`refs/tags/${n}`, sha]));
+  assert.throws(() => changed(many, [added]), expected);
 });

@@ -7,7 +7,7 @@ import { temporaryDirectory } from '../temporary.ts';
 import type { MemoryStore } from './memory-store.ts';
 
 /** Prepares releases of an app; `open` opens them as a host does at its start. */
-export function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owner = 'ada' } = {}) {
+export function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owner = 'ada', floorMb = 0 } = {}) {
   const root = temporaryDirectory(t);
   const scratch = join(root, 'builds');
   mkdirSync(scratch);
@@ -16,7 +16,7 @@ export function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1
   const away = new AbortController();
   const open = () =>
     new BucketReleases({
-      ...{ place: store.place('of/cellar/'), appId, owner: () => owner, directory, scratch },
+      ...{ place: store.place('of/cellar/'), appId, owner: () => owner, directory, scratch, floorMb },
       ready: async () => away.signal,
       isDeleted: () => state.isDeleted,
     });

@@ -19,6 +19,7 @@ export async function bucketRemote(
     new BucketRepository({
       ...{ place: store.place('of/cellar/'), appId: 'app1', path: join(directory, 'app.git') },
       owner: () => 'ada',
+      floorMb: 0,
       ready: async () => new AbortController().signal,
       isDeleted: () => false,
     });

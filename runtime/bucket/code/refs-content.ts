@@ -1,0 +1,39 @@
+// The content of `refs.json`. Its names become paths and input of git, so they are checked.
+import { reason } from '../../log.ts';
+import type { Refs } from './refs.ts';
+
+/** The branches and tags of a repository in the bucket, and where their objects are. */
+export interface RefsContent {
+  refs: Refs;
+  /** Names of packs, without `.pack`. */
+  packs: string[];
+}
+
+const FORMAT = 1;
+/** Git checks the rest of the rules for names; a line break would begin another command. */
+const REF = /^refs\/[^\p{Cc}\s]+$/u;
+const SHA = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+const PACK = /^pack-[0-9a-f]{40,64}$/;
+
+export function refsJson({ refs, packs }: RefsContent): Buffer<ArrayBuffer> {
+  return Buffer.from(JSON.stringify({ format: FORMAT, refs, packs }));
+}
+
+/** @param name of the object, for messages @throws {Error} when it is damaged, or of a newer Cellar */
+export function readRefsJson(bytes: Buffer, name: string): RefsContent {
+  try {
+    const { format, refs, packs } = JSON.parse(bytes.toString('utf8'));
+    if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
+    for (const [ref, sha] of Object.entries(refs))
+      if (!REF.test(ref) || typeof sha !== 'string' || !SHA.test(sha))
+        throw new Error(`${JSON.stringify(ref.slice(0, 200))} is no branch or tag with a commit`);
+    for (const pack of packs)
+      if (typeof pack !== 'string' || !PACK.test(pack))
+        throw new Error(`${JSON.stringify(String(pack).slice(0, 200))} is no name of a pack`);
+    return { refs, packs };
+  } catch (error) {
+    throw new Error(
+      `${name} cannot be used: ${reason(error)}. If this machine has the repository, remove that object, and Cellar writes it again`,
+    );
+  }
+}
