@@ -9,6 +9,7 @@ import { ChangedObject, MissingObject } from './store.ts';
 
 const OWNER = 'cellar.json';
 const CHECK = 'belongs to this Cellar';
+const ID = /^[\w-]{1,64}$/;
 
 /** The Cellar and the machine that have a bucket. */
 export interface BucketOwner {
@@ -36,9 +37,12 @@ export function proofOf(clusterKey: string, cellar: string): string {
 
 /** Whether the Cellar of a bucket has this cluster key. */
 export function provesCellar({ cellar, proof = '' }: FoundOwner, clusterKey: string): boolean {
-  const expected = Buffer.from(proofOf(clusterKey, cellar));
-  const found = Buffer.from(proof);
-  return found.length === expected.length && timingSafeEqual(found, expected);
+  return areSame(proof, proofOf(clusterKey, cellar));
+}
+
+function areSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 /** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
@@ -52,15 +56,20 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
   if (found === null) return null;
   try {
     const { cellar, machine, several, proof } = JSON.parse(found.bytes.toString('utf8'));
+    for (const id of [cellar, machine ?? '-', proof ?? '-'])
+      if (typeof id !== 'string' || !ID.test(id)) throw new Error('it has no ids');
     return {
-      cellar: String(cellar),
+      cellar,
       ...(several === true && { several }),
-      ...(machine && { machine: String(machine) }),
-      ...(proof && { proof: String(proof) }),
+      ...(machine && { machine }),
+      ...(proof && { proof }),
       etag: found.etag,
     };
   } catch {
-    throw new UnusableStore(CHECK, `${place.prefix}${OWNER} is not what a Cellar writes`);
+    throw new UnusableStore(
+      CHECK,
+      `${place.prefix}${OWNER} is not what a Cellar writes: repair it, or give this Cellar a prefix of its own in RUNNER_BUCKET`,
+    );
   }
 }
 
@@ -128,7 +137,7 @@ export async function takeBucket(place: S3Place, found: FoundOwner, own: BucketO
 
 /** @throws {UnusableStore} when the bucket was used with another cluster key */
 export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Place): void {
-  if (proof === undefined || proof === own) return;
+  if (proof === undefined || areSame(proof, own)) return;
   throw new UnusableStore(
     CHECK,
     `it was used with another cluster key: set RUNNER_CLUSTER_KEY as it was, or put cluster-key back into the data directory. If that key is lost for good, remove "proof" from ${prefix}${OWNER}, and remove ${prefix}secrets.json`,

@@ -9,6 +9,7 @@ import type { S3Place } from '../../runtime/bucket/place.ts';
 import { AppRecords, OtherHome } from '../../runtime/bucket/records/app-records.ts';
 import { continueFromBucket } from '../../runtime/bucket/records/continue.ts';
 import { learnDueTimes } from '../../runtime/bucket/records/due-times.ts';
+import { readRecord } from '../../runtime/bucket/records/record-content.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
@@ -20,16 +21,16 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const KEY = 'a'.repeat(64);
 const AT = '2026-11-27T10:00:00.000Z';
+/** Apps, previews and deploys. */
+const [SHOP, HERE, PR1, PR2, D1, D2] = ['shop', 'here', 'pr1', 'pr2', 'd1', 'd2'].map((name) =>
+  name.padEnd(16, '0'),
+) as [string, string, string, string, string, string];
 
 function wanted(id: string, storage: 'bucket' | 'local' = 'bucket'): WantedApp {
   return {
-    id,
-    slug: id,
-    generation: 3,
-    storage,
-    desired_state: 'running',
-    env: { A: '1' },
-  } as unknown as WantedApp;
+    ...{ id, slug: id, generation: 3, storage, desired_state: 'running', env: { A: '1' } },
+    ...{ hostnames: [], limits: { clientRpm: null, appRpm: null } },
+  };
 }
 
 function fact(id: string, appId: string, rest: Partial<DeployFact>): DeployFact {
@@ -65,18 +66,18 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   const place = bucket.place('of/cellar/');
   const first = machine(t, place).open();
   const { store } = first;
-  store.apps.want(wanted('shop'));
-  store.apps.want(wanted('here', 'local'));
-  store.deploys.save(fact('d1', 'shop', {}));
-  store.deploys.save(fact('d2', 'shop', { status: 'live' }), 'd1');
-  store.apps.setLive('shop', 'd2', AT, { databases: { DB: 'db1' } }, ['orders']);
-  store.secrets.set('shop', 'KEY', Buffer.from([0, 255]), AT);
-  store.apps.setSleep('shop', { asleepSince: AT, wokeAt: null });
-  store.apps.want({ ...wanted('pr1'), slug: 'pr1-shop' });
+  store.apps.want(wanted(SHOP));
+  store.apps.want(wanted(HERE, 'local'));
+  store.deploys.save(fact(D1, SHOP, {}));
+  store.deploys.save(fact(D2, SHOP, { status: 'live' }), D1);
+  store.apps.setLive(SHOP, D2, AT, { databases: { DB: 'db1' } }, ['orders']);
+  store.secrets.set(SHOP, 'KEY', Buffer.from([0, 255]), AT);
+  store.apps.setSleep(SHOP, { asleepSince: AT, wokeAt: null });
+  store.apps.want({ ...wanted(PR1), slug: 'pr1-shop' });
   const preview = {
-    id: 'pr1',
-    parentId: 'shop',
-    name: 'pr1',
+    id: PR1,
+    parentId: SHOP,
+    name: PR1,
     source: 'refs/heads/a',
     versionId: null,
     createdAt: 1,
@@ -94,20 +95,20 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   const [shop, ...others] = found.apps.all();
   assert.deepEqual(others, [], 'data on the lost machine is lost');
   assert.deepEqual(shop, {
-    wanted: wanted('shop'),
-    liveDeployId: 'd2',
+    wanted: wanted(SHOP),
+    liveDeployId: D2,
     deployedAt: AT,
     consumes: ['orders'],
     sleep: { asleepSince: AT, wokeAt: null },
   });
-  assert.deepEqual(found.apps.storageNames('shop'), { databases: { DB: 'db1' } });
-  assert.deepEqual(found.deploys.last('shop', 5), store.deploys.last('shop', 5));
-  assert.deepEqual(found.secrets.all('shop'), store.secrets.all('shop'));
+  assert.deepEqual(found.apps.storageNames(SHOP), { databases: { DB: 'db1' } });
+  assert.deepEqual(found.deploys.last(SHOP, 5), store.deploys.last(SHOP, 5));
+  assert.deepEqual(found.secrets.all(SHOP), store.secrets.all(SHOP));
   assert.deepEqual(
     found.previews.all().map(({ id, parentId }) => [id, parentId]),
-    [['pr1', 'shop']],
+    [[PR1, SHOP]],
   );
-  assert.deepEqual(found.activity.all().get('shop'), { lastRequestAt: null, resting: true, dueAt: null });
+  assert.deepEqual(found.activity.all().get(SHOP), { lastRequestAt: null, resting: true, dueAt: null });
   assert.deepEqual(found.records.changed(), [], 'nothing is written again');
 });
 
@@ -115,36 +116,36 @@ test('each change of an app is in its record, and a deleted app has none', async
   await using bucket = await new MemoryStore().start();
   const { store, records } = machine(t, bucket.place()).open();
   const record = () => {
-    const object = bucket.objects.get('records/shop.json');
+    const object = bucket.objects.get(`records/${SHOP}.json`);
     return object === undefined ? null : JSON.parse(object.body.toString('utf8'));
   };
-  store.apps.want(wanted('shop'));
-  await records.stored('shop');
+  store.apps.want(wanted(SHOP));
+  await records.stored(SHOP);
   assert.equal(record().liveDeployId, null);
-  store.deploys.save(fact('d1', 'shop', { can_roll_back: false }));
-  assert.equal(store.records.changeOf('shop'), null, 'a deploy that is under way is no change');
+  store.deploys.save(fact(D1, SHOP, { can_roll_back: false }));
+  assert.equal(store.records.changeOf(SHOP), null, 'a deploy that is under way is no change');
   const changes: [() => void, (found: ReturnType<typeof record>) => unknown, unknown][] = [
-    [() => store.deploys.save(fact('d1', 'shop', {})), (found) => found.deploys[0].fact.can_roll_back, true],
-    [() => store.apps.setLive('shop', 'd1', AT, {}), (found) => found.liveDeployId, 'd1'],
+    [() => store.deploys.save(fact(D1, SHOP, {})), (found) => found.deploys[0].fact.can_roll_back, true],
+    [() => store.apps.setLive(SHOP, D1, AT, {}), (found) => found.liveDeployId, D1],
     [
-      () => store.apps.setStorageNames('shop', { namespaces: { KV: 'k' } }),
+      () => store.apps.setStorageNames(SHOP, { namespaces: { KV: 'k' } }),
       (found) => found.storageNames.namespaces.KV,
       'k',
     ],
-    [() => store.secrets.set('shop', 'A', Buffer.from('x'), AT), (found) => found.secrets.length, 1],
-    [() => store.secrets.delete('shop', 'A'), (found) => found.secrets.length, 0],
+    [() => store.secrets.set(SHOP, 'A', Buffer.from('x'), AT), (found) => found.secrets.length, 1],
+    [() => store.secrets.delete(SHOP, 'A'), (found) => found.secrets.length, 0],
   ];
   for (const [change, of, expected] of changes) {
     change();
-    assert.notEqual(store.records.changeOf('shop'), null);
-    await records.stored('shop');
+    assert.notEqual(store.records.changeOf(SHOP), null);
+    await records.stored(SHOP);
     assert.equal(of(record()), expected);
   }
-  store.apps.delete('shop', 4, AT);
-  await records.stored('shop');
+  store.apps.delete(SHOP, 4, AT);
+  await records.stored(SHOP);
   assert.equal(record(), null);
-  store.apps.want(wanted('here', 'local'));
-  store.secrets.set('here', 'A', Buffer.from('x'), AT);
+  store.apps.want(wanted(HERE, 'local'));
+  store.secrets.set(HERE, 'A', Buffer.from('x'), AT);
   assert.deepEqual(store.records.changed(), []);
 });
 
@@ -153,10 +154,10 @@ test('the folder of a deleted app is removed by the machine that continues', asy
   const place = bucket.place();
   const first = machine(t, place).open();
   const { store } = first;
-  store.apps.want(wanted('shop'));
+  store.apps.want(wanted(SHOP));
   store.transaction(() => {
-    store.apps.delete('shop', 4, AT);
-    store.folderRemovals.add('shop', AT);
+    store.apps.delete(SHOP, 4, AT);
+    store.folderRemovals.add(SHOP, AT);
   });
   await first.records.storeAll();
   const cellar = store.snapshots.cellar();
@@ -164,10 +165,10 @@ test('the folder of a deleted app is removed by the machine that continues', asy
   const next = machine(t, place);
   await continueFromBucket(next.config(), next.paths);
   const found = next.open();
-  assert.deepEqual([found.store.apps.all(), found.store.folderRemovals.due(AT)], [[], ['shop']]);
-  found.store.folderRemovals.delete('shop');
+  assert.deepEqual([found.store.apps.all(), found.store.folderRemovals.due(AT)], [[], [SHOP]]);
+  found.store.folderRemovals.delete(SHOP);
   await found.records.storeAll();
-  assert.ok(!bucket.objects.has('records/shop.json'));
+  assert.ok(!bucket.objects.has(`records/${SHOP}.json`));
 });
 
 test('apps of a restored database that the bucket does not know get a record', async (t) => {
@@ -192,17 +193,17 @@ test('records of previews that are no more do not stop a machine that continues'
   const { store } = first;
   const preview = (id: string, createdAt: number) => {
     store.apps.want(wanted(id));
-    const row = { id, parentId: 'shop', name: id, source: 'refs/heads/a', versionId: null, expiresAt: 9 };
+    const row = { id, parentId: SHOP, name: id, source: 'refs/heads/a', versionId: null, expiresAt: 9 };
     store.previews.add({ ...row, createdAt });
   };
-  store.apps.want(wanted('shop'));
-  preview('pr1', 1);
+  store.apps.want(wanted(SHOP));
+  preview(PR1, 1);
   await first.records.storeAll();
-  const older = bucket.objects.get('records/pr1.json')!;
-  store.previews.remove('pr1');
-  preview('pr2', 2);
+  const older = bucket.objects.get(`records/${PR1}.json`)!;
+  store.previews.remove(PR1);
+  preview(PR2, 2);
   await first.records.storeAll();
-  bucket.objects.set('records/pr1.json', older);
+  bucket.objects.set(`records/${PR1}.json`, older);
   const cellar = store.snapshots.cellar();
   await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
   const next = machine(t, place);
@@ -212,14 +213,14 @@ test('records of previews that are no more do not stop a machine that continues'
       .open()
       .store.previews.all()
       .map(({ id }) => id),
-    ['pr2'],
+    [PR2],
   );
 
-  bucket.objects.delete('records/shop.json');
+  bucket.objects.delete(`records/${SHOP}.json`);
   const last = machine(t, place);
   await continueFromBucket(last.config(), last.paths);
   const { store: found } = last.open();
-  assert.deepEqual([found.previews.all(), found.folderRemovals.due(AT)], [[], ['pr1', 'pr2']]);
+  assert.deepEqual([found.previews.all(), found.folderRemovals.due(AT)], [[], [PR1, PR2]]);
 });
 
 test('a change during a write is written too, and what the bucket refuses is written later', async (t) => {
@@ -235,21 +236,21 @@ test('a change during a write is written too, and what the bucket refuses is wri
       writeIf: async (_, bytes) => {
         if (isAway) throw new Error('away');
         writes.push(JSON.parse(bytes.toString('utf8')).deployedAt);
-        if (writes.length === 1) store.apps.setLive('shop', 'd2', 'second', {});
+        if (writes.length === 1) store.apps.setLive(SHOP, D2, 'second', {});
         return 'tag';
       },
       remove: async () => {},
     },
     async () => {},
   );
-  store.apps.want(wanted('shop'));
-  store.apps.setLive('shop', 'd1', 'first', {});
-  await assert.rejects(records.stored('shop'), /away/);
+  store.apps.want(wanted(SHOP));
+  store.apps.setLive(SHOP, D1, 'first', {});
+  await assert.rejects(records.stored(SHOP), /away/);
   isAway = false;
-  const first = records.stored('shop');
-  await Promise.all([first, records.stored('shop')]);
+  const first = records.stored(SHOP);
+  await Promise.all([first, records.stored(SHOP)]);
   assert.deepEqual(writes, ['first', 'second']);
-  assert.equal(store.records.changeOf('shop'), null);
+  assert.equal(store.records.changeOf(SHOP), null);
 });
 
 test('a write of a record that arrives late replaces nothing newer', async (t) => {
@@ -258,20 +259,20 @@ test('a write of a record that arrives late replaces nothing newer', async (t) =
   const { store } = machine(t, place).open();
   const quick = new S3Store(place, { deadlineMs: 200 });
   const records = new AppRecords(store.records, quick, async () => {});
-  store.apps.want(wanted('shop'));
-  await records.stored('shop');
+  store.apps.want(wanted(SHOP));
+  await records.stored(SHOP);
   const held = Promise.withResolvers<void>();
   bucket.faults = { holds: held.promise };
   const { length } = bucket.asked;
-  store.apps.setLive('shop', 'd1', 'first', {});
-  const stored = records.stored('shop');
+  store.apps.setLive(SHOP, D1, 'first', {});
+  const stored = records.stored(SHOP);
   await eventually(() => bucket.asked.length > length, 'the first attempt is on its way');
   bucket.faults = {};
   await stored;
-  store.apps.setLive('shop', 'd2', 'second', {});
-  await records.stored('shop');
+  store.apps.setLive(SHOP, D2, 'second', {});
+  await records.stored(SHOP);
   held.resolve();
-  const found = JSON.parse((await quick.read('records/shop.json')).toString('utf8'));
+  const found = JSON.parse((await quick.read(`records/${SHOP}.json`)).toString('utf8'));
   assert.equal(found.deployedAt, 'second');
 });
 
@@ -282,10 +283,10 @@ test('a record that the bucket does not take holds up no other', async (t) => {
   const records = new AppRecords(store.records, quick, async () => {});
   bucket.refuses = (key) => key.includes('held');
   bucket.faults = { hangs: ({ key }) => key.includes('hung') };
-  for (const id of ['held', 'hung', 'shop', ...Array.from({ length: 20 }, (_, n) => `app${n}`)])
+  for (const id of ['held', 'hung', SHOP, ...Array.from({ length: 20 }, (_, n) => `app${n}`)])
     store.apps.want(wanted(id));
   const all = records.storeAll();
-  await records.stored('shop');
+  await records.stored(SHOP);
   assert.notEqual(store.records.changeOf('hung'), null);
   await assert.rejects(all, /403|no whole answer/);
   assert.deepEqual(
@@ -317,6 +318,68 @@ test('alarms of taken apps are read once, and again after a failure or an end in
   assert.deepEqual(learnt, ['a', 'a', 'b']);
 });
 
+test('a record that leads elsewhere, or is damaged, is refused by name, and nothing is taken', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place('of/cellar/');
+  const { store, records } = machine(t, place).open();
+  store.apps.want(wanted(SHOP));
+  store.deploys.save(fact(D1, SHOP, {}));
+  store.apps.setLive(SHOP, D1, AT, { databases: { DB: 'db1' } });
+  await records.stored(SHOP);
+  const cellar = store.snapshots.cellar();
+  await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
+  const name = `of/cellar/records/${SHOP}.json`;
+  const object = bucket.objects.get(name)!;
+  const record = JSON.parse(object.body.toString('utf8'));
+  assert.deepEqual(readRecord(object.body, SHOP), record);
+  const { wanted: own } = record;
+  const deploy = record.deploys[0];
+  const builds = {
+    root_directory: '../..',
+    install_command: null,
+    build_command: null,
+    output_directory: null,
+  };
+  const damaged: [string, RegExp][] = [
+    ['', /JSON/],
+    ['null', /format is undefined/],
+    ['{"format":2}', /format is 2.*start a newer one/],
+    ...[
+      { wanted: { ...own, id: '../../../outside' } },
+      { wanted: { ...own, id: 'control' } },
+      { wanted: { ...own, slug: 'a/../b' } },
+      { wanted: { ...own, hostnames: ['a b'] } },
+      { wanted: { ...own, builds } },
+      { wanted: { ...own, env: { A: 1 } } },
+      { liveDeployId: '../../../etc' },
+      { deploys: [{ ...deploy, fact: { ...deploy.fact, id: '../d1' } }] },
+      { deploys: [{ ...deploy, fact: { ...deploy.fact, sha: '--upload-pack=x' } }] },
+      { deploys: [{ ...deploy, releaseOf: '..' }] },
+      { storageNames: { databases: { DB: '../../x' } } },
+      { storageNames: { classes: { A: { id: '..', sql: true } } } },
+      { secrets: [{ name: 'A', sealed: 3, createdAt: AT, updatedAt: AT }] },
+      { secrets: null },
+    ].map((change): [string, RegExp] => [
+      JSON.stringify({ ...record, ...change }),
+      new RegExp(`: ${Object.keys(change)[0]}\\S*: `),
+    ]),
+    [JSON.stringify({ ...record, wanted: { ...own, id: PR1 } }), /id of another app/],
+    [JSON.stringify({ format: 1, deletedApp: '..', removeAt: AT }), /deletedApp: must be an id/],
+    [JSON.stringify({ format: 1, deletedApp: PR1, removeAt: AT }), /id of another app/],
+  ];
+  for (const [text, why] of damaged) {
+    bucket.objects.set(name, { ...object, body: Buffer.from(text) });
+    const next = machine(t, place);
+    await assert.rejects(continueFromBucket(next.config(), next.paths), (error: Error) => {
+      assert.ok(error.message.startsWith(`${name} in the bucket cannot be used: `), error.message);
+      assert.match(error.message, why);
+      assert.match(error.message, /Repair it, or remove it to leave that app out$|start a newer one/);
+      return true;
+    });
+    assert.equal(existsSync(next.paths.database), false);
+  }
+});
+
 test('a bucket of another Cellar is not taken, nor one that does not answer', async (t) => {
   await using bucket = await new MemoryStore().start();
   const place = bucket.place();
@@ -334,16 +397,16 @@ test('a bucket of another Cellar is not taken, nor one that does not answer', as
 test('a record lists the previews of its app', async (t) => {
   await using bucket = await new MemoryStore().start();
   const { store, records } = machine(t, bucket.place()).open();
-  const listed = () => JSON.parse(bucket.objects.get('records/shop.json')!.body.toString('utf8')).previews;
-  store.apps.want(wanted('shop'));
-  store.apps.want(wanted('pr1'));
+  const listed = () => JSON.parse(bucket.objects.get(`records/${SHOP}.json`)!.body.toString('utf8')).previews;
+  store.apps.want(wanted(SHOP));
+  store.apps.want(wanted(PR1));
   await records.storeAll();
   assert.deepEqual(listed(), []);
-  const row = { id: 'pr1', parentId: 'shop', name: 'pr1', source: 'refs/heads/a', versionId: null };
+  const row = { id: PR1, parentId: SHOP, name: PR1, source: 'refs/heads/a', versionId: null };
   store.previews.add({ ...row, createdAt: 1, expiresAt: 2 });
   await records.storeAll();
-  assert.deepEqual(listed(), ['pr1']);
-  store.previews.remove('pr1');
+  assert.deepEqual(listed(), [PR1]);
+  store.previews.remove(PR1);
   await records.storeAll();
   assert.deepEqual(listed(), []);
 });
@@ -353,36 +416,36 @@ test('of two hosts, only the one that took an app last writes its record, also a
   const place = bucket.place();
   const one = machine(t, place).open('one');
   const other = machine(t, place).open('other');
-  one.store.apps.want({ ...wanted('shop'), home: 'one' });
-  one.store.secrets.set('shop', 'KEY', Buffer.from('old'), AT);
+  one.store.apps.want({ ...wanted(SHOP), home: 'one' });
+  one.store.secrets.set(SHOP, 'KEY', Buffer.from('old'), AT);
   await one.records.storeAll();
-  assert.equal(await one.records.isElsewhere('shop'), false);
-  const taken = await other.records.take({ ...wanted('shop'), generation: 4, home: 'other' });
+  assert.equal(await one.records.isElsewhere(SHOP), false);
+  const taken = await other.records.take({ ...wanted(SHOP), generation: 4, home: 'other' });
   other.store.transaction(() => other.store.records.takeOne(taken!));
-  assert.deepEqual(other.store.secrets.all('shop'), one.store.secrets.all('shop'));
+  assert.deepEqual(other.store.secrets.all(SHOP), one.store.secrets.all(SHOP));
   assert.deepEqual(other.store.records.changed(), []);
 
-  const { etag } = bucket.objects.get('records/shop.json')!;
-  one.store.secrets.set('shop', 'KEY', Buffer.from('late'), AT);
-  await assert.rejects(one.records.stored('shop'), OtherHome);
+  const { etag } = bucket.objects.get(`records/${SHOP}.json`)!;
+  one.store.secrets.set(SHOP, 'KEY', Buffer.from('late'), AT);
+  await assert.rejects(one.records.stored(SHOP), OtherHome);
   const again = new AppRecords(one.store.records, new S3Store(place), async () => {}, 'one');
-  await assert.rejects(again.stored('shop'), OtherHome);
-  assert.equal(await again.isElsewhere('shop'), true);
+  await assert.rejects(again.stored(SHOP), OtherHome);
+  assert.equal(await again.isElsewhere(SHOP), true);
   await again.storeAll();
-  one.store.transaction(() => one.store.apps.delete('shop', 5, AT));
-  await assert.rejects(again.stored('shop'), OtherHome);
-  await again.leave('shop');
-  assert.equal(bucket.objects.get('records/shop.json')!.etag, etag);
-  other.store.secrets.set('shop', 'KEY', Buffer.from('new'), AT);
-  await other.records.stored('shop');
-  assert.notEqual(bucket.objects.get('records/shop.json')!.etag, etag);
+  one.store.transaction(() => one.store.apps.delete(SHOP, 5, AT));
+  await assert.rejects(again.stored(SHOP), OtherHome);
+  await again.leave(SHOP);
+  assert.equal(bucket.objects.get(`records/${SHOP}.json`)!.etag, etag);
+  other.store.secrets.set(SHOP, 'KEY', Buffer.from('new'), AT);
+  await other.records.stored(SHOP);
+  assert.notEqual(bucket.objects.get(`records/${SHOP}.json`)!.etag, etag);
 });
 
 test('a record that its old home changes while it is taken is taken with the change', async (t) => {
   await using bucket = await new MemoryStore().start();
   const place = bucket.place();
   const one = machine(t, place).open('one');
-  one.store.apps.want({ ...wanted('shop'), home: 'one' });
+  one.store.apps.want({ ...wanted(SHOP), home: 'one' });
   await one.records.storeAll();
   const store = new S3Store(place);
   let reads = 0;
@@ -393,14 +456,14 @@ test('a record that its old home changes while it is taken is taken with the cha
     readTagged: async (name: string) => {
       const found = await store.readTagged(name);
       if (++reads > 1) return found;
-      one.store.apps.setLive('shop', 'd2', AT, {});
-      await one.records.stored('shop');
+      one.store.apps.setLive(SHOP, D2, AT, {});
+      await one.records.stored(SHOP);
       return found;
     },
   };
   const { store: empty } = machine(t, place).open();
   const other = new AppRecords(empty.records, late, async () => {}, 'other');
-  const [record] = (await other.take({ ...wanted('shop'), home: 'other' }))!;
-  assert.equal(record!.liveDeployId, 'd2');
+  const [record] = (await other.take({ ...wanted(SHOP), home: 'other' }))!;
+  assert.equal(record!.liveDeployId, D2);
   assert.equal(reads, 2);
 });

@@ -4,6 +4,7 @@ import type { AppRecord, AppRecordQueries, DeletedApp } from '../../../sqlite/ho
 import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
 import { ChangedObject, MissingObject } from '../store.ts';
+import { damagedRecord, readRecord } from './record-content.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
 export const RECORDS = 'records/';
@@ -166,9 +167,11 @@ export class AppRecords {
       throw error;
     });
     if (found === null) return null;
-    const record = JSON.parse(found.bytes.toString('utf8')) as AppRecord | DeletedApp;
-    if (record.format !== 1) throw new Error(`${name} in the bucket is of a newer Cellar`);
-    return { record, etag: found.etag };
+    try {
+      return { record: readRecord(found.bytes, appId), etag: found.etag };
+    } catch (error) {
+      throw damagedRecord(name, error);
+    }
   }
 
   /** Returns the tag of a record in the bucket; null without one. @throws {OtherHome} */

@@ -1,6 +1,6 @@
 // Lets an empty machine continue the Cellar of a bucket, whose machine was lost.
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
 import type { AppRecord, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
@@ -22,6 +22,7 @@ import { bucketPlace, type S3Place } from '../place.ts';
 import { probe } from '../probe.ts';
 import { smallObjects } from '../s3-store.ts';
 import { RECORDS } from './app-records.ts';
+import { damagedRecord, readRecord } from './record-content.ts';
 import { beginSecrets, fetchSecrets } from './secrets.ts';
 
 /**
@@ -147,14 +148,17 @@ export async function takeRecords(
   }
 }
 
-/** @throws {Error} naming a record that a newer Cellar wrote */
+/** @throws {Error} naming a record that is damaged, or that a newer Cellar wrote */
 async function readRecords(place: S3Place): Promise<(AppRecord | DeletedApp)[]> {
   const store = smallObjects(place);
   const records: (AppRecord | DeletedApp)[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
-    const record = JSON.parse((await store.read(name)).toString('utf8')) as AppRecord | DeletedApp;
-    if (record.format !== 1) throw new Error(`${name} in the bucket is of a newer Cellar; start that one`);
-    records.push(record);
+    const bytes = await store.read(name);
+    try {
+      records.push(readRecord(bytes, basename(name, '.json')));
+    } catch (error) {
+      throw damagedRecord(place.prefix + name, error);
+    }
   });
   return records;
 }

@@ -102,7 +102,7 @@ async function read(place: S3Place, clusterKey: string): Promise<string | null> 
       if (error instanceof MissingObject) return null;
       return isAway(error);
     });
-  return found && open(found, clusterKey);
+  return found && open(found, clusterKey, place.prefix + NAME);
 }
 
 function seal(text: string, clusterKey: string): Buffer<ArrayBuffer> {
@@ -113,8 +113,8 @@ function seal(text: string, clusterKey: string): Buffer<ArrayBuffer> {
   return Buffer.from(`${JSON.stringify({ format: 1, sealed })}\n`);
 }
 
-/** @throws {Error} */
-function open(bytes: Buffer, clusterKey: string): string {
+/** @param name of the object, for messages @throws {UnusableStore} */
+function open(bytes: Buffer, clusterKey: string, name: string): string {
   try {
     const { format, sealed } = JSON.parse(bytes.toString('utf8')) as { format: number; sealed: string };
     if (format !== 1) throw new Error('a newer Cellar wrote them');
@@ -126,7 +126,10 @@ function open(bytes: Buffer, clusterKey: string): string {
     decipher.setAuthTag(all.subarray(NONCE_BYTES, tagEnd));
     return decipher.update(all.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8');
   } catch {
-    throw new UnusableStore(CHECK, `${NAME} cannot be decrypted: set RUNNER_CLUSTER_KEY as it was`);
+    throw new UnusableStore(
+      CHECK,
+      `${name} cannot be decrypted: set RUNNER_CLUSTER_KEY as it was. If it is, and the object is damaged, remove that: a machine with the secrets writes it again`,
+    );
   }
 }
 
