@@ -9,6 +9,7 @@ import { layout } from './disk/data-directory.ts';
 import { isDiskFull } from './disk/disk.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
 import { Host, type Reload } from './host.ts';
+import { warnOfPlainHttp } from './isolation/plain-http.ts';
 import { log, logRarely, reason } from './log.ts';
 import { tidyCompiled } from './threads/compile-cache.ts';
 
@@ -31,6 +32,7 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
     log('warn', 'no such setting; docs/settings.md has their names', { name });
+  void warnOfPlainHttp(config);
   await continueFromBucket(config, layout(config.RUNNER_DATA_DIR));
   const host = new Host(config);
 

@@ -1,10 +1,11 @@
 // Runs the bucket proxy. Besides the host, only this process has the bucket's keys. The host keeps the listening socket, so
 // requests wait during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { getCACertificates } from 'node:tls';
 import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
-import { type Child, cleanEnvironment, startChild, trustedAuthorities } from '../../processes/child.ts';
+import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import { withDataLimit } from '../../resources/process-limits.ts';
 import { compileCache } from '../../threads/compile-cache.ts';
@@ -21,7 +22,7 @@ const LONGEST_DELAY_MS = 5_000;
 /** Longest start, in ms. It takes about 200. */
 const START_MS = 10_000;
 
-export interface BucketProxyOptions extends Setup {
+export interface BucketProxyOptions extends Omit<Setup, 'authorities'> {
   /** Default: any free port. */
   port?: number;
   /** The user that runs it; `null`: the host's own user. */
@@ -109,7 +110,7 @@ export class BucketProxy {
       return `it ended (${how})`;
     });
     const { place, clusterKey } = this.#options;
-    const setup: Setup = { place, clusterKey };
+    const setup: Setup = { place, clusterKey, authorities: getCACertificates('extra') };
     child.process.send(setup, sendable(this.#socket!));
     const late = sleep(START_MS, `it does not listen after ${START_MS / 1000} s`, { ref: false });
     const failure = await Promise.race([listening, ended, late]);
@@ -125,11 +126,7 @@ export class BucketProxy {
     const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
       title: 'bucket proxy',
       // Another user cannot read the data directory.
-      environment: {
-        ...cleanEnvironment(),
-        ...trustedAuthorities(),
-        ...(user === null ? compileCache() : {}),
-      },
+      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
       stdin: 'ignore',
       messages: true,
     });

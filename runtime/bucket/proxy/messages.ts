@@ -5,6 +5,8 @@ import type { S3Place } from '../place.ts';
 export interface Setup {
   place: S3Place;
   clusterKey: string;
+  /** The operator's own certificate authorities, as PEM: the proxy's user may not read their file. */
+  authorities: string[];
 }
 
 /** What an app has asked of the bucket. Lists are writes, as in the price lists of stores. */

@@ -1,5 +1,6 @@
 // The process of the proxy. The host gives it the bucket's keys and the socket at which it listens.
 import { flushCompileCache } from 'node:module';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { log } from '../../log.ts';
 import type { Report, Setup } from './messages.ts';
 import { Reports } from './reports.ts';
@@ -8,6 +9,8 @@ import { ProxyServer } from './server.ts';
 const report = (report: Report) => process.send?.(report);
 
 process.once('message', (setup: Setup, listener: unknown) => {
+  if (setup.authorities.length > 0)
+    setDefaultCACertificates([...getCACertificates('default'), ...setup.authorities]);
   const { server } = new ProxyServer(setup, new Reports(report));
   server.on('error', (error) => {
     log('error', 'the socket of the bucket proxy failed', { error: error.message });

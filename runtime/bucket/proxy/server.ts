@@ -3,8 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
-import { reason } from '../../log.ts';
-import { innermostCause } from '../client.ts';
+import { storeFailure } from '../client.ts';
 import type { Setup } from './messages.ts';
 import { errorXml, Refused } from './refused.ts';
 import type { Reports } from './reports.ts';
@@ -155,8 +154,7 @@ export class ProxyServer {
       );
     } catch (error) {
       // The client is to blame for a body that ends or pauses.
-      if (!watch.signal.aborted || watch.isStoreLate)
-        this.#reports.storeIsAway(reason(innermostCause(error)));
+      if (!watch.signal.aborted || watch.isStoreLate) this.#reports.storeIsAway(storeFailure(error));
       throw error;
     }
   }
