@@ -1,7 +1,8 @@
 // Puts the code of a snapshot into the bucket.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { codePlace, packObject, REFS, type StoredRefs } from '../../bucket/code/code-names.ts';
+import { codePlace, packObject, REFS } from '../../bucket/code/code-names.ts';
+import { readRefsJson } from '../../bucket/code/refs-content.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { S3Store } from '../../bucket/s3-store.ts';
 
@@ -27,7 +28,7 @@ async function restoreRepository(store: S3Store, directory: string): Promise<voi
   if (!existsSync(join(directory, REFS)) || (await store.has(REFS))) return;
   const refs = readFileSync(join(directory, REFS));
   // The refs come last: they need the packs.
-  for (const name of (JSON.parse(refs.toString('utf8')) as StoredRefs).packs.map(packObject))
+  for (const name of readRefsJson(refs, REFS).packs.map(packObject))
     await store.writeFile(name, join(directory, name));
   await store.writeIf(REFS, refs, null);
 }

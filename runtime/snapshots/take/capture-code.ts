@@ -1,5 +1,6 @@
 // Captures an app's code in the bucket for a snapshot, while the app is pushed to and deployed.
-import { ARCHIVE, PACKS, packObject, REFS, type StoredRefs } from '../../bucket/code/code-names.ts';
+import { ARCHIVE, PACKS, packObject, REFS } from '../../bucket/code/code-names.ts';
+import { readRefsJson } from '../../bucket/code/refs-content.ts';
 import type { S3Store } from '../../bucket/s3-store.ts';
 import { MissingObject, type Stored } from '../../bucket/store.ts';
 import type { FileEntry } from '../store/manifest.ts';
@@ -24,7 +25,7 @@ export async function captureRepository(
       throw error;
     });
     if (refs === null) return null;
-    const { packs } = JSON.parse(refs.bytes.toString('utf8')) as StoredRefs;
+    const { packs } = readRefsJson(refs.bytes, REFS);
     try {
       const listed = new Map((await store.list(PACKS)).map((stored) => [stored.name, stored]));
       const files: FileEntry[] = [];

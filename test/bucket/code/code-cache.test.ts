@@ -28,7 +28,14 @@ function start(t: TestContext, bucket: MemoryStore) {
   const made = new Map<string, ReturnType<typeof makeApp>>();
   const codeOf = (appId: string) =>
     new AppCode({
-      ...{ place: bucket.place('of/cellar/'), appId, owner: () => appId, paths, isDeleted: () => false },
+      ...{
+        place: bucket.place('of/cellar/'),
+        appId,
+        owner: () => appId,
+        paths,
+        isDeleted: () => false,
+        floorMb: 0,
+      },
       ready: async () => new AbortController().signal,
     });
   const makeApp = (id: string, live: string) => ({

@@ -291,12 +291,15 @@ test('a refs.json that leads elsewhere is refused by name, and nothing is writte
   for (const refs of hostile) {
     store.objects.set(name, { ...object, body: Buffer.from(JSON.stringify(refs)) });
     host.restart();
-    await assert.rejects(host.stored.open(), {
-      status: 503,
-      message: new RegExp(
-        `load the repository from the bucket: ${name} cannot be used: .*remove that object`,
-      ),
-    });
+    await assert.rejects(
+      host.stored.reading(async () => {}),
+      {
+        status: 503,
+        message: new RegExp(
+          `load the repository from the bucket: ${name} cannot be used: .*remove that object`,
+        ),
+      },
+    );
     assert.deepEqual(
       readdirSync(directory).filter((each) => each.includes('outside')),
       [],
@@ -304,7 +307,7 @@ test('a refs.json that leads elsewhere is refused by name, and nothing is writte
   }
   store.objects.set(name, object);
   host.restart();
-  await host.stored.open();
+  await host.stored.reading(async () => {});
   assert.deepEqual(await served(host), main);
 });
 

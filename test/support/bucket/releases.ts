@@ -7,7 +7,11 @@ import { temporaryDirectory } from '../temporary.ts';
 import type { MemoryStore } from './memory-store.ts';
 
 /** Prepares releases of an app; `open` opens them as a host does at its start. */
-export function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owner = 'ada', floorMb = 0 } = {}) {
+export function openReleases(
+  t: TestContext,
+  store: MemoryStore,
+  { appId = 'app1', owner = 'ada', floorMb = 0 } = {},
+) {
   const root = temporaryDirectory(t);
   const scratch = join(root, 'builds');
   mkdirSync(scratch);
