@@ -1,14 +1,5 @@
 // How an app's code lies in the bucket, below `apps/<id>/`.
 import type { S3Place } from '../place.ts';
-import type { Refs } from './refs.ts';
-
-/** The content of `refs.json`. */
-export interface StoredRefs {
-  format: 1;
-  refs: Refs;
-  /** Names of packs, without `.pack`. */
-  packs: string[];
-}
 
 /** The parts of an app's folder that hold its code. */
 export type CodePart = 'repository' | 'releases';
