@@ -35,11 +35,22 @@ function host(t: TestContext, place: S3Place, address: string) {
   return { paths, start, facts, secrets };
 }
 
+const APP = 'a'.repeat(16);
+
 /** A record, as an app's home writes it. */
 function addRecord(store: MemoryStore): void {
   const record = {
     format: 1,
-    wanted: { id: 'shop', slug: 'shop', generation: 1, storage: 'bucket', desired_state: 'running', env: {} },
+    wanted: {
+      id: APP,
+      slug: 'shop',
+      generation: 1,
+      storage: 'bucket',
+      desired_state: 'running',
+      hostnames: [],
+      env: {},
+      limits: { clientRpm: null, appRpm: null },
+    },
     preview: null,
     liveDeployId: null,
     deployedAt: null,
@@ -52,7 +63,7 @@ function addRecord(store: MemoryStore): void {
     alerts: [],
   };
   const body = Buffer.from(JSON.stringify(record));
-  store.objects.set('records/shop.json', { body, etag: '"r"', at: new Date().toISOString() });
+  store.objects.set(`records/${APP}.json`, { body, etag: '"r"', at: new Date().toISOString() });
 }
 
 test('three empty hosts that start at once are one Cellar with the same secrets', async (t) => {

@@ -1,5 +1,6 @@
 // The content of a record in the bucket. Its ids become paths and keys of the bucket, so another machine checks them before use.
 import * as z from 'zod';
+import { replicas } from '../../../handlers/contract/apps/apps.ts';
 import { pathFault } from '../../../handlers/contract/apps/path.ts';
 import type { AppRecord, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { reason } from '../../log.ts';
@@ -42,6 +43,7 @@ const wanted = z.looseObject({
   previews: z.looseObject({ branches: z.boolean(), storage: z.enum(['empty', 'copy']) }).optional(),
   storage: z.literal('bucket'),
   home: hostId.optional(),
+  replicas: replicas.optional(),
 });
 
 const appRecord = z.looseObject({
