@@ -100,12 +100,29 @@ export class Membership {
     this.#closing.abort(new Error('the host is stopping'));
     clearTimeout(this.#cutOff);
     if (!this.#hasJoined || this.#isLost) return;
-    const leaving = this.#last.then(() => this.#options.send({ ...this.#next(), leaves: true }, deadlineMs));
-    await leaving.then(
-      (answer) => this.#options.homes.take(answer),
-      (error: unknown) =>
-        log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
-    );
+    const moved = new AbortController();
+    const leaving = this.#last.then(() => this.#sendLeaving(deadlineMs));
+    void this.#leaveOn(moved.signal);
+    await leaving
+      .then(
+        (answer) => this.#options.homes.take(answer),
+        (error: unknown) =>
+          log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
+      )
+      .finally(() => moved.abort());
+  }
+
+  #sendLeaving(deadlineMs: number): Promise<HostReportAnswer> {
+    return this.#options.send({ ...this.#next(), leaves: true }, deadlineMs);
+  }
+
+  /** Reports while apps move away: those of a host that is not heard of for longer are taken from it as they run. */
+  async #leaveOn(moved: AbortSignal): Promise<void> {
+    for (;;) {
+      await sleep(REPORT_EVERY_MS, undefined, { signal: moved }).catch(() => {});
+      if (moved.aborted) return;
+      await this.#sendLeaving(ANSWER_MS).catch(() => {});
+    }
   }
 
   async #reportOn(): Promise<void> {

@@ -146,3 +146,18 @@ test('a host that leaves says so once, and reports no more', async (t) => {
     [undefined, true],
   );
 });
+
+test('a host reports on while its apps move away, so that it is not lost before they have', async (t) => {
+  const { membership, reports, control } = member(t);
+  await membership.join();
+  const moved = Promise.withResolvers<HostReportAnswer>();
+  control.answer = () => moved.promise;
+  const left = membership.leave(30_000);
+  const leaving = () => reports.filter(({ leaves }) => leaves).length;
+  await eventually(() => leaving() > 1, 'it has reported again');
+  moved.resolve(ANSWER);
+  await left;
+  const last = leaving();
+  await membership.reportNow();
+  assert.equal(leaving(), last);
+});
