@@ -46,7 +46,8 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const work = [
     ...pushes(
       context,
-      { ...state, apps: state.apps.filter(({ id }) => !elsewhere.has(id)) },
+      // Those without a home wait for the host that they were on before there were several.
+      { ...state, apps: self === null ? state.apps : state.apps.filter(({ home }) => home === self) },
       inventory,
       result,
     ),

@@ -23,7 +23,7 @@ const ASKED_EVERY_MS = 500;
 
 export interface MembershipOptions {
   /** What does not change while the host runs. */
-  host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at'>;
+  host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at' | 'adopts'>;
   homes: Homes;
   gate: Gate;
   /** Returns what changes. */

@@ -22,7 +22,7 @@ interface Around {
 
 /** Returns null when this is the only host. */
 export function makeMembership(
-  { config, disk, bucket, homes, gate }: Base,
+  { config, store, disk, bucket, homes, gate }: Base,
   { apps, control, unanswered, reconcile }: Around,
 ): Membership | null {
   const address = config.RUNNER_ADDRESS;
@@ -38,6 +38,7 @@ export function makeMembership(
       address: `${address.host}:${address.port}`,
       version: VERSION,
       started_at: new Date().toISOString(),
+      adopts: !store.records.hasJoined(),
     },
     homes,
     gate,

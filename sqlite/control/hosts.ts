@@ -46,7 +46,7 @@ export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
 }
 
 /**
- * Writes what a host reports of itself; it is not silent any more. The first host gets every app without a home.
+ * Writes what a host reports of itself; it is not silent any more. A host that was the only one gets every app without a home.
  * @param at the time of the report, ISO 8601
  */
 export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
@@ -61,9 +61,9 @@ export async function writeHost(db: D1Database, report: HostReport, at: string):
   const adopt = db
     .prepare(
       `UPDATE apps SET home = ?1, generation = (SELECT revision FROM meta)
-       WHERE home IS NULL AND (SELECT count(*) FROM hosts) = 1`,
+       WHERE home IS NULL AND ?2`,
     )
-    .bind(report.id);
+    .bind(report.id, Number(report.adopts));
   const [written] = await db.batch<HostRow>([insert, raiseRevision(db), adopt]);
   return written!.results[0]!;
 }

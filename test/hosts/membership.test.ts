@@ -29,7 +29,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
   /** What the control plane does. */
   const control = { answer: async (): Promise<HostReportAnswer> => ANSWER, isCounted: async () => true };
   const membership = new Membership({
-    host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '' },
+    host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '', adopts: true },
     homes,
     gate,
     look: () => ({

@@ -96,7 +96,7 @@ async function pass(seconds: number, ...ids: string[]): Promise<Record<string, s
   return states;
 }
 
-test('the first host gets all apps, with a raised generation; the second gets none of them', async () => {
+test('the host that was the only one gets all apps, with a raised generation; the second gets none of them', async () => {
   addApp('one', null);
   addApp('two', null, 'local');
   await report('a');
@@ -104,6 +104,15 @@ test('the first host gets all apps, with a raised generation; the second gets no
   assert.deepEqual(homes(), { one: 'a', two: 'a' });
   const [raised] = database.all({ sql: 'SELECT min(generation) AS least FROM apps', values: [] });
   assert.ok((raised as { least: number }).least >= 1);
+});
+
+test('a host that has joined others gets no apps without a home, also when it reports first', async () => {
+  addApp('one', null);
+  addApp('two', null, 'local');
+  await report('b', { adopts: false });
+  assert.deepEqual(homes(), { one: null, two: null });
+  await report('a');
+  assert.deepEqual(homes(), { one: 'a', two: 'a' });
 });
 
 test('a report like the one before writes nothing', async () => {
