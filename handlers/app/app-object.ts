@@ -170,12 +170,13 @@ export class AppObject extends DurableObject<Bindings> {
     if (written.changed === null)
       throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
     // The new home does not depend on it: the engine lets one process have the data.
-    if (!isLost && from !== null) await this.#handOver(id, from, to).catch(logged);
+    if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
     return this.#pushChange(written);
   }
 
-  #handOver(id: string, from: string, to: string): Promise<null> {
-    return this.#host.call('POST /apps/:id/hand-over', { id }, { query: { home: from }, body: { to } });
+  #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<null> {
+    const moved = { query: { home: from }, body: { to, generation } };
+    return this.#host.call('POST /apps/:id/hand-over', { id }, moved);
   }
 
   /** Sends the host the app's state in D1, whatever the host has. For reconcile. */

@@ -10,6 +10,7 @@ import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import type { AppCode } from '../bucket/code/app-code.ts';
+import { NewerRecord } from '../bucket/records/app-records.ts';
 import { learnDueTimes } from '../bucket/records/due-times.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
@@ -96,8 +97,10 @@ export class Apps extends KnownApps {
   readonly #closing = new AbortController();
   /** Apps that are taken from other hosts. */
   readonly #arrivals = new SerialQueues();
-  /** Apps that have left for another host since this one started. */
-  readonly #left = new Set<string>();
+  /** Apps that have left for another host since this one started, and the generation that gave them that home. */
+  readonly #left = new Map<string, number>();
+  /** The newest generation of an app in the bucket that a word of the control plane was older than. */
+  #newestInBucket = 0;
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
@@ -435,9 +438,10 @@ export class Apps extends KnownApps {
   /**
    * Ends an app, whose home is the host `to` now, and forgets it with its previews. Requests that wait go to that host. Does
    * nothing for an unknown app.
-   * @throws {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
+   * @param generation the one that gave it that home
+   * @throws {StaleGeneration} when a newer state is known: it may have come back; {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
    */
-  async handOver(id: string, to: string): Promise<void> {
+  async handOver(id: string, to: string, generation: number): Promise<void> {
     const app = this.apps.get(id);
     if (app === undefined) return;
     const { hosts } = this.#options;
@@ -446,8 +450,9 @@ export class Apps extends KnownApps {
     if (app.cluster === null)
       throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
     await app.changes.closed(async () => {
+      if (generation <= app.wanted.generation) throw stale({ id, generation });
       for (const each of this.#family(id)) await this.#finishStoring(this.#require(each));
-      await this.#depart(app, hosts, to);
+      await this.#depart(app, hosts, to, generation);
     });
     log('info', 'an app was handed over to another host', { app: app.wanted.slug, host: to });
   }
@@ -462,16 +467,17 @@ export class Apps extends KnownApps {
   /**
    * Ends and forgets an app and its previews.
    * @param to the host that gets its requests; null: they are refused
+   * @param generation the one that gave it that home
    * @throws {Error} as `#leave` does. Then it goes on
    */
-  async #depart(app: App, hosts: AppHosts, to: string | null): Promise<void> {
+  async #depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
     const family = this.#family(app.id).map((each) => this.#require(each));
     for (const { id } of family) await hosts.endDeploys(id);
     for (const { report } of family) report.isSilent = true;
     const next = ({ id, wanted: { slug } }: App) =>
       to === null ? null : hosts.left(id, to, `${slug}.${this.#options.baseDomain}`);
     try {
-      await this.#withoutProcesses(family, () => this.#leave(family, next));
+      await this.#withoutProcesses(family, () => this.#leave(family, generation, next));
     } finally {
       for (const { report } of family) report.isSilent = false;
     }
@@ -483,7 +489,7 @@ export class Apps extends KnownApps {
    * @param next returns where the requests of each go
    * @throws {Error} when their records or the forgetting cannot be stored. Then nothing is forgotten
    */
-  async #leave(family: App[], next: (app: App) => Backend | null): Promise<void> {
+  async #leave(family: App[], generation: number, next: (app: App) => Backend | null): Promise<void> {
     const { store } = this.#options;
     const { records } = this.#bucketOf(family[0]!.id);
     // A deleted preview may have gone meanwhile.
@@ -496,7 +502,7 @@ export class Apps extends KnownApps {
     store.transaction(() => store.records.forget(parent!, previews));
     for (const each of leaving) {
       const { id } = each;
-      this.#left.add(id);
+      this.#left.set(id, generation);
       this.#activity.forget(id);
       this.hostNames.remove(each);
       this.consumers.set(id, []);
@@ -538,6 +544,10 @@ export class Apps extends KnownApps {
       .run(wanted.id, () => this.#take(wanted, hosts, bucket))
       .catch((error: unknown) => {
         if (error instanceof Refusal || error instanceof StaleGeneration) throw error;
+        if (error instanceof NewerRecord) {
+          this.#newestInBucket = Math.max(this.#newestInBucket, error.generation);
+          throw stale(wanted);
+        }
         throw new Refusal(503, 'host_unavailable', `the app cannot be taken over: ${reason(error)}`);
       });
     this.#requireNewest(wanted);
@@ -548,7 +558,7 @@ export class Apps extends KnownApps {
     if (known !== undefined) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
       // What this host has of it is older.
-      await known.changes.closed(() => this.#depart(known, hosts, null));
+      await known.changes.closed(() => this.#depart(known, hosts, null, known.wanted.generation));
     }
     const records = await bucket.records.take(wanted);
     if (records === null) return;
@@ -744,6 +754,11 @@ export class Apps extends KnownApps {
     for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
   }
 
+  /** The newest generation that is known of any app; 0 when there is none. */
+  get highestGeneration(): number {
+    return Math.max(this.#options.store.apps.highestGeneration(), this.#newestInBucket);
+  }
+
   /** How many apps this host has, without previews, and how many processes. */
   get counts(): { apps: number; running: number } {
     const all = [...this.apps.values()];
@@ -874,7 +889,8 @@ export class Apps extends KnownApps {
 
   /** @throws {StaleGeneration} when the host knows a newer state of the app */
   #requireFresh(given: { id: string; generation: number }): void {
-    if (given.generation < this.#options.store.apps.generation(given.id)) throw stale(given);
+    const known = Math.max(this.#options.store.apps.generation(given.id), this.#left.get(given.id) ?? 0);
+    if (given.generation < known) throw stale(given);
   }
 
   /** Sends a message about an app to its owner; logs it too, unless it is only information. */

@@ -21,6 +21,15 @@ export class OtherHome extends Error {
   }
 }
 
+/** The record is of a newer state of the app than the one that it was to be taken with. */
+export class NewerRecord extends Error {
+  readonly generation: number;
+  constructor(appId: string, generation: number) {
+    super(`the record of app ${appId} is of generation ${generation}`);
+    this.generation = generation;
+  }
+}
+
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
@@ -94,7 +103,6 @@ export class AppRecords {
   /** Whether another host was or is the home of an app that this one knows. @throws {Error} when the bucket does not answer */
   async isElsewhere(appId: string): Promise<boolean> {
     if (this.#elsewhere.has(appId)) return true;
-    if (this.#etags.has(appId)) return false;
     await this.#ready();
     try {
       const etag = await this.#tagOf(appId);
@@ -110,11 +118,16 @@ export class AppRecords {
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
    * @param wanted the app's state, with this host as its home
    * @returns the records, the app's first; null when the bucket has none
-   * @throws {Error} when the bucket does not answer
+   * @throws {NewerRecord} when that state is older; {Error} when the bucket does not answer
    */
   async take(wanted: WantedApp): Promise<AppRecord[] | null> {
     await this.#ready();
-    const app = await this.#take(wanted.id, (record) => ({ ...record, wanted }));
+    const app = await this.#take(wanted.id, (record) => {
+      // A late word must not take the app back from a home that it has got since.
+      if (record.wanted.generation > wanted.generation)
+        throw new NewerRecord(wanted.id, record.wanted.generation);
+      return { ...record, wanted };
+    });
     if (app === null) return null;
     const { home, generation } = wanted;
     const previews = await Promise.all(

@@ -209,7 +209,11 @@ test('reconcile is about the apps of this host, and hands over those of others',
   const { status, body } = await control.internal('/internal/reconcile', {});
   assert.deepEqual([status, body], [200, { pushed: 1, trashed: 0, refused: 0 }]);
   const sent = control.host.sent.find(({ path }) => path.includes('hand-over'))!;
-  assert.deepEqual([sent.path, sent.body], [`/apps/${there.id}/hand-over?home=a`, '{"to":"b"}']);
+  const { generation } = control.host.wanted.get(there.id)!;
+  assert.deepEqual(
+    [sent.path, JSON.parse(sent.body)],
+    [`/apps/${there.id}/hand-over?home=a`, { to: 'b', generation }],
+  );
   assert.deepEqual(calls().sort(), [
     'GET /apps',
     `POST /apps/${there.id}/hand-over?home=a`,
