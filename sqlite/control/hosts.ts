@@ -78,9 +78,20 @@ export async function drainHost(db: D1Database, id: string, drains: boolean): Pr
   await db.prepare('UPDATE hosts SET is_draining = ?2 WHERE id = ?1').bind(id, Number(drains)).run();
 }
 
-/** Forgets a host. Its apps keep it as their home. */
+/**
+ * Forgets a host. Its apps keep it as their home. Deleted ones, which it cannot confirm, are forgotten too: if it comes back, it
+ * removes what is left of them.
+ */
 export async function deleteHost(db: D1Database, id: string): Promise<void> {
-  await db.prepare('DELETE FROM hosts WHERE id = ?').bind(id).run();
+  await db.batch([
+    db.prepare('DELETE FROM hosts WHERE id = ?').bind(id),
+    db.prepare('DELETE FROM apps WHERE home = ? AND deleted_at IS NOT NULL').bind(id),
+  ]);
+}
+
+/** Whether a host was removed. Also true for one that has never been there. */
+export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
+  return (await db.prepare('SELECT 1 FROM hosts WHERE id = ?').bind(id).first()) === null;
 }
 
 /** Returns ids of apps that a host is the home of and that can move to another one. */

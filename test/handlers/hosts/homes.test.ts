@@ -172,6 +172,16 @@ test('a lost host does not hand over: its apps open elsewhere', async () => {
   assert.deepEqual(calls(), [`PUT /apps/${id}?home=a`]);
 });
 
+test('a deleted app of a removed host needs no confirmation', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  await (await control.database()).prepare(`UPDATE apps SET home = 'gone' WHERE id = ?`).bind(id).run();
+  calls();
+  assert.equal((await control.api('DELETE', `/v1/apps/${id}`)).status, 204);
+  assert.deepEqual(calls(), []);
+  await control.create('shop');
+});
+
 test('a drain moves apps one by one; the list of hosts says how many are left', async () => {
   await join();
   const ids: string[] = [];

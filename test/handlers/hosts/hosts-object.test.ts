@@ -231,6 +231,25 @@ test('a host is removed when it is silent or has no apps', async () => {
   assert.ok(!unknown.ok && unknown.code === 'host_not_found');
 });
 
+test('a host whose apps have not moved away yet is not removed; with it, its deletions are forgotten', async () => {
+  await report('a');
+  await report('b');
+  addApp('one', 'b');
+  addApp('gone', 'b', 'local', '2026-01-01T00:00:00.000Z');
+  addApp('too', 'b', 'bucket', '2026-01-01T00:00:00.000Z');
+  stuck.add('one');
+  await pass(20, 'a');
+  const refused = await hosts.remove('b');
+  assert.ok(
+    !refused.ok && /^1 apps of host box-b have not moved/.test(refused.detail),
+    JSON.stringify(refused),
+  );
+  stuck.clear();
+  await pass(6, 'a');
+  assert.deepEqual(await hosts.remove('b'), { ok: true, value: null });
+  assert.deepEqual(homes(), { one: 'a', too: 'a' });
+});
+
 test('a host whose protocol is too far from that of another is refused by name', async () => {
   await report('a', { protocol: 1 });
   await report('b', { protocol: 2 });
