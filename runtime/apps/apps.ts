@@ -254,13 +254,15 @@ export class Apps extends KnownApps {
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
+    const left = this.apps.has(id) ? [] : await this.#takeLeft(id, generation);
     const app = this.apps.get(id);
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
       // Not `cluster`, which a move changes later than the record.
-      if (app?.wanted.storage === 'bucket')
-        store.folderRemovals.add(id, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
+      const inBucket = app?.wanted.storage === 'bucket' ? [id] : left;
+      for (const each of inBucket)
+        store.folderRemovals.add(each, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
     });
     this.#activity.delete(id);
     if (app) {
@@ -544,10 +546,6 @@ export class Apps extends KnownApps {
       .run(wanted.id, () => this.#take(wanted, hosts, bucket))
       .catch((error: unknown) => {
         if (error instanceof Refusal || error instanceof StaleGeneration) throw error;
-        if (error instanceof NewerRecord) {
-          this.#newestInBucket = Math.max(this.#newestInBucket, error.generation);
-          throw stale(wanted);
-        }
         throw new Refusal(503, 'host_unavailable', `the app cannot be taken over: ${reason(error)}`);
       });
     this.#requireNewest(wanted);
@@ -560,12 +558,34 @@ export class Apps extends KnownApps {
       // What this host has of it is older.
       await known.changes.closed(() => this.#depart(known, hosts, null, known.wanted.generation));
     }
-    const records = await bucket.records.take(wanted);
+    const records = await this.#takeRecords(bucket, wanted);
     if (records === null) return;
     this.#requireNewest(wanted);
     this.#options.store.transaction(() => this.#options.store.records.takeOne(records));
     for (const record of records) this.#arrive(record, wanted, hosts);
     log('info', 'an app has come from another host', { app: wanted.slug });
+  }
+
+  /** @throws {StaleGeneration} when a newer state is in the bucket; {Error} as `AppRecords.take` does */
+  #takeRecords({ records }: Bucket, wanted: WantedApp): Promise<AppRecord[] | null> {
+    return records.take(wanted).catch((error: unknown) => {
+      if (!(error instanceof NewerRecord)) throw error;
+      this.#newestInBucket = Math.max(this.#newestInBucket, error.generation);
+      throw stale(wanted);
+    });
+  }
+
+  /**
+   * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their folders.
+   * @returns their ids
+   */
+  async #takeLeft(id: string, generation: number): Promise<string[]> {
+    const { hosts, bucket } = this.#options;
+    if (hosts == null || bucket === null) return [];
+    const record = await bucket.records.read(id);
+    if (record === null) return [];
+    const records = await this.#takeRecords(bucket, { ...record.wanted, generation, home: hosts.self });
+    return (records ?? []).map(({ wanted }) => wanted.id);
   }
 
   #arrive(record: AppRecord, parent: WantedApp, hosts: AppHosts): void {

@@ -470,3 +470,44 @@ test('what an app still has on the disk of its home is stored before it leaves',
   assert.ok([...memory.objects.keys()].some((name) => name.endsWith('data/one')));
   rmSync(one.paths.root, { recursive: true, force: true });
 });
+
+test('the folders of a deleted app, whose home was lost, are removed by another host', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  one.apps.addPreview({
+    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+    ...{ createdAt: Date.now(), expiresAt: Date.now() + 600_000 },
+  });
+  await one.bucket.records.storeAll();
+  await one.close();
+  await assert.rejects(other.apps.delete(APP, 0), StaleGeneration);
+  await other.apps.delete(APP, ++generation);
+  await other.bucket.records.storeAll();
+  for (const id of [APP, PREVIEW]) {
+    assert.notEqual(other.store.folderRemovals.dueAt(id), null);
+    const record = JSON.parse(memory.objects.get(`of/cellar/records/${id}.json`)!.body.toString('utf8'));
+    assert.equal(record.deletedApp, id);
+  }
+});
+
+test('an app that has left the bucket does not begin again, empty, at another host', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await one.apps.move(
+    APP,
+    'local',
+    async () => {},
+    async () => {},
+  );
+  await one.bucket.records.storeAll();
+  await assert.rejects(other.apps.apply(wanted(other)), /on the disk of another host/);
+  assert.equal(other.apps.get(APP), undefined);
+  await one.apps.apply(wanted(one));
+  assert.equal(one.apps.get(APP)!.wanted.storage, 'local');
+});

@@ -21,6 +21,13 @@ export class OtherHome extends Error {
   }
 }
 
+/** The app was deleted, or has moved to the disk of a host: what the bucket still has of it is removed. */
+export class LeftBucket extends Error {
+  constructor(appId: string) {
+    super(`the bucket no longer has app ${appId}: it was deleted, or is on the disk of another host`);
+  }
+}
+
 /** The record is of a newer state of the app than the one that it was to be taken with. */
 export class NewerRecord extends Error {
   readonly generation: number;
@@ -118,7 +125,7 @@ export class AppRecords {
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
    * @param wanted the app's state, with this host as its home
    * @returns the records, the app's first; null when the bucket has none
-   * @throws {NewerRecord} when that state is older; {Error} when the bucket does not answer
+   * @throws {NewerRecord} when that state is older; {LeftBucket}; {Error} when the bucket does not answer
    */
   async take(wanted: WantedApp): Promise<AppRecord[] | null> {
     await this.#ready();
@@ -129,6 +136,7 @@ export class AppRecords {
       return { ...record, wanted };
     });
     if (app === null) return null;
+    if ('deletedApp' in app) throw new LeftBucket(wanted.id);
     const { home, generation } = wanted;
     const previews = await Promise.all(
       (app.previews ?? []).map((id) =>
@@ -138,7 +146,9 @@ export class AppRecords {
         })),
       ),
     );
-    return [app, ...previews.filter((record) => record?.preview != null)] as AppRecord[];
+    const isThere = (record: (typeof previews)[number]) =>
+      record === null || 'deletedApp' in record || record.preview === null ? [] : [record];
+    return [app, ...previews.flatMap(isThere)];
   }
 
   /**
@@ -156,10 +166,13 @@ export class AppRecords {
     this.#elsewhere.delete(appId);
   }
 
-  async #take(appId: string, change: (record: AppRecord) => AppRecord): Promise<AppRecord | null> {
+  async #take(
+    appId: string,
+    change: (record: AppRecord) => AppRecord,
+  ): Promise<AppRecord | DeletedApp | null> {
     for (let tries = 1; ; tries++) {
       const found = await this.#read(appId);
-      if (found === null || 'deletedApp' in found.record) return null;
+      if (found === null || 'deletedApp' in found.record) return found?.record ?? null;
       const record = change(found.record);
       try {
         const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);
