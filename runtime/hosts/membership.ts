@@ -35,6 +35,8 @@ export interface MembershipOptions {
    * @throws {Error} when that is unknown
    */
   isCounted: () => Promise<boolean>;
+  /** Called with each answer, after its routes are known. */
+  onAnswer: (answer: HostReportAnswer) => void;
   /** Hands apps over that have other homes now. Must not reject. */
   settle: () => Promise<void>;
   /** Called when the host is cut off: no app that other hosts may run may run here. */
@@ -168,8 +170,9 @@ export class Membership {
   }
 
   #heard(answer: HostReportAnswer, sentAt: number): void {
-    const { homes, gate, cutOffMs = CUT_OFF_MS } = this.#options;
+    const { homes, gate, onAnswer, cutOffMs = CUT_OFF_MS } = this.#options;
     homes.take(answer);
+    onAnswer(answer);
     // From the time of the report: from then the control plane counts its silence.
     this.#heardAt = sentAt;
     this.#lookIn(sentAt + cutOffMs - performance.now());

@@ -14,6 +14,8 @@ import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Homes } from '../../runtime/hosts/homes.ts';
+import { MovedAway } from '../../runtime/hosts/moved-away.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
@@ -392,6 +394,45 @@ test('a host that was frozen, and gets its app back, takes what the other home l
   await other.apps.handOver(APP, one.self, ++generation);
   await one.apps.apply(wanted(one));
   assert.equal(one.apps.get(APP)!.liveDeployId, DEPLOYS[1]);
+});
+
+test('an app that has another home leaves without a call, unless the control plane makes one at that time', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add'), '1');
+  const homes = new Homes(one.self, 'localhost');
+  const movedAway = new MovedAway(homes, one.apps);
+  const hear = (home: TestHost, newer: number) => {
+    const route = {
+      ...{
+        id: APP,
+        slug: 'shop',
+        owner: 'owner',
+        hostnames: [],
+        storage: 'bucket' as const,
+        home: home.self,
+      },
+      ...{ limits: { clientRpm: null, appRpm: null }, generation: newer },
+    };
+    homes.take({ hosts: [], revision: newer, whole: false, routes: [route], deleted: [] });
+    return [route];
+  };
+  await movedAway.look(hear(one, generation));
+  await movedAway.settle();
+  await movedAway.look(hear(other, generation));
+  await movedAway.look([]);
+  assert.ok(one.apps.get(APP), 'that home is older than what this host knows');
+  const arriving = wanted(other);
+  await other.apps.apply(arriving);
+  await movedAway.look(hear(other, arriving.generation));
+  assert.ok(one.apps.get(APP), 'the control plane may hand it over just now');
+  await movedAway.look([]);
+  assert.equal(one.apps.get(APP), undefined);
+  assert.equal(await ask(other, '/add'), '2');
 });
 
 test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {

@@ -45,6 +45,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
       return control.answer();
     },
     isCounted: () => control.isCounted(),
+    onAnswer: () => {},
     settle: async () => void events.push('settle'),
     onCutOff: () => events.push('cut off'),
     onBack: () => events.push('back'),
