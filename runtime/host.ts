@@ -120,6 +120,7 @@ export class Host {
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
     await membership?.join();
+    await this.#parts.movedAway?.settle();
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;

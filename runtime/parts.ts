@@ -4,6 +4,7 @@ import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
 import { PeriodicJobs } from './control/rounds.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
+import { MovedAway } from './hosts/moved-away.ts';
 import { logRarely, reason } from './log.ts';
 import { makeApps } from './parts/apps.ts';
 import { makeBase } from './parts/base.ts';
@@ -98,9 +99,9 @@ export function assemble(config: Config) {
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
   });
 
+  const movedAway = base.homes && new MovedAway(base.homes, apps);
   const membership = makeMembership(base, {
-    apps,
-    control,
+    ...{ apps, control, movedAway },
     unanswered: () => hosts?.peers.unanswered ?? [],
     reconcile: () => rounds.reconcile(),
   });
@@ -178,6 +179,7 @@ export function assemble(config: Config) {
     hosts,
     outbox,
     rounds,
+    movedAway,
     membership,
   };
 }

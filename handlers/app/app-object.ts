@@ -18,7 +18,7 @@ import {
   type Wanted,
 } from '../../sqlite/control/apps/transitions.ts';
 import { type EventRow, insertEvent } from '../../sqlite/control/events/events.ts';
-import { changeHome } from '../../sqlite/control/hosts.ts';
+import { changeHome, isRemoved } from '../../sqlite/control/hosts.ts';
 import { liftRevision } from '../../sqlite/control/meta.ts';
 import type { Bindings } from '../bindings.ts';
 import { errorCodes } from '../contract/errors.ts';
@@ -170,12 +170,13 @@ export class AppObject extends DurableObject<Bindings> {
     if (written.changed === null)
       throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
     // The new home does not depend on it: the engine lets one process have the data.
-    if (!isLost && from !== null) await this.#handOver(id, from, to).catch(logged);
+    if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
     return this.#pushChange(written);
   }
 
-  #handOver(id: string, from: string, to: string): Promise<null> {
-    return this.#host.call('POST /apps/:id/hand-over', { id }, { query: { home: from }, body: { to } });
+  #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<null> {
+    const moved = { query: { home: from }, body: { to, generation } };
+    return this.#host.call('POST /apps/:id/hand-over', { id }, moved);
   }
 
   /** Sends the host the app's state in D1, whatever the host has. For reconcile. */
@@ -265,6 +266,19 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   async #bury(id: string, buried: Buried): Promise<void> {
+    // A removed host cannot confirm it. If it comes back, it removes apps that D1 does not know.
+    if (buried.home === null || !(await isRemoved(this.env.DB, buried.home)))
+      await this.#endNewest(id, buried);
+    await removeApp(this.env.DB, id);
+    this.#opened?.close();
+    this.#opened = null;
+    this.#hasAlarm = false;
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+  }
+
+  /** As `#end`, also when the host knows a newer state of the app. */
+  async #endNewest(id: string, buried: Buried): Promise<void> {
     try {
       await this.#end(id, buried);
     } catch (error) {
@@ -273,12 +287,6 @@ export class AppObject extends DurableObject<Bindings> {
       const raised = await raiseTombstone(this.env.DB, id);
       if (raised !== null) await this.#end(id, { ...buried, generation: raised }).catch(conflict);
     }
-    await removeApp(this.env.DB, id);
-    this.#opened?.close();
-    this.#opened = null;
-    this.#hasAlarm = false;
-    await this.ctx.storage.deleteAlarm();
-    await this.ctx.storage.deleteAll();
   }
 
   async #endLater(): Promise<void> {

@@ -38,7 +38,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
   const self = context.env.HOST_ID || null;
-  const elsewhere = self === null ? new Map<string, string>() : homesElsewhere(state, self);
+  const elsewhere = self === null ? new Map<string, Home>() : homesElsewhere(state, self);
   const own = inventory.items.filter(({ id }) => !elsewhere.has(id));
   await observeApps(context.db, own, inventory.as_of);
   await mendDeploys(context);
@@ -46,7 +46,8 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const work = [
     ...pushes(
       context,
-      { ...state, apps: state.apps.filter(({ id }) => !elsewhere.has(id)) },
+      // Those without a home wait for the host that they were on before there were several.
+      { ...state, apps: self === null ? state.apps : state.apps.filter(({ home }) => home === self) },
       inventory,
       result,
     ),
@@ -88,23 +89,33 @@ function pushes(
     });
 }
 
+/** Another host that runs an app, and the newest generation of the app. */
+interface Home {
+  to: string;
+  generation: number;
+}
+
 /** Returns the home of each app that another host runs. */
-function homesElsewhere({ apps }: ControlState, self: string): Map<string, string> {
-  return new Map(apps.flatMap(({ id, home }) => (home === null || home === self ? [] : [[id, home]])));
+function homesElsewhere({ apps }: ControlState, self: string): Map<string, Home> {
+  return new Map(
+    apps.flatMap(({ id, home, generation }) =>
+      home === null || home === self ? [] : [[id, { to: home, generation }]],
+    ),
+  );
 }
 
 /** Returns the ends of apps that the host still has, and another host is the home of. */
 function handOvers(
   context: RequestContext,
   self: string,
-  elsewhere: Map<string, string>,
+  elsewhere: Map<string, Home>,
   { items }: HostInventory,
 ): Work[] {
   return items.flatMap(({ id }) => {
-    const to = elsewhere.get(id);
-    if (to === undefined) return [];
+    const body = elsewhere.get(id);
+    if (body === undefined) return [];
     return async () => {
-      await context.host.call('POST /apps/:id/hand-over', { id }, { query: { home: self }, body: { to } });
+      await context.host.call('POST /apps/:id/hand-over', { id }, { query: { home: self }, body });
     };
   });
 }

@@ -6,6 +6,7 @@ import {
   drainHost,
   type HostRow,
   listHosts,
+  moveDeletions,
   silenceHost,
   writeHost,
 } from '../../sqlite/control/hosts.ts';
@@ -116,7 +117,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     });
   }
 
-  /** Forgets a host. @returns `host_in_use` when it reports and has apps */
+  /** Forgets a host. @returns `host_in_use` when it reports and has apps, and while apps have to move away from it */
   remove(id: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const rows = await this.#known();
@@ -128,6 +129,15 @@ export class HostsObject extends DurableObject<HostsBindings> {
             'host_in_use',
             `The host ${row.name} runs, and has ${counts.apps} apps. Drain it, or end it, first.`,
           );
+        const inBucket = counts === undefined ? 0 : counts.apps - counts.local;
+        // Nobody would move them afterwards.
+        if (inBucket > 0)
+          throw new Problem(
+            'host_in_use',
+            `${inBucket} apps of host ${row.name} have not moved to other hosts yet; try again when they have.`,
+          );
+        const heir = this.#place(rows, id);
+        if (heir !== null) await moveDeletions(this.env.DB, id, heir);
         await deleteHost(this.env.DB, id);
         rows.delete(id);
         this.#heard.delete(id);

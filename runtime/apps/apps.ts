@@ -9,6 +9,7 @@ import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import type { AppCode } from '../bucket/code/app-code.ts';
+import { NewerRecord } from '../bucket/records/app-records.ts';
 import { learnDueTimes } from '../bucket/records/due-times.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
@@ -95,8 +96,10 @@ export class Apps extends KnownApps {
   readonly #closing = new AbortController();
   /** Apps that are taken from other hosts. */
   readonly #arrivals = new SerialQueues();
-  /** Apps that have left for another host since this one started. */
-  readonly #left = new Set<string>();
+  /** Apps that have left for another host since this one started, and the generation that gave them that home. */
+  readonly #left = new Map<string, number>();
+  /** The newest generation of an app in the bucket that a word of the control plane was older than. */
+  #newestInBucket = 0;
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
@@ -233,13 +236,15 @@ export class Apps extends KnownApps {
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
+    const left = this.apps.has(id) ? [] : await this.#takeLeft(id, generation);
     const app = this.apps.get(id);
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
       // Not `cluster`, which a move changes later than the record.
-      if (app?.wanted.storage === 'bucket')
-        store.folderRemovals.add(id, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
+      const inBucket = app?.wanted.storage === 'bucket' ? [id] : left;
+      for (const each of inBucket)
+        store.folderRemovals.add(each, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
     });
     this.#activity.delete(id);
     if (app) {
@@ -417,9 +422,10 @@ export class Apps extends KnownApps {
   /**
    * Ends an app, whose home is the host `to` now, and forgets it with its previews. Requests that wait go to that host. Does
    * nothing for an unknown app.
-   * @throws {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
+   * @param generation the one that gave it that home
+   * @throws {StaleGeneration} when a newer state is known: it may have come back; {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
    */
-  async handOver(id: string, to: string): Promise<void> {
+  async handOver(id: string, to: string, generation: number): Promise<void> {
     const app = this.apps.get(id);
     if (app === undefined) return;
     const { hosts } = this.#options;
@@ -428,8 +434,9 @@ export class Apps extends KnownApps {
     if (app.cluster === null)
       throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
     await app.changes.closed(async () => {
+      if (generation <= app.wanted.generation) throw stale({ id, generation });
       for (const each of this.#family(id)) await this.#finishStoring(this.#require(each));
-      await this.#depart(app, hosts, to);
+      await this.#depart(app, hosts, to, generation);
     });
     log('info', 'an app was handed over to another host', { app: app.wanted.slug, host: to });
   }
@@ -444,16 +451,17 @@ export class Apps extends KnownApps {
   /**
    * Ends and forgets an app and its previews.
    * @param to the host that gets its requests; null: they are refused
+   * @param generation the one that gave it that home
    * @throws {Error} as `#leave` does. Then it goes on
    */
-  async #depart(app: App, hosts: AppHosts, to: string | null): Promise<void> {
+  async #depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
     const family = this.#family(app.id).map((each) => this.#require(each));
     for (const { id } of family) await hosts.endDeploys(id);
     for (const { report } of family) report.isSilent = true;
     const next = ({ id, wanted: { slug } }: App) =>
       to === null ? null : hosts.left(id, to, `${slug}.${this.#options.baseDomain}`);
     try {
-      await this.#withoutProcesses(family, () => this.#leave(family, next));
+      await this.#withoutProcesses(family, () => this.#leave(family, generation, next));
     } finally {
       for (const { report } of family) report.isSilent = false;
     }
@@ -465,7 +473,7 @@ export class Apps extends KnownApps {
    * @param next returns where the requests of each go
    * @throws {Error} when their records or the forgetting cannot be stored. Then nothing is forgotten
    */
-  async #leave(family: App[], next: (app: App) => Backend | null): Promise<void> {
+  async #leave(family: App[], generation: number, next: (app: App) => Backend | null): Promise<void> {
     const { store } = this.#options;
     const { records } = this.#bucketOf(family[0]!.id);
     // A deleted preview may have gone meanwhile.
@@ -478,7 +486,7 @@ export class Apps extends KnownApps {
     store.transaction(() => store.records.forget(parent!, previews));
     for (const each of leaving) {
       const { id } = each;
-      this.#left.add(id);
+      this.#left.set(id, generation);
       this.#activity.forget(id);
       this.hostNames.remove(each);
       this.consumers.set(id, []);
@@ -530,14 +538,36 @@ export class Apps extends KnownApps {
     if (known !== undefined) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
       // What this host has of it is older.
-      await known.changes.closed(() => this.#depart(known, hosts, null));
+      await known.changes.closed(() => this.#depart(known, hosts, null, known.wanted.generation));
     }
-    const records = await bucket.records.take(wanted);
+    const records = await this.#takeRecords(bucket, wanted);
     if (records === null) return;
     this.#requireNewest(wanted);
     this.#options.store.transaction(() => this.#options.store.records.takeOne(records));
     for (const record of records) this.#arrive(record, wanted, hosts);
     log('info', 'an app has come from another host', { app: wanted.slug });
+  }
+
+  /** @throws {StaleGeneration} when a newer state is in the bucket; {Error} as `AppRecords.take` does */
+  #takeRecords({ records }: Bucket, wanted: WantedApp): Promise<AppRecord[] | null> {
+    return records.take(wanted).catch((error: unknown) => {
+      if (!(error instanceof NewerRecord)) throw error;
+      this.#newestInBucket = Math.max(this.#newestInBucket, error.generation);
+      throw stale(wanted);
+    });
+  }
+
+  /**
+   * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their folders.
+   * @returns their ids
+   */
+  async #takeLeft(id: string, generation: number): Promise<string[]> {
+    const { hosts, bucket } = this.#options;
+    if (hosts == null || bucket === null) return [];
+    const record = await bucket.records.read(id);
+    if (record === null) return [];
+    const records = await this.#takeRecords(bucket, { ...record.wanted, generation, home: hosts.self });
+    return (records ?? []).map(({ wanted }) => wanted.id);
   }
 
   #arrive(record: AppRecord, parent: WantedApp, hosts: AppHosts): void {
@@ -726,6 +756,11 @@ export class Apps extends KnownApps {
     for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
   }
 
+  /** The newest generation that is known of any app; 0 when there is none. */
+  get highestGeneration(): number {
+    return Math.max(this.#options.store.apps.highestGeneration(), this.#newestInBucket);
+  }
+
   /** How many apps this host has, without previews, and how many processes. */
   get counts(): { apps: number; running: number } {
     const all = [...this.apps.values()];
@@ -857,7 +892,8 @@ export class Apps extends KnownApps {
 
   /** @throws {StaleGeneration} when the host knows a newer state of the app */
   #requireFresh(given: { id: string; generation: number }): void {
-    if (given.generation < this.#options.store.apps.generation(given.id)) throw stale(given);
+    const known = Math.max(this.#options.store.apps.generation(given.id), this.#left.get(given.id) ?? 0);
+    if (given.generation < known) throw stale(given);
   }
 
   /** Sends a message about an app to its owner; logs it too, unless it is only information. */

@@ -191,7 +191,7 @@ function routesOf(
     },
     'GET /apps': () => ({
       as_of: store.outbox.position(),
-      highest_generation: store.apps.highestGeneration(),
+      highest_generation: apps.highestGeneration,
       items: apps.observeAll(),
     }),
     'GET /apps/:id/deploys/:deploy/log': ({ words }) => {

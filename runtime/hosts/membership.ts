@@ -23,7 +23,7 @@ const ASKED_EVERY_MS = 500;
 
 export interface MembershipOptions {
   /** What does not change while the host runs. */
-  host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at'>;
+  host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at' | 'adopts'>;
   homes: Homes;
   gate: Gate;
   /** Returns what changes. */
@@ -35,6 +35,8 @@ export interface MembershipOptions {
    * @throws {Error} when that is unknown
    */
   isCounted: () => Promise<boolean>;
+  /** Called with each answer, after its routes are known. */
+  onAnswer: (answer: HostReportAnswer) => void;
   /** Hands apps over that have other homes now. Must not reject. */
   settle: () => Promise<void>;
   /** Called when the host is cut off: no app that other hosts may run may run here. */
@@ -100,12 +102,29 @@ export class Membership {
     this.#closing.abort(new Error('the host is stopping'));
     clearTimeout(this.#cutOff);
     if (!this.#hasJoined || this.#isLost) return;
-    const leaving = this.#last.then(() => this.#options.send({ ...this.#next(), leaves: true }, deadlineMs));
-    await leaving.then(
-      (answer) => this.#options.homes.take(answer),
-      (error: unknown) =>
-        log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
-    );
+    const moved = new AbortController();
+    const leaving = this.#last.then(() => this.#sendLeaving(deadlineMs));
+    void this.#leaveOn(moved.signal);
+    await leaving
+      .then(
+        (answer) => this.#options.homes.take(answer),
+        (error: unknown) =>
+          log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
+      )
+      .finally(() => moved.abort());
+  }
+
+  #sendLeaving(deadlineMs: number): Promise<HostReportAnswer> {
+    return this.#options.send({ ...this.#next(), leaves: true }, deadlineMs);
+  }
+
+  /** Reports while apps move away: those of a host that is not heard of for longer are taken from it as they run. */
+  async #leaveOn(moved: AbortSignal): Promise<void> {
+    for (;;) {
+      await sleep(REPORT_EVERY_MS, undefined, { signal: moved }).catch(() => {});
+      if (moved.aborted) return;
+      await this.#sendLeaving(ANSWER_MS).catch(() => {});
+    }
   }
 
   async #reportOn(): Promise<void> {
@@ -151,8 +170,9 @@ export class Membership {
   }
 
   #heard(answer: HostReportAnswer, sentAt: number): void {
-    const { homes, gate, cutOffMs = CUT_OFF_MS } = this.#options;
+    const { homes, gate, onAnswer, cutOffMs = CUT_OFF_MS } = this.#options;
     homes.take(answer);
+    onAnswer(answer);
     // From the time of the report: from then the control plane counts its silence.
     this.#heardAt = sentAt;
     this.#lookIn(sentAt + cutOffMs - performance.now());

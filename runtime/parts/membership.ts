@@ -7,6 +7,7 @@ import type { Control } from '../control/control-plane.ts';
 import { hasLivingOwner } from '../hosts/living-owner.ts';
 import { Load } from '../hosts/load.ts';
 import { Membership } from '../hosts/membership.ts';
+import type { MovedAway } from '../hosts/moved-away.ts';
 import { VERSION } from '../variables.ts';
 import type { Base } from './base.ts';
 
@@ -14,6 +15,7 @@ import type { Base } from './base.ts';
 interface Around {
   apps: Apps;
   control: Control;
+  movedAway: MovedAway | null;
   /** Returns the hosts that do not answer this one, and for how long. */
   unanswered: () => { id: string; ms: number }[];
   /** Makes the control plane reconcile its state with this host's. Must not reject. */
@@ -22,8 +24,8 @@ interface Around {
 
 /** Returns null when this is the only host. */
 export function makeMembership(
-  { config, disk, bucket, homes, gate }: Base,
-  { apps, control, unanswered, reconcile }: Around,
+  { config, store, disk, bucket, homes, gate }: Base,
+  { apps, control, movedAway, unanswered, reconcile }: Around,
 ): Membership | null {
   const address = config.RUNNER_ADDRESS;
   if (address === null || homes === null) return null;
@@ -38,6 +40,7 @@ export function makeMembership(
       address: `${address.host}:${address.port}`,
       version: VERSION,
       started_at: new Date().toISOString(),
+      adopts: !store.records.hasJoined(),
     },
     homes,
     gate,
@@ -49,7 +52,11 @@ export function makeMembership(
     send: async (report, deadlineMs) =>
       (await control.call('/internal/hosts/report', report, deadlineMs)) as HostReportAnswer,
     isCounted: () => hasLivingOwner(bucket!.cluster(CONTROL, () => {}).store, HOSTS_OBJECT, address.host),
-    settle: reconcile,
+    onAnswer: ({ routes }) => void movedAway?.look(routes),
+    settle: async () => {
+      await movedAway?.settle();
+      await reconcile();
+    },
     onCutOff: () => apps.cutOff(),
     onBack: () => apps.bucketIsBack(),
   });

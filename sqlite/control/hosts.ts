@@ -46,7 +46,7 @@ export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
 }
 
 /**
- * Writes what a host reports of itself; it is not silent any more. The first host gets every app without a home.
+ * Writes what a host reports of itself; it is not silent any more. A host that was the only one gets every app without a home.
  * @param at the time of the report, ISO 8601
  */
 export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
@@ -61,9 +61,9 @@ export async function writeHost(db: D1Database, report: HostReport, at: string):
   const adopt = db
     .prepare(
       `UPDATE apps SET home = ?1, generation = (SELECT revision FROM meta)
-       WHERE home IS NULL AND (SELECT count(*) FROM hosts) = 1`,
+       WHERE home IS NULL AND ?2`,
     )
-    .bind(report.id);
+    .bind(report.id, Number(report.adopts));
   const [written] = await db.batch<HostRow>([insert, raiseRevision(db), adopt]);
   return written!.results[0]!;
 }
@@ -78,9 +78,20 @@ export async function drainHost(db: D1Database, id: string, drains: boolean): Pr
   await db.prepare('UPDATE hosts SET is_draining = ?2 WHERE id = ?1').bind(id, Number(drains)).run();
 }
 
-/** Forgets a host. Its apps keep it as their home. */
+/**
+ * Forgets a host. Its apps keep it as their home. Deleted ones, which it cannot confirm, are forgotten too: if it comes back, it
+ * removes what is left of them.
+ */
 export async function deleteHost(db: D1Database, id: string): Promise<void> {
-  await db.prepare('DELETE FROM hosts WHERE id = ?').bind(id).run();
+  await db.batch([
+    db.prepare('DELETE FROM hosts WHERE id = ?').bind(id),
+    db.prepare('DELETE FROM apps WHERE home = ? AND deleted_at IS NOT NULL').bind(id),
+  ]);
+}
+
+/** Whether a host was removed. Also true for one that has never been there. */
+export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
+  return (await db.prepare('SELECT 1 FROM hosts WHERE id = ?').bind(id).first()) === null;
 }
 
 /** Returns ids of apps that a host is the home of and that can move to another one. */

@@ -138,6 +138,8 @@ export function appRecordQueries(database: Database) {
     `INSERT INTO changed_records SELECT id, 1 FROM apps WHERE deleted_at IS NULL AND wanted ->> 'storage' = 'bucket'
        AND id NOT IN (SELECT value FROM json_each(@taken))`,
   );
+  const join = database.prepare<[]>("INSERT OR REPLACE INTO meta VALUES ('joined', '1')");
+  const hasJoined = database.prepare<[], 1>("SELECT 1 FROM meta WHERE name = 'joined'").pluck();
   const setCellar = database.prepare<[string]>(
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
@@ -262,6 +264,13 @@ export function appRecordQueries(database: Database) {
       removeRows(id);
       for (const each of [id, ...previews]) unchange.run(each);
     },
+    /** Records that this host, which is empty, joins the others of a Cellar. */
+    join: (cellar: string): void => {
+      setCellar.run(cellar);
+      join.run();
+    },
+    /** Whether this host has joined others. Then no app is its own, unless the control plane says so. */
+    hasJoined: (): boolean => hasJoined.get() === 1,
     /** Marks a record as changed, so that it is written again. */
     change: (appId: string): void => {
       change.run(appId);

@@ -90,7 +90,7 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
     database.exec(`
       UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';
       UPDATE activity SET resting = 0, due_at = NULL;
-      DELETE FROM meta WHERE name = 'machine';
+      DELETE FROM meta WHERE name IN ('machine', 'joined');
     `);
     removePreviews(database);
     for (const id of leftOut) removeRelease(database, id);

@@ -25,7 +25,8 @@ function host(t: TestContext, place: S3Place, address: string) {
     const store = openHostStore(paths.database);
     try {
       const { apps, snapshots } = store;
-      return { cellar: snapshots.cellar(), machine: snapshots.machine(), apps: apps.all().length };
+      const ids = { cellar: snapshots.cellar(), machine: snapshots.machine() };
+      return { ...ids, apps: apps.all().length, hasJoined: store.records.hasJoined() };
     } finally {
       store.close();
     }
@@ -73,6 +74,7 @@ test('three empty hosts that start at once are one Cellar with the same secrets'
   const facts = hosts.map((each) => each.facts());
   assert.equal(new Set(facts.map(({ cellar }) => cellar)).size, 1);
   assert.equal(new Set(facts.map(({ machine }) => machine)).size, 3);
+  assert.equal(facts.filter(({ hasJoined }) => !hasJoined).length, 1, 'one of them has begun it');
   for (const { secrets } of hosts) assert.deepEqual(secrets(), hosts[0]!.secrets());
   const { several, machine, cellar } = (await readOwner(store.place()))!;
   assert.deepEqual([several, machine, cellar], [true, undefined, facts[0]!.cellar]);
@@ -92,6 +94,7 @@ test('a host that joins takes no apps, and one that continues the Cellar of a lo
   const next = host(t, store.place(), '10.0.0.3');
   await next.start();
   assert.equal(next.facts().apps, 1);
+  assert.deepEqual([joining.facts().hasJoined, next.facts().hasJoined], [true, false]);
   assert.equal((await readOwner(store.place()))!.several, true);
 });
 

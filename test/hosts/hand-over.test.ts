@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
-import { Apps } from '../../runtime/apps/apps.ts';
+import { Apps, StaleGeneration } from '../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { Bucket } from '../../runtime/bucket/bucket.ts';
@@ -14,6 +14,8 @@ import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Homes } from '../../runtime/hosts/homes.ts';
+import { MovedAway } from '../../runtime/hosts/moved-away.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
@@ -179,7 +181,7 @@ async function deploy({ apps, store, paths, bucket }: TestHost, id: string, depl
 /** Moves the app as the control plane does. */
 async function rehome(from: TestHost, to: TestHost): Promise<void> {
   await to.apps.prepare(APP);
-  await from.apps.handOver(APP, to.self);
+  await from.apps.handOver(APP, to.self, ++generation);
   await to.apps.apply(wanted(to));
   await to.bucket.records.stored(APP);
 }
@@ -312,21 +314,21 @@ test('a host that ends between two steps leaves an app that can go on', { timeou
   assert.equal(await ask(one, '/add'), '2', 'it was only prepared');
 
   memory.refuses = (key) => key === RECORD;
-  await assert.rejects(one.apps.handOver(APP, other.self), /403/);
+  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), /403/);
   memory.refuses = () => false;
   assert.equal(await ask(one, '/add'), '3', 'it stays when its record cannot be written');
 
   const forget = t.mock.method(one.store.records, 'forget', () => {
     throw new Error('the disk is full');
   });
-  await assert.rejects(one.apps.handOver(APP, other.self), /disk is full/);
+  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), /disk is full/);
   forget.mock.restore();
   assert.equal(await ask(one, '/add'), '4', 'it stays when it cannot be forgotten');
 
   await one.close();
   one = await open(memory, root);
   know();
-  await one.apps.handOver(APP, other.self);
+  await one.apps.handOver(APP, other.self, ++generation);
   const take = t.mock.method(other.store.records, 'takeOne', () => {
     throw new Error('the disk is full');
   });
@@ -355,7 +357,7 @@ test('a host that was lost and returns writes nothing of an app that has another
   await assert.rejects(one.bucket.records.stored(APP), /another host is the home/);
   await one.bucket.records.storeAll();
   assert.equal(memory.objects.get(RECORD)!.etag, before);
-  await one.apps.handOver(APP, other.self);
+  await one.apps.handOver(APP, other.self, ++generation);
   assert.equal(memory.objects.get(RECORD)!.etag, before);
   assert.deepEqual([one.store.apps.all(), one.store.records.changed()], [[], []]);
   assert.equal(await ask(one, '/'), '1 new');
@@ -381,6 +383,86 @@ test('an app that comes back to a host which still has it is as its last home le
   assert.equal((await ask(after, '/')).trim(), '2');
 });
 
+test('a host that was frozen, and gets its app back, takes what the other home left', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  await other.apps.apply(wanted(other));
+  await deploy(other, APP, DEPLOYS[1]);
+  await other.apps.handOver(APP, one.self, ++generation);
+  await one.apps.apply(wanted(one));
+  assert.equal(one.apps.get(APP)!.liveDeployId, DEPLOYS[1]);
+});
+
+test('an app that has another home leaves without a call, unless the control plane makes one at that time', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add'), '1');
+  const homes = new Homes(one.self, 'localhost');
+  const movedAway = new MovedAway(homes, one.apps);
+  const hear = (home: TestHost, newer: number) => {
+    const route = {
+      ...{
+        id: APP,
+        slug: 'shop',
+        owner: 'owner',
+        hostnames: [],
+        storage: 'bucket' as const,
+        home: home.self,
+      },
+      ...{ limits: { clientRpm: null, appRpm: null }, generation: newer },
+    };
+    homes.take({ hosts: [], revision: newer, whole: false, routes: [route], deleted: [] });
+    return [route];
+  };
+  await movedAway.look(hear(one, generation));
+  await movedAway.settle();
+  await movedAway.look(hear(other, generation));
+  await movedAway.look([]);
+  assert.ok(one.apps.get(APP), 'that home is older than what this host knows');
+  const arriving = wanted(other);
+  await other.apps.apply(arriving);
+  await movedAway.look(hear(other, arriving.generation));
+  assert.ok(one.apps.get(APP), 'the control plane may hand it over just now');
+  await movedAway.look([]);
+  assert.equal(one.apps.get(APP), undefined);
+  assert.equal(await ask(other, '/add'), '2');
+});
+
+test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {
+  const memory = await storeOf(t);
+  const root = temporaryDirectory(t);
+  let one = await open(memory, root);
+  const other = await open(memory, temporaryDirectory(t));
+  one.others.push(other);
+  other.others.push(one);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  const late = wanted(one);
+  await one.apps.handOver(APP, other.self, ++generation);
+  await assert.rejects(one.apps.apply(late), StaleGeneration);
+  await other.apps.apply(wanted(other));
+  const newest = generation;
+  await one.close();
+  one = await open(memory, root);
+  assert.equal(one.apps.highestGeneration, 0);
+  await assert.rejects(one.apps.apply(late), StaleGeneration);
+  assert.equal(one.apps.highestGeneration, newest);
+  assert.equal(recordOf(memory).wanted.home, other.self);
+
+  const toOne = ++generation;
+  await other.apps.apply(wanted(other));
+  await assert.rejects(other.apps.handOver(APP, one.self, toOne), StaleGeneration);
+  assert.equal(await ask(other, '/add'), '1');
+});
+
 test('an app that arrives knows when it has work to do, and work that may have been cut is due at once', {
   timeout: 120_000,
 }, async (t) => {
@@ -402,10 +484,16 @@ test('an app that arrives knows when it has work to do, and work that may have b
 test('only apps in the bucket leave, and a host takes no app of another', { timeout: 60_000 }, async (t) => {
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);
-  await one.apps.handOver(APP, other.self);
+  await one.apps.handOver(APP, other.self, ++generation);
   await one.apps.apply(wanted(one, { storage: 'local' }));
-  await assert.rejects(one.apps.handOver(APP, other.self), { status: 409, code: 'app_immovable' });
-  await assert.rejects(one.apps.handOver(APP, one.self), { status: 409, code: 'transition_conflict' });
+  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), {
+    status: 409,
+    code: 'app_immovable',
+  });
+  await assert.rejects(one.apps.handOver(APP, one.self, ++generation), {
+    status: 409,
+    code: 'transition_conflict',
+  });
   await assert.rejects(other.apps.prepare(APP), { status: 409, code: 'app_immovable' });
   await assert.rejects(other.apps.apply(wanted(one)), { status: 409, code: 'transition_conflict' });
 });
@@ -419,8 +507,49 @@ test('what an app still has on the disk of its home is stored before it leaves',
   const restored = `${one.paths.importing(APP)}/data/one`;
   mkdirSync(dirname(restored), { recursive: true });
   writeFileSync(restored, 'restored');
-  await one.apps.handOver(APP, other.self);
+  await one.apps.handOver(APP, other.self, ++generation);
   assert.equal(existsSync(one.paths.importing(APP)), false);
   assert.ok([...memory.objects.keys()].some((name) => name.endsWith('data/one')));
   rmSync(one.paths.root, { recursive: true, force: true });
+});
+
+test('the folders of a deleted app, whose home was lost, are removed by another host', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  one.apps.addPreview({
+    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+    ...{ createdAt: Date.now(), expiresAt: Date.now() + 600_000 },
+  });
+  await one.bucket.records.storeAll();
+  await one.close();
+  await assert.rejects(other.apps.delete(APP, 0), StaleGeneration);
+  await other.apps.delete(APP, ++generation);
+  await other.bucket.records.storeAll();
+  for (const id of [APP, PREVIEW]) {
+    assert.notEqual(other.store.folderRemovals.dueAt(id), null);
+    const record = JSON.parse(memory.objects.get(`of/cellar/records/${id}.json`)!.body.toString('utf8'));
+    assert.equal(record.deletedApp, id);
+  }
+});
+
+test('an app that has left the bucket does not begin again, empty, at another host', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await one.apps.move(
+    APP,
+    'local',
+    async () => {},
+    async () => {},
+  );
+  await one.bucket.records.storeAll();
+  await assert.rejects(other.apps.apply(wanted(other)), /on the disk of another host/);
+  assert.equal(other.apps.get(APP), undefined);
+  await one.apps.apply(wanted(one));
+  assert.equal(one.apps.get(APP)!.wanted.storage, 'local');
 });

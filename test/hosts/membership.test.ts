@@ -29,7 +29,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
   /** What the control plane does. */
   const control = { answer: async (): Promise<HostReportAnswer> => ANSWER, isCounted: async () => true };
   const membership = new Membership({
-    host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '' },
+    host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '', adopts: true },
     homes,
     gate,
     look: () => ({
@@ -45,6 +45,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
       return control.answer();
     },
     isCounted: () => control.isCounted(),
+    onAnswer: () => {},
     settle: async () => void events.push('settle'),
     onCutOff: () => events.push('cut off'),
     onBack: () => events.push('back'),
@@ -145,4 +146,19 @@ test('a host that leaves says so once, and reports no more', async (t) => {
     reports.map(({ leaves }) => leaves),
     [undefined, true],
   );
+});
+
+test('a host reports on while its apps move away, so that it is not lost before they have', async (t) => {
+  const { membership, reports, control } = member(t);
+  await membership.join();
+  const moved = Promise.withResolvers<HostReportAnswer>();
+  control.answer = () => moved.promise;
+  const left = membership.leave(30_000);
+  const leaving = () => reports.filter(({ leaves }) => leaves).length;
+  await eventually(() => leaving() > 1, 'it has reported again');
+  moved.resolve(ANSWER);
+  await left;
+  const last = leaving();
+  await membership.reportNow();
+  assert.equal(leaving(), last);
 });

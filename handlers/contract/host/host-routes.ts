@@ -196,7 +196,7 @@ export interface HostCalls extends TelemetryCalls {
   /** Loads what a start of the app would need, on the host that will be its home. `home` in the query names it. */
   'POST /apps/:id/prepare': { body: null; answer: null };
   /** Ends the app on a host that is its home no more. `home` in the query names that host, `to` the new home. */
-  'POST /apps/:id/hand-over': { body: { to: string }; answer: null };
+  'POST /apps/:id/hand-over': { body: { to: string; generation: number }; answer: null };
   'POST /apps/:id/start': { body: null; answer: Applied };
   /** `applied` is null when nothing has moved. */
   'POST /apps/:id/move': {

@@ -39,6 +39,8 @@ export interface HostReport {
   unanswered: { id: string; ms: number }[];
   /** The routes that it knows; 0: none. */
   revision: number;
+  /** Whether apps without a home are its own, from when it was the only host. Those that joined others never had any. */
+  adopts: boolean;
   /** Whether it is shutting down: then its apps move away before the answer. */
   leaves?: true;
 }

@@ -22,6 +22,22 @@ export class OtherHome extends Error {
   }
 }
 
+/** The app was deleted, or has moved to the disk of a host: what the bucket still has of it is removed. */
+export class LeftBucket extends Error {
+  constructor(appId: string) {
+    super(`the bucket no longer has app ${appId}: it was deleted, or is on the disk of another host`);
+  }
+}
+
+/** The record is of a newer state of the app than the one that it was to be taken with. */
+export class NewerRecord extends Error {
+  readonly generation: number;
+  constructor(appId: string, generation: number) {
+    super(`the record of app ${appId} is of generation ${generation}`);
+    this.generation = generation;
+  }
+}
+
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
@@ -95,7 +111,6 @@ export class AppRecords {
   /** Whether another host was or is the home of an app that this one knows. @throws {Error} when the bucket does not answer */
   async isElsewhere(appId: string): Promise<boolean> {
     if (this.#elsewhere.has(appId)) return true;
-    if (this.#etags.has(appId)) return false;
     await this.#ready();
     try {
       const etag = await this.#tagOf(appId);
@@ -111,12 +126,18 @@ export class AppRecords {
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
    * @param wanted the app's state, with this host as its home
    * @returns the records, the app's first; null when the bucket has none
-   * @throws {Error} when the bucket does not answer
+   * @throws {NewerRecord} when that state is older; {LeftBucket}; {Error} when the bucket does not answer
    */
   async take(wanted: WantedApp): Promise<AppRecord[] | null> {
     await this.#ready();
-    const app = await this.#take(wanted.id, (record) => ({ ...record, wanted }));
+    const app = await this.#take(wanted.id, (record) => {
+      // A late word must not take the app back from a home that it has got since.
+      if (record.wanted.generation > wanted.generation)
+        throw new NewerRecord(wanted.id, record.wanted.generation);
+      return { ...record, wanted };
+    });
     if (app === null) return null;
+    if ('deletedApp' in app) throw new LeftBucket(wanted.id);
     const { home, generation } = wanted;
     const previews = await Promise.all(
       (app.previews ?? []).map((id) =>
@@ -126,7 +147,9 @@ export class AppRecords {
         })),
       ),
     );
-    return [app, ...previews.filter((record) => record?.preview != null)] as AppRecord[];
+    const isThere = (record: (typeof previews)[number]) =>
+      record === null || 'deletedApp' in record || record.preview === null ? [] : [record];
+    return [app, ...previews.flatMap(isThere)];
   }
 
   /**
@@ -144,10 +167,13 @@ export class AppRecords {
     this.#elsewhere.delete(appId);
   }
 
-  async #take(appId: string, change: (record: AppRecord) => AppRecord): Promise<AppRecord | null> {
+  async #take(
+    appId: string,
+    change: (record: AppRecord) => AppRecord,
+  ): Promise<AppRecord | DeletedApp | null> {
     for (let tries = 1; ; tries++) {
       const found = await this.#read(appId);
-      if (found === null || 'deletedApp' in found.record) return null;
+      if (found === null || 'deletedApp' in found.record) return found?.record ?? null;
       const record = change(found.record);
       try {
         const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);

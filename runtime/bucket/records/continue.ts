@@ -103,7 +103,7 @@ async function join(
     );
   const store = openHostStore(beside);
   try {
-    store.transaction(() => store.records.take(cellar, []));
+    store.transaction(() => store.records.join(cellar));
     await store.synced();
   } finally {
     store.close();

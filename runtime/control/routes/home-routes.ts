@@ -11,8 +11,8 @@ export function homeRoutes({ apps }: { apps: Apps }): Pick<HostRoutes, HomeCall>
       return null;
     },
     'POST /apps/:id/hand-over': async ({ request, words }) => {
-      const { to } = await readJson<'POST /apps/:id/hand-over'>(request);
-      await apps.handOver(words[0]!, to);
+      const { to, generation } = await readJson<'POST /apps/:id/hand-over'>(request);
+      await apps.handOver(words[0]!, to, generation);
       return null;
     },
   };

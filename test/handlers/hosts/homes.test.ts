@@ -172,6 +172,16 @@ test('a lost host does not hand over: its apps open elsewhere', async () => {
   assert.deepEqual(calls(), [`PUT /apps/${id}?home=a`]);
 });
 
+test('a deleted app of a removed host needs no confirmation', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  await (await control.database()).prepare(`UPDATE apps SET home = 'gone' WHERE id = ?`).bind(id).run();
+  calls();
+  assert.equal((await control.api('DELETE', `/v1/apps/${id}`)).status, 204);
+  assert.deepEqual(calls(), []);
+  await control.create('shop');
+});
+
 test('a drain moves apps one by one; the list of hosts says how many are left', async () => {
   await join();
   const ids: string[] = [];
@@ -209,7 +219,11 @@ test('reconcile is about the apps of this host, and hands over those of others',
   const { status, body } = await control.internal('/internal/reconcile', {});
   assert.deepEqual([status, body], [200, { pushed: 1, trashed: 0, refused: 0 }]);
   const sent = control.host.sent.find(({ path }) => path.includes('hand-over'))!;
-  assert.deepEqual([sent.path, sent.body], [`/apps/${there.id}/hand-over?home=a`, '{"to":"b"}']);
+  const { generation } = control.host.wanted.get(there.id)!;
+  assert.deepEqual(
+    [sent.path, JSON.parse(sent.body)],
+    [`/apps/${there.id}/hand-over?home=a`, { to: 'b', generation }],
+  );
   assert.deepEqual(calls().sort(), [
     'GET /apps',
     `POST /apps/${there.id}/hand-over?home=a`,

@@ -96,7 +96,7 @@ async function pass(seconds: number, ...ids: string[]): Promise<Record<string, s
   return states;
 }
 
-test('the first host gets all apps, with a raised generation; the second gets none of them', async () => {
+test('the host that was the only one gets all apps, with a raised generation; the second gets none of them', async () => {
   addApp('one', null);
   addApp('two', null, 'local');
   await report('a');
@@ -104,6 +104,15 @@ test('the first host gets all apps, with a raised generation; the second gets no
   assert.deepEqual(homes(), { one: 'a', two: 'a' });
   const [raised] = database.all({ sql: 'SELECT min(generation) AS least FROM apps', values: [] });
   assert.ok((raised as { least: number }).least >= 1);
+});
+
+test('a host that has joined others gets no apps without a home, also when it reports first', async () => {
+  addApp('one', null);
+  addApp('two', null, 'local');
+  await report('b', { adopts: false });
+  assert.deepEqual(homes(), { one: null, two: null });
+  await report('a');
+  assert.deepEqual(homes(), { one: 'a', two: 'a' });
 });
 
 test('a report like the one before writes nothing', async () => {
@@ -220,6 +229,25 @@ test('a host is removed when it is silent or has no apps', async () => {
   assert.deepEqual(await report('a'), { a: 'active' });
   const unknown = await hosts.remove('b');
   assert.ok(!unknown.ok && unknown.code === 'host_not_found');
+});
+
+test('a host whose apps have not moved away yet is not removed; with it, its deletions are forgotten', async () => {
+  await report('a');
+  await report('b');
+  addApp('one', 'b');
+  addApp('gone', 'b', 'local', '2026-01-01T00:00:00.000Z');
+  addApp('too', 'b', 'bucket', '2026-01-01T00:00:00.000Z');
+  stuck.add('one');
+  await pass(20, 'a');
+  const refused = await hosts.remove('b');
+  assert.ok(
+    !refused.ok && /^1 apps of host box-b have not moved/.test(refused.detail),
+    JSON.stringify(refused),
+  );
+  stuck.clear();
+  await pass(6, 'a');
+  assert.deepEqual(await hosts.remove('b'), { ok: true, value: null });
+  assert.deepEqual(homes(), { one: 'a', too: 'a' });
 });
 
 test('a host whose protocol is too far from that of another is refused by name', async () => {

@@ -23,6 +23,7 @@ export function reportOf(id: string, changed: Partial<HostReport> = {}): HostRep
     clock_ahead_ms: null,
     unanswered: [],
     revision: 0,
+    adopts: true,
     ...changed,
   };
 }

@@ -1,0 +1,62 @@
+// Hands over the apps that still run here although another host is their home: this one was lost for a while, or frozen. It does
+// so by the routes that the control plane sends, and need not wait for the next reconcile.
+import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
+import type { Apps } from '../apps/apps.ts';
+import { log, reason } from '../log.ts';
+import type { Homes } from './homes.ts';
+
+/** Apps that are handed over at once. */
+const CONCURRENCY = 4;
+
+export class MovedAway {
+  readonly #homes: Homes;
+  readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'handOver'>;
+  /** Apps whose new home came with the last answer. Usually the control plane has them handed over just now. */
+  #doubtful: string[] = [];
+
+  constructor(homes: Homes, apps: Pick<Apps, 'get' | 'observeAll' | 'handOver'>) {
+    this.#homes = homes;
+    this.#apps = apps;
+  }
+
+  /** Call it with the routes of each answer: hands over what should have left since the one before. Never rejects. */
+  async look(routes: readonly AppRoute[]): Promise<void> {
+    const late = this.#doubtful;
+    this.#doubtful = routes.flatMap(({ id }) => (this.#newHome(id) === null ? [] : [id]));
+    await this.#handOverAll(late);
+  }
+
+  /** Hands over all apps that have another home. Resolves when each has left, or failed to: then reconcile tries again. */
+  async settle(): Promise<void> {
+    await this.#handOverAll(this.#apps.observeAll().map(({ id }) => id));
+  }
+
+  async #handOverAll(ids: string[]): Promise<void> {
+    const next = async () => {
+      for (let id = ids.pop(); id !== undefined; id = ids.pop()) await this.#handOver(id);
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, next));
+  }
+
+  async #handOver(id: string): Promise<void> {
+    const route = this.#newHome(id);
+    if (route === null) return;
+    await this.#apps
+      .handOver(id, route.home, route.generation)
+      .catch((error: unknown) =>
+        log('warn', 'an app that has another home now is still here', {
+          app: route.slug,
+          error: reason(error),
+        }),
+      );
+  }
+
+  /** Returns the route of an app that has to leave; null for one that may stay, or leaves already. */
+  #newHome(id: string): AppRoute | null {
+    const app = this.#apps.get(id);
+    const route = this.#homes.get(id);
+    if (app === undefined || app.cluster === null || route === undefined) return null;
+    const isNewer = route.home !== this.#homes.self && route.generation > app.wanted.generation;
+    return isNewer && app.changes.isOpen ? route : null;
+  }
+}
