@@ -10,6 +10,7 @@ import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { accessLines } from '../../runtime/edge/log/access-line.ts';
 import { AccessLog } from '../../runtime/edge/log/access-log.ts';
+import type { Backend } from '../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../runtime/edge/upstream/upstream.ts';
 import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
 import { call, until } from '../support/edge/peers.ts';
@@ -34,7 +35,7 @@ async function socket(t: TestContext, name: string) {
 }
 
 /** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
-async function bound(t: TestContext, owner = 'o') {
+async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) {
   const hosts = await twoHosts(t);
   const [main, exports, queues] = [
     await socket(t, 'main'),
@@ -53,7 +54,7 @@ async function bound(t: TestContext, owner = 'o') {
   const { entry } = hosts;
   const apps = {
     resolve: () => undefined,
-    get: (id: string) => (id === CALLER ? { wanted: { owner } } : undefined),
+    get: (id: string) => (id === CALLER ? { wanted: { owner } } : here.app && { fleet: here.app }),
     consumersOf: (_id: string, queue: string) => entry.hosts.consumersOf(owner, queue),
   } as unknown as KnownApps;
   const services = new Services({
@@ -111,6 +112,19 @@ test('an entrypoint and a queue have sockets of their own at the home', async (t
   assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
 });
 
+test('a message that waits while the app moves to another host reaches its queue there', async (t) => {
+  const here: { app?: Backend } = {};
+  const { ask, main, queues, entry } = await bound(t, 'o', here);
+  await until(
+    () => entry.hosts.consumersOf('o', 'orders').length === 1,
+    'the home has said who consumes the queue',
+  );
+  here.app = entry.hosts.app(APP);
+  assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
+  assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
+  assert.equal(main.got.length, 0);
+});
+
 test('an app of another owner is not reached', async (t) => {
   const { ask, main, entry } = await bound(t, 'stranger');
   await until(
@@ -150,5 +164,5 @@ test('an app that is not on this host is awoken at its home', async (t) => {
   home.add(APP, backendOf('/nowhere'));
   const admission = entry.hosts.waking(APP).admit();
   assert.equal(admission.kind, 'forward');
-  assert.match(admission.kind === 'forward' ? admission.hop!.lines : '', /x-cellar-to: wake/);
+  assert.match(admission.kind === 'forward' ? admission.hop!.lines(false) : '', /x-cellar-to: wake/);
 });

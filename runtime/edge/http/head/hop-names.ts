@@ -13,6 +13,8 @@ export const HOP_COUNT = 'x-cellar-hops';
 /** The listening socket of the app's process, other than the default one. */
 export const HOP_SOCKET = 'x-cellar-socket';
 
+/** Of an answer: the host closes, and no process has seen the request. */
+export const HOP_AGAIN = 'x-cellar-again';
 /** Of a ping and its answer: the digest of the queues that the asked host's apps consume. */
 export const KNOWN_QUEUES = 'x-cellar-queues';
 /** How many hosts have passed a HOST call on, for the server of such calls. */
