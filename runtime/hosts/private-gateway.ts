@@ -1,5 +1,4 @@
 // Routes requests of the other hosts: to apps of this one, and to its HOST calls. Without the key there is nothing to see.
-import { createHash } from 'node:crypto';
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import {
@@ -16,7 +15,7 @@ import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import { CALL_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
-import type { ConsumedQueues } from './consumed-queues.ts';
+import { type ConsumedQueues, OwnQueues } from './consumed-queues.ts';
 import { keyCheck } from './hosts-key.ts';
 import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
 
@@ -39,6 +38,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
 export function privateGateway(options: PrivateGatewayOptions): (head: RequestHead) => Target {
   const { homes, here, has, key, toApp, wake, queues, hostCalls } = options;
   const isKey = keyCheck(key);
+  const consumed = new OwnQueues(queues);
 
   return (head) => {
     const value = (name: string) => headerValue(head.headers, name);
@@ -56,8 +56,7 @@ export function privateGateway(options: PrivateGatewayOptions): (head: RequestHe
 
   /** Answers a ping, with what the other host does not know yet. @param known the digest of what it knows */
   function pong(known: string | undefined): LocalAnswer {
-    const body = JSON.stringify(queues());
-    const digest = createHash('sha256').update(body).digest('hex');
+    const { body, digest } = consumed.look();
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
   }
 

@@ -91,12 +91,14 @@ test('requests that the home breaks off hold no others, and are not repeated for
   const { entry, home, learn } = await twoHosts(t);
   let broken = 0;
   const server = createTcpServer((socket) => {
-    socket.on('error', () => {}).on('data', (bytes) => {
-      if (String(bytes).startsWith('GET /broken')) {
-        broken++;
-        socket.destroy();
-      } else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine');
-    });
+    socket
+      .on('error', () => {})
+      .on('data', (bytes) => {
+        if (String(bytes).startsWith('GET /broken')) {
+          broken++;
+          socket.destroy();
+        } else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine');
+      });
   });
   await once(server.listen(0, '127.0.0.2'), 'listening');
   t.after(() => server.close());

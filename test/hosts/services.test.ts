@@ -125,6 +125,17 @@ test('a message that waits while the app moves to another host reaches its queue
   assert.equal(main.got.length, 0);
 });
 
+test('an app with endless queues hides neither its host nor the queues of other apps', async (t) => {
+  const { home, entry } = await twoHosts(t);
+  const endless = Array.from({ length: 300_000 }, (_, n) => `queue number ${n}`);
+  home.queues = [
+    { app: 'e'.repeat(16), owner: 'o', queues: endless },
+    { app: APP, owner: 'o', queues: ['orders'] },
+  ];
+  await until(() => entry.hosts.consumersOf('o', 'orders').length === 1, 'the other app is known');
+  assert.deepEqual(entry.hosts.peers.unanswered, []);
+});
+
 test('an app of another owner is not reached', async (t) => {
   const { ask, main, entry } = await bound(t, 'stranger');
   await until(
