@@ -122,7 +122,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   #used = false;
   /** Received bytes that nobody has read yet. */
   readonly #waiting = new Backlog();
-  readonly #heads = new HeadReader();
+  readonly #heads: HeadReader;
   /** The part of `keptBytes` that was reported to the owner. */
   #reportedBytes = 0;
   /** Reads the body of the request in flight; null once all of it was read. */
@@ -143,6 +143,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     acceptSocket(accepted, this);
     const own = entrance !== 'port' && entrance !== 'host';
     this.isOfHost = entrance === 'host';
+    // Another host writes other ids into each head.
+    this.#heads = new HeadReader(!this.isOfHost);
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
     this.peer = own ? '127.0.0.1' : plainAddress(accepted.remoteAddress ?? 'unknown');
