@@ -6,7 +6,9 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { Homes } from '../../runtime/hosts/homes.ts';
+import { Hosts } from '../../runtime/hosts/hosts.ts';
+import { APP, backendOf, CLUSTER_KEY, routeOf, twoHosts } from '../support/edge/hosts.ts';
 import { call, RawClient, startRawUpstream, until } from '../support/edge/peers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -183,6 +185,16 @@ test('a home that has handed the app over passes requests on, once', async (t) =
   await until(() => home.hosts.peers.get('entry')!.upstream.active === 1, 'the home has passed it back');
   entry.add(APP, backendOf(socketPath));
   assert.equal((await reply).body, 'moved');
+});
+
+test('an unknown preview of an app of this host is not found, and does not wait', (t) => {
+  const homes = new Homes('self', 'test');
+  const app = backendOf('/nowhere');
+  const here = (_appId: string, previewHost: string | null) => (previewHost === null ? app : undefined);
+  const hosts = new Hosts({ homes, baseDomain: 'test', clusterKey: CLUSTER_KEY, here });
+  t.after(() => hosts.close());
+  homes.take({ hosts: [], revision: 1, whole: true, routes: [routeOf('self')], deleted: [] });
+  assert.equal(hosts.resolve('branch--shop.test'), null);
 });
 
 test('an unknown name is asked for, and then found or refused', async (t) => {
