@@ -65,31 +65,45 @@ export function privateGateway(options: PrivateGatewayOptions): (head: RequestHe
     const previewHost = to === 'preview' ? head.host : null;
     if (has(appId) && to !== 'call') return toApp(head, appId, previewHost);
     const find = () => here(appId, previewHost);
-    const route = homes.get(appId);
-    const hasMoved = !has(appId) && route !== undefined && route.generation > generation;
-    // Unless it has moved on, the other host knows better: the app arrives here.
-    const backend = hasMoved
-      ? new RemoteBackend(options, appId, to, find, hops)
-      : new ArrivingApp(options, appId, find);
+    const elsewhere = new RemoteBackend(options, appId, to, find, hops);
+    const hasMoved = () => (homes.get(appId)?.generation ?? 0) > generation;
+    const backend = new ArrivingApp(options, elsewhere, find, hasMoved);
     const limits = { site: appId, clientRpm: 0, appRpm: 0 };
     return { kind: 'proxy', backend, limits, ...(to === 'call' && { call: callOf(head) }) };
   }
 }
 
-/** An app that is here, or on its way: until it is, its requests are held. */
+/** An app that is here, or on its way: until it is, or has moved on, its requests are held. */
 class ArrivingApp implements Backend {
-  readonly site: string;
-  readonly #elsewhere: Elsewhere;
+  readonly #around: Elsewhere;
+  readonly #elsewhere: Backend;
   readonly #here: () => Backend | undefined;
+  readonly #hasMoved: () => boolean;
 
-  constructor(elsewhere: Elsewhere, appId: string, here: () => Backend | undefined) {
+  /**
+   * @param elsewhere the app at another host
+   * @param hasMoved whether this host knows a newer home than the host that sent the request, which else knows better
+   */
+  constructor(
+    around: Elsewhere,
+    elsewhere: Backend,
+    here: () => Backend | undefined,
+    hasMoved: () => boolean,
+  ) {
+    this.#around = around;
     this.#elsewhere = elsewhere;
-    this.site = appId;
     this.#here = here;
+    this.#hasMoved = hasMoved;
+  }
+
+  get site(): string {
+    return this.#elsewhere.site;
   }
 
   admit(): Admission {
-    return this.#here()?.admit() ?? { kind: 'hold', ready: this.#elsewhere.peers.changed };
+    const here = this.#here();
+    if (here !== undefined) return here.admit();
+    return this.#hasMoved() ? this.#elsewhere.admit() : { kind: 'hold', ready: this.#around.peers.changed };
   }
 }
 

@@ -187,6 +187,16 @@ test('a home that has handed the app over passes requests on, once', async (t) =
   assert.equal((await reply).body, 'moved');
 });
 
+test('a request that waits for an app goes on when the app gets another home instead', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  const { socketPath } = await app(t, (_asked, response) => response.end('moved on'));
+  const reply = call(entry.port, '/', { headers: SHOP });
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 1, 'it waits at the home');
+  entry.add(APP, backendOf(socketPath));
+  home.homes.moved(APP, 'entry');
+  assert.equal((await reply).body, 'moved on');
+});
+
 test('an unknown preview of an app of this host is not found, and does not wait', (t) => {
   const homes = new Homes('self', 'test');
   const app = backendOf('/nowhere');
