@@ -214,8 +214,9 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
 
   #hopLines(): string {
     if (this.#hop === null) return '';
-    const lines = this.#hop.lines(this.call !== null);
-    const socketName = this.call?.socketName ?? null;
+    if (this.call === null) return this.#hop.lines(false);
+    const { socketName, hopLines = '' } = this.call;
+    const lines = this.#hop.lines(true) + hopLines;
     return socketName === null ? lines : `${lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 

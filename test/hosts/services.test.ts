@@ -21,9 +21,10 @@ const CALLER = 'c'.repeat(16);
 /** Starts a listening socket of an app's process, which answers with its name and keeps what it got. */
 async function socket(t: TestContext, name: string) {
   const socketPath = join(temporaryDirectory(t), `${name}.sock`);
-  const got: IncomingMessage[] = [];
+  const started = { socketPath, got: [] as IncomingMessage[], onRequest: (_asked: IncomingMessage) => {} };
   const server = createServer((asked, response) => {
-    got.push(asked);
+    started.got.push(asked);
+    started.onRequest(asked);
     response.end(name);
   });
   await once(server.listen(socketPath), 'listening');
@@ -31,7 +32,7 @@ async function socket(t: TestContext, name: string) {
     server.close();
     server.closeAllConnections();
   });
-  return { socketPath, got };
+  return started;
 }
 
 /** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
@@ -59,7 +60,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   } as unknown as KnownApps;
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
-    ...{ apps: () => apps, hosts: entry.hosts },
+    ...{ apps: () => apps, hosts: entry.hosts, depths: entry.depths },
   });
   t.after(() => services.forget(CALLER));
   const access = services.access(CALLER);
@@ -95,6 +96,22 @@ test('a call reaches the app at its home, with what the calling Worker set', asy
   await until(() => home.records.length === 1 && entry.records.length === 1, 'both hosts have a record');
   assert.equal(home.records[0]!.clientInfo.clientNetwork, '127.0.0.0', 'an app names no client');
   assert.equal(home.records[0]!.traceId, entry.records[0]!.traceId);
+});
+
+test('a home knows how deep a call is in its chain, and refuses one that is too deep', async (t) => {
+  const { ask, main, home, entry } = await bound(t);
+  const id = '1'.repeat(32);
+  const ended = entry.depths.begin('2'.repeat(16), 15);
+  const deepest = { traceparent: `00-${id}-${'2'.repeat(16)}-00` };
+  let depth = 0;
+  main.onRequest = ({ headers }) => {
+    depth = home.depths.next(String(headers.traceparent).split('-')[2]!);
+  };
+  assert.equal((await ask('fetch 0', deepest)).status, 200);
+  assert.equal(depth, 17, 'the next call of the called app is too deep');
+  ended();
+  entry.depths.begin('3'.repeat(16), 16);
+  assert.equal((await ask('fetch 0', { traceparent: `00-${id}-${'3'.repeat(16)}-00` })).status, 508);
 });
 
 test('an entrypoint and a queue have sockets of their own at the home', async (t) => {

@@ -10,6 +10,8 @@ export const HOP_APP = 'x-cellar-app';
 export const HOP_GENERATION = 'x-cellar-generation';
 /** How many hosts have passed the request on. */
 export const HOP_COUNT = 'x-cellar-hops';
+/** How deep a call between apps is in its chain. */
+export const HOP_DEPTH = 'x-cellar-depth';
 /** The listening socket of the app's process, other than the default one. */
 export const HOP_SOCKET = 'x-cellar-socket';
 
@@ -28,6 +30,7 @@ export const HOP_NAMES = [
   HOP_GENERATION,
   HOP_COUNT,
   HOP_SOCKET,
+  HOP_DEPTH,
   KNOWN_QUEUES,
   PASSED,
 ];
