@@ -99,6 +99,16 @@ test('bodies of 10 MB cross in both directions, with a length and in chunks', as
   }
 });
 
+test('a request whose head is as long as a client may send it crosses', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  await using upstream = await startRawUpstream((_head, socket) =>
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlong'),
+  );
+  home.add(APP, backendOf(upstream.socketPath));
+  const reply = await call(entry.port, '/', { headers: { ...SHOP, 'x-long': 'x'.repeat(32_600) } });
+  assert.deepEqual([reply.status, reply.body], [200, 'long']);
+});
+
 test('HEAD, 100-continue, an interim answer, trailers and events cross', async (t) => {
   const events = Promise.withResolvers<ServerResponse>();
   const { entry } = await served(t, (asked, response) => {
