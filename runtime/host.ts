@@ -90,7 +90,9 @@ export class Host {
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
     const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
     const openPorts = this.#parts.bucket ? [this.#parts.bucket.port] : [];
-    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge], openPorts };
+    const betweenHosts = RUNNER_ADDRESS === null ? [] : [RUNNER_ADDRESS.port, RUNNER_ADDRESS.port + 1];
+    const ownPorts = [api, edge, ...betweenHosts];
+    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts, openPorts };
     await isolation.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();
     buckets.warm();

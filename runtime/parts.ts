@@ -84,6 +84,7 @@ export function assemble(config: Config) {
     control,
     ui,
     hosts,
+    depths: appParts.depths,
     failing,
     warnings,
     telemetry: observability.telemetry,

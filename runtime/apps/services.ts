@@ -7,11 +7,13 @@ import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
+import { HOP_DEPTH } from '../edge/http/head/hop-names.ts';
 import { CALL_HEADER, CALLING_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
+import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
@@ -31,6 +33,8 @@ export interface ServicesOptions {
   apps: () => KnownApps;
   /** Null for the only host. */
   hosts: Hosts | null;
+  /** Of the calls of all apps here. */
+  depths: CallDepths;
 }
 
 /** An app that calls other apps. */
@@ -46,8 +50,6 @@ interface Caller {
 export class Services {
   readonly #options: ServicesOptions;
   readonly #callers = new Map<string, Caller>();
-  /** The depth of each running call in its chain, by span id. */
-  readonly #depths = new Map<string, number>();
 
   constructor(options: ServicesOptions) {
     this.#options = options;
@@ -134,10 +136,16 @@ export class Services {
     return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
   }
 
-  #call(caller: Caller, backend: Backend, { spanId, parentSpanId }: Spans, to: Omit<Call, 'ended'>): Target {
+  #call(
+    caller: Caller,
+    backend: Backend,
+    { spanId, parentSpanId }: Spans,
+    to: Omit<Call, 'ended' | 'hopLines'>,
+  ): Target {
     if (caller.running >= CALLS_MAX)
       return refuse(503, 'too_many_calls', `${CALLS_MAX} calls of this app are under way already.`, 1);
-    const depth = (parentSpanId === null ? 0 : (this.#depths.get(parentSpanId) ?? 0)) + 1;
+    const { depths } = this.#options;
+    const depth = depths.next(parentSpanId);
     if (depth > DEPTH_MAX)
       return refuse(
         508,
@@ -145,13 +153,14 @@ export class Services {
         `Apps call each other more than ${DEPTH_MAX} deep for one request.`,
       );
     caller.running++;
-    this.#depths.set(spanId, depth);
+    const forget = depths.begin(spanId, depth);
     const ended = () => {
       caller.running--;
-      this.#depths.delete(spanId);
+      forget();
     };
+    const hopLines = `${HOP_DEPTH}: ${depth}\r\n`;
     const limits = { site: backend.site, clientRpm: 0, appRpm: 0 };
-    return { kind: 'proxy', backend, limits, call: { ...to, ended } };
+    return { kind: 'proxy', backend, limits, call: { ...to, hopLines, ended } };
   }
 
   /** Returns the app of a slug at any host, if it has the same owner as the calling app. */

@@ -48,6 +48,8 @@ const THROTTLE_MS = 500;
 const THROTTLE_JITTER_MS = 1_000;
 /** How long an idle connection caches its last header fields for the next request, in ms. */
 const REMEMBERED_MS = 5_000;
+/** Longest head from another host, which has added lines and may have percent-encoded characters of the path. */
+const HOSTS_HEAD_BYTES = 1.5 * HEAD_BYTES;
 /** Most unread bytes that are buffered: a held body, or pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
@@ -122,7 +124,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   #used = false;
   /** Received bytes that nobody has read yet. */
   readonly #waiting = new Backlog();
-  readonly #heads = new HeadReader();
+  readonly #heads: HeadReader;
   /** The part of `keptBytes` that was reported to the owner. */
   #reportedBytes = 0;
   /** Reads the body of the request in flight; null once all of it was read. */
@@ -143,6 +145,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     acceptSocket(accepted, this);
     const own = entrance !== 'port' && entrance !== 'host';
     this.isOfHost = entrance === 'host';
+    // Another host writes other ids into each head.
+    this.#heads = new HeadReader(!this.isOfHost);
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
     this.peer = own ? '127.0.0.1' : plainAddress(accepted.remoteAddress ?? 'unknown');
@@ -315,10 +319,11 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     const { bytes } = waiting;
     const empty = bytes.length - withoutEmptyLines(bytes).length;
     if (empty > 0) waiting.drop(empty);
-    const head = this.#heads.take(waiting, HEAD_BYTES);
+    const most = this.isOfHost ? HOSTS_HEAD_BYTES : HEAD_BYTES;
+    const head = this.#heads.take(waiting, most);
     if (head === null) {
-      if (!waiting.mayBeHead(HEAD_BYTES)) this.refuse(NOT_HTTP);
-      else if (waiting.length > HEAD_BYTES) this.refuse(HEAD_TOO_LARGE);
+      if (!waiting.mayBeHead(most)) this.refuse(NOT_HTTP);
+      else if (waiting.length > most) this.refuse(HEAD_TOO_LARGE);
       return;
     }
     if ('refusal' in head) {

@@ -78,8 +78,10 @@ export class Connections implements Iterable<Connection> {
   kept(more: number): void {
     this.#kept += more;
     if (this.#kept <= this.#keptMax) return;
-    const visitors = Array.from(this.#visitors.values(), (visitor) => [...visitor]);
-    // A proxy's connections belong to many clients, so each counts alone.
+    // Connections of a proxy or of another host belong to many clients, so each counts alone.
+    const visitors = [...this.#visitors.values()].flatMap((visitor) =>
+      visitor.first!.isOfHost ? Array.from(visitor, (connection) => [connection]) : [[...visitor]],
+    );
     const proxies = Array.from(this.#trusted, (connection) => [connection]);
     const greedy = [...visitors, ...proxies]
       .map((own) => ({ own, bytes: own.reduce((sum, { keptBytes }) => sum + keptBytes, 0) }))

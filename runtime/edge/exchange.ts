@@ -16,7 +16,7 @@ import {
   forwardedHeaders,
   requestHead,
 } from './http/head/headers.ts';
-import { HOP_SOCKET } from './http/head/hop-names.ts';
+import { HOP_AGAIN, HOP_SOCKET } from './http/head/hop-names.ts';
 import { hostsHeaders } from './http/head/hosts-headers.ts';
 import type { ForwardedHeaders } from './http/head/identified-lines.ts';
 import { Outgoing } from './http/head/outgoing.ts';
@@ -25,6 +25,7 @@ import { Tally } from './log/byte-counters.ts';
 import { clientInfoOf } from './log/client-info.ts';
 import type { RequestRecord } from './log/record.ts';
 import {
+  CLOSING,
   failure,
   HOST_BROKE_OFF,
   HOST_NOT_THERE,
@@ -52,6 +53,8 @@ export interface ExchangeOwner {
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+/** How often a request is sent again to another host that has taken it and has not answered. */
+const TAKEN_AGAIN_MAX = 3;
 
 /** A request and its response. */
 export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
@@ -85,6 +88,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #tunnel: Tunnel | null = null;
   #over = false;
   #retried = false;
+  /** How often another host has taken the request, and has not answered. */
+  #unanswered = 0;
   /** Why the gateway refused the request; null when it did not. */
   #refused: string | null = null;
   #continued = false;
@@ -209,8 +214,10 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
 
   #hopLines(): string {
     if (this.#hop === null) return '';
-    const socketName = this.call?.socketName ?? null;
-    return socketName === null ? this.#hop.lines : `${this.#hop.lines}${HOP_SOCKET}: ${socketName}\r\n`;
+    if (this.call === null) return this.#hop.lines(false);
+    const { socketName, hopLines = '' } = this.call;
+    const lines = this.#hop.lines(true) + hopLines;
+    return socketName === null ? lines : `${lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 
   /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `onRoom` is called. */
@@ -261,7 +268,9 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Refuses the request, in the form that the client can show. */
   refuse(refusal: Refusal): void {
     if (!this.#over) this.#refused = refusal.reason ?? refusal.code;
-    this.answer(refusalAnswer(refusal, this.head.headers, this.requestId));
+    const answer = refusalAnswer(refusal, this.head.headers, this.requestId);
+    if (refusal === CLOSING && this.connection.isOfHost) answer.headers[HOP_AGAIN] = '1';
+    this.answer(answer);
   }
 
   /** The connection has closed, or must close. */
@@ -306,6 +315,12 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   onHead(whole: AnswerHead): void {
+    if (this.#hop !== null && this.#isSentBack(whole)) {
+      this.#process!.abandon();
+      this.#endUpstream();
+      this.#askAgain(this.#hop, true);
+      return;
+    }
     if (this.head.fields.isConditional) this.#part = partialAnswer(this.head, whole);
     const answer = this.#part?.head ?? whole;
     this.tally.status = answer.status;
@@ -348,10 +363,21 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
 
   /** The other host did not answer: sends the request again if that does no harm, there or where the app is by then. */
   #failedElsewhere(hop: Hop, sent: boolean): void {
-    const ready = hop.again();
     const { hasBody, method } = this.head;
-    if (!hasBody && (!sent || SAFE_METHODS.has(method))) this.#owner.hold(this, ready);
+    const may = !sent || (SAFE_METHODS.has(method) && this.#unanswered < TAKEN_AGAIN_MAX);
+    if (!hasBody && may) this.#askAgain(hop, sent);
     else this.refuse(sent ? HOST_BROKE_OFF : HOST_NOT_THERE);
+  }
+
+  /** Whether the other host closes, and the request can be sent again. An app may say so too, of its own requests. */
+  #isSentBack({ status, headers }: AnswerHead): boolean {
+    if (status !== CLOSING.status || this.head.hasBody || this.#unanswered >= TAKEN_AGAIN_MAX) return false;
+    return headerValue(headers, HOP_AGAIN) !== undefined;
+  }
+
+  #askAgain(hop: Hop, wasReached: boolean): void {
+    if (wasReached) this.#unanswered++;
+    this.#owner.hold(this, hop.again(wasReached));
   }
 
   onSwitch(answer: AnswerHead, upstream: Socket, first: Buffer): void {

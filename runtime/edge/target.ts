@@ -16,6 +16,8 @@ export interface Call {
   socketName: string | null;
   /** Additional header lines, each with its CRLF. */
   lines: string;
+  /** Such lines only for another host that passes the call on; none by default. */
+  hopLines?: string;
   /** Whether its tunnel ends by itself: then a drain waits for it as for a request. */
   endsItself: boolean;
   /** Called once, when the call is over. */

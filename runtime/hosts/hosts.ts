@@ -10,6 +10,7 @@ import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
 /** Shortest time between two questions about unknown host names, in ms. */
 const ASK_EVERY_MS = 500;
+const TIDY_MIN = 100;
 
 export interface HostsOptions {
   homes: Homes;
@@ -31,6 +32,8 @@ export class Hosts implements Elsewhere {
   readonly #baseDomain: string;
   /** By app id. */
   readonly #apps = new Map<string, RemoteBackend>();
+  /** The size at which deleted apps are forgotten. It doubles, because that takes time for each app. */
+  #tidyAt = TIDY_MIN;
   #askedAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | null = null;
 
@@ -50,14 +53,16 @@ export class Hosts implements Elsewhere {
     const at = label.indexOf('--');
     if (at === -1 || host !== `${label}.${this.#baseDomain}`) return null;
     const parent = this.homes.resolve(host.slice(at + 2));
-    return parent ? { route: parent, backend: this.#backend(parent.id, 'preview', host) } : null;
+    // The previews of an app that is here are here too: this one is not known.
+    if (parent === undefined || this.here(parent.id, null) !== undefined) return null;
+    return { route: parent, backend: this.#backend(parent.id, 'preview', host) };
   }
 
   /** Returns the backend of an app that another host runs, or will. */
   app(appId: string): Backend {
     const known = this.#apps.get(appId);
     if (known !== undefined) return known;
-    for (const id of this.#apps.keys()) if (this.homes.get(id) === undefined) this.#apps.delete(id);
+    if (this.#apps.size >= this.#tidyAt) this.#tidy();
     const backend = this.#backend(appId, 'app');
     this.#apps.set(appId, backend);
     return backend;
@@ -118,6 +123,11 @@ export class Hosts implements Elsewhere {
   /** Destroys all connections to other hosts. */
   close(): void {
     this.peers.close();
+  }
+
+  #tidy(): void {
+    for (const id of this.#apps.keys()) if (this.homes.get(id) === undefined) this.#apps.delete(id);
+    this.#tidyAt = Math.max(TIDY_MIN, 2 * this.#apps.size);
   }
 
   #backend(appId: string, to: Hopping, previewHost: string | null = null): RemoteBackend {

@@ -1,6 +1,7 @@
 // Another host, as this one reaches it: connections to its private gateway, and pings.
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import { HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
@@ -30,7 +31,7 @@ export class Peer {
   #missed = 0;
   #pinging = false;
   #lost = new AbortController();
-  /** Settles when a request that failed may be sent again; null while none has failed. */
+  /** Settles when requests may be sent, after one could not be; null while they can be. */
   #again: Promise<void> | null = null;
 
   /**
@@ -69,14 +70,19 @@ export class Peer {
     return this.#lost.signal;
   }
 
-  /** Settles when requests may be sent to it, after one has failed; null when they may now. */
+  /** Settles when requests may be sent to it, after one could not be; null when they may now. */
   get waiting(): Promise<void> | null {
     return this.#again;
   }
 
-  /** Call it when a request has failed. @param changed settles when a home or a host has changed. Never rejects */
-  again(changed: Promise<void>): Promise<void> {
+  /**
+   * Call it when a request has failed. Settles when it may be sent again. Never rejects.
+   * @param changed settles when a home or a host has changed
+   * @param wasReached whether the host took the connection. Then other requests need not wait: it may be the request's own fault
+   */
+  again(changed: Promise<void>, wasReached: boolean): Promise<void> {
     if (this.#again !== null) return this.#again;
+    if (wasReached) return Promise.race([sleep(AGAIN_MS), changed]);
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, AGAIN_MS);
     const again = Promise.race([promise, changed]).then(() => {
@@ -148,6 +154,6 @@ export class Peer {
 }
 
 function targetOf(address: string): { host: string; port: number } {
-  const { hostname, port } = new URL(`http://${address}`);
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) };
+  const at = address.lastIndexOf(':');
+  return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
 }

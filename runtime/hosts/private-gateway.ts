@@ -1,10 +1,10 @@
 // Routes requests of the other hosts: to apps of this one, and to its HOST calls. Without the key there is nothing to see.
-import { createHash } from 'node:crypto';
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import {
   HOP_APP,
   HOP_COUNT,
+  HOP_DEPTH,
   HOP_GENERATION,
   HOP_KEY,
   HOP_SOCKET,
@@ -14,9 +14,10 @@ import {
 } from '../edge/http/head/hop-names.ts';
 import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import { CALL_HEADER } from '../edge/http/head/service-headers.ts';
-import type { Call } from '../edge/target.ts';
+import type { Call, Resolve } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
-import type { ConsumedQueues } from './consumed-queues.ts';
+import type { CallDepths } from './call-depths.ts';
+import { type ConsumedQueues, OwnQueues } from './consumed-queues.ts';
 import { keyCheck } from './hosts-key.ts';
 import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
 
@@ -31,16 +32,19 @@ export interface PrivateGatewayOptions extends Elsewhere {
   wake: (appId: string) => Target;
   /** Returns which apps of this host consume which queues, for the other hosts. */
   queues: () => ConsumedQueues[];
+  /** Of the calls of all apps here. */
+  depths: CallDepths;
   /** The server of HOST calls. */
   hostCalls: Backend;
 }
 
 /** Returns the function that routes the requests of other hosts. */
-export function privateGateway(options: PrivateGatewayOptions): (head: RequestHead) => Target {
-  const { homes, here, has, key, toApp, wake, queues, hostCalls } = options;
+export function privateGateway(options: PrivateGatewayOptions): Resolve {
+  const { homes, here, has, key, toApp, wake, queues, depths, hostCalls } = options;
   const isKey = keyCheck(key);
+  const consumed = new OwnQueues(queues);
 
-  return (head) => {
+  return (head, { spanId }) => {
     const value = (name: string) => headerValue(head.headers, name);
     if (!isKey(value(HOP_KEY))) return NOTHING;
     const hops = Number(value(HOP_COUNT));
@@ -51,57 +55,80 @@ export function privateGateway(options: PrivateGatewayOptions): (head: RequestHe
     if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
     if (to !== 'app' && to !== 'preview' && to !== 'call') return NOTHING;
-    return at(head, to, appId, hops, Number(value(HOP_GENERATION)));
+    const call = to === 'call' ? callOf(head, spanId, depths) : undefined;
+    return at(head, to, appId, hops, Number(value(HOP_GENERATION)), call);
   };
 
   /** Answers a ping, with what the other host does not know yet. @param known the digest of what it knows */
   function pong(known: string | undefined): LocalAnswer {
-    const body = JSON.stringify(queues());
-    const digest = createHash('sha256').update(body).digest('hex');
+    const { body, digest } = consumed.look();
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
   }
 
   /** Decides which host has the app. @param generation in the route of the host that sent the request */
-  function at(head: RequestHead, to: Hopping, appId: string, hops: number, generation: number): Target {
+  function at(
+    head: RequestHead,
+    to: Hopping,
+    appId: string,
+    hops: number,
+    generation: number,
+    call?: Call,
+  ): Target {
     const previewHost = to === 'preview' ? head.host : null;
     if (has(appId) && to !== 'call') return toApp(head, appId, previewHost);
     const find = () => here(appId, previewHost);
-    const route = homes.get(appId);
-    const hasMoved = !has(appId) && route !== undefined && route.generation > generation;
-    // Unless it has moved on, the other host knows better: the app arrives here.
-    const backend = hasMoved
-      ? new RemoteBackend(options, appId, to, find, hops)
-      : new ArrivingApp(options, appId, find);
+    const elsewhere = new RemoteBackend(options, appId, to, find, hops);
+    const hasMoved = () => (homes.get(appId)?.generation ?? 0) > generation;
+    const backend = new ArrivingApp(options, elsewhere, find, hasMoved);
     const limits = { site: appId, clientRpm: 0, appRpm: 0 };
-    return { kind: 'proxy', backend, limits, ...(to === 'call' && { call: callOf(head) }) };
+    return { kind: 'proxy', backend, limits, ...(call && { call }) };
   }
 }
 
-/** An app that is here, or on its way: until it is, its requests are held. */
+/** An app that is here, or on its way: until it is, or has moved on, its requests are held. */
 class ArrivingApp implements Backend {
-  readonly site: string;
-  readonly #elsewhere: Elsewhere;
+  readonly #around: Elsewhere;
+  readonly #elsewhere: Backend;
   readonly #here: () => Backend | undefined;
+  readonly #hasMoved: () => boolean;
 
-  constructor(elsewhere: Elsewhere, appId: string, here: () => Backend | undefined) {
+  /**
+   * @param elsewhere the app at another host
+   * @param hasMoved whether this host knows a newer home than the host that sent the request, which else knows better
+   */
+  constructor(
+    around: Elsewhere,
+    elsewhere: Backend,
+    here: () => Backend | undefined,
+    hasMoved: () => boolean,
+  ) {
+    this.#around = around;
     this.#elsewhere = elsewhere;
-    this.site = appId;
     this.#here = here;
+    this.#hasMoved = hasMoved;
+  }
+
+  get site(): string {
+    return this.#elsewhere.site;
   }
 
   admit(): Admission {
-    return this.#here()?.admit() ?? { kind: 'hold', ready: this.#elsewhere.peers.changed };
+    const here = this.#here();
+    if (here !== undefined) return here.admit();
+    return this.#hasMoved() ? this.#elsewhere.admit() : { kind: 'hold', ready: this.#around.peers.changed };
   }
 }
 
 /** Returns the call of another app as the app's process takes it. */
-function callOf({ headers }: RequestHead): Call {
+function callOf({ headers }: RequestHead, spanId: string, depths: CallDepths): Call {
+  const depth = Number(headerValue(headers, HOP_DEPTH) ?? 1);
   const described = headerValue(headers, CALL_HEADER);
   return {
     socketName: headerValue(headers, HOP_SOCKET) ?? null,
     lines: described === undefined ? '' : `${CALL_HEADER}: ${described}\r\n`,
     endsItself: described !== undefined && JSON.parse(described).kind === 'rpc',
-    ended: () => {},
+    hopLines: `${HOP_DEPTH}: ${depth}\r\n`,
+    ended: depths.begin(spanId, depth),
   };
 }
 

@@ -66,12 +66,16 @@ export class RemoteBackend implements Backend {
     const { generation } = homes.get(this.site)!;
     const known = this.#hop;
     if (known?.home === home && known.peer === peer && known.generation === generation) return known.hop;
+    const linesOf = (to: Hopping) =>
+      `${HOP_KEY}: ${key}\r\n${HOP_TO}: ${to}\r\n${HOP_APP}: ${this.site}\r\n` +
+      `${HOP_GENERATION}: ${generation}\r\n${HOP_COUNT}: ${this.#hops + 1}\r\n`;
+    const own = linesOf(this.#to);
+    const ofCalls = linesOf('call');
     const hop: Hop = {
       host: home.name,
-      lines:
-        `${HOP_KEY}: ${key}\r\n${HOP_TO}: ${this.#to}\r\n${HOP_APP}: ${this.site}\r\n` +
-        `${HOP_GENERATION}: ${generation}\r\n${HOP_COUNT}: ${this.#hops + 1}\r\n`,
-      again: () => peer.again(peers.changed),
+      // A call that waited while the app left this host is still a call.
+      lines: (isCall) => (isCall ? ofCalls : own),
+      again: (wasReached) => peer.again(peers.changed, wasReached),
     };
     this.#hop = { home, peer, generation, hop };
     return hop;

@@ -9,6 +9,7 @@ import type { Gateway } from '../edge/gateway.ts';
 import { MemoryGauge } from '../fleets/admission/memory.ts';
 import { Slots } from '../fleets/admission/slots.ts';
 import { WakeFigures } from '../fleets/admission/wake-figures.ts';
+import { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { appSenders } from '../mail/addresses.ts';
 import { Moves } from '../move/moves.ts';
@@ -63,6 +64,7 @@ export function makeApps(
       senders: appSenders(config.RUNNER_SMTP_FROM, config.RUNNER_SMTP_APP_SENDERS),
     },
   });
+  const depths = new CallDepths();
   const services = new Services({
     paths,
     users,
@@ -70,6 +72,7 @@ export function makeApps(
     gateway: edge,
     apps: () => apps,
     hosts,
+    depths,
   });
   const apps = new Apps({
     store,
@@ -139,5 +142,18 @@ export function makeApps(
     ...{ store, paths, apps, snapshots, users, buckets, bucket: base.bucket, place: bucketPlace(config) },
     ...{ workerd: base.workerd, memoryMb: config.RUNNER_CELL_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
   });
-  return { apps, moves, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };
+  return {
+    apps,
+    depths,
+    moves,
+    slots,
+    wakes,
+    memory,
+    buckets,
+    outward,
+    readers,
+    storageQueries,
+    storage,
+    snapshots,
+  };
 }

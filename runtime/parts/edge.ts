@@ -10,6 +10,7 @@ import { AccessLog } from '../edge/log/access-log.ts';
 import { Geo } from '../edge/log/geo.ts';
 import type { RequestRecord } from '../edge/log/record.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
+import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { privateGateway } from '../hosts/private-gateway.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -23,6 +24,7 @@ interface Behind {
   ui: Ui | null;
   /** Null for the only host. */
   hosts: Hosts | null;
+  depths: CallDepths;
   /** Names of failed parts. */
   failing: () => string[];
   /** Names of warnings while everything serves. */
@@ -32,7 +34,7 @@ interface Behind {
 
 export function makeEdge(
   { config, paths, wakeTimeoutMs }: Base,
-  { apps, control, ui, hosts, failing, warnings, telemetry }: Behind,
+  { apps, control, ui, hosts, depths, failing, warnings, telemetry }: Behind,
 ) {
   const resolve = sites({
     baseDomain: config.RUNNER_BASE_DOMAIN,
@@ -74,6 +76,7 @@ export function makeEdge(
         ...{ homes: hosts.homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
         ...{ has: (appId) => apps.get(appId) !== undefined, toApp: resolve.toApp, wake: resolve.wake },
         queues: () => apps.queues(),
+        depths,
         hostCalls: { site: 'host', admit: () => ({ kind: 'forward', upstream: calls }) },
       }),
       isSampled: edge.isSampled,

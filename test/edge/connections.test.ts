@@ -6,13 +6,13 @@ import { type TestContext, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
-import { Connection } from '../../runtime/edge/connection.ts';
+import { Connection, type Entrance } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
 import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
 
 /** Accepts connections whose request is never complete. Resolves with a function that opens one and sends a number of bytes. */
-async function listen(t: TestContext, keptMax: number) {
+async function listen(t: TestContext, keptMax: number, entrance: Entrance = 'port') {
   const connections = new Connections(keptMax);
   let kept = 0;
   let told = () => {};
@@ -28,7 +28,7 @@ async function listen(t: TestContext, keptMax: number) {
     },
   };
   const server = createSocketServer((accepted) =>
-    connections.add(new Connection(owner, accepted, new TrustedProxies([]), 'port')),
+    connections.add(new Connection(owner, accepted, new TrustedProxies([]), entrance)),
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -70,6 +70,18 @@ test('above the buffer limit only the client with the most buffered bytes loses 
     [...connections].map(({ peer }) => peer),
     ['127.0.0.3', '127.0.0.3'],
   );
+});
+
+test('of the connections of another host, only those with the most buffered bytes are closed', async (t) => {
+  const { connections, keeps, send } = await listen(t, 60_000, 'host');
+  const greedy = await send('127.0.0.2', 31_000);
+  await send('127.0.0.2', 10_000);
+  await keeps(41_000);
+  const closed = once(greedy, 'close');
+  await send('127.0.0.2', 20_000);
+  await closed;
+  await keeps(30_000);
+  assert.equal(connections.size, 2);
 });
 
 test('bytes that are read, or whose connection closes, no longer count as buffered', async (t) => {

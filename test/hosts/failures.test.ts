@@ -87,6 +87,45 @@ test('of requests that were sent, only safe ones without an answer are sent agai
   assert.equal(again.body, 'again');
 });
 
+test('requests that the home breaks off hold no others, and are not repeated for ever', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  let broken = 0;
+  const server = createTcpServer((socket) => {
+    socket
+      .on('error', () => {})
+      .on('data', (bytes) => {
+        if (String(bytes).startsWith('GET /broken')) {
+          broken++;
+          socket.destroy();
+        } else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine');
+      });
+  });
+  await once(server.listen(0, '127.0.0.2'), 'listening');
+  t.after(() => server.close());
+  const address = `127.0.0.2:${(server.address() as AddressInfo).port}`;
+  learn([routeOf('home')], [entry.known, { ...home.known, address }]);
+  await until(() => entry.hosts.peers.get('home')?.address === address, 'the new address is known');
+  const reply = call(entry.port, '/broken', { headers: SHOP });
+  await until(() => broken === 1, 'it was broken off');
+  assert.equal((await call(entry.port, '/fine', { headers: SHOP })).body, 'fine');
+  assert.equal(broken, 1, 'the other did not wait for it');
+  assert.equal((await reply).status, 502);
+  assert.equal(broken, 4);
+});
+
+test('requests that reach a home which closes are sent again, unless they have a body', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  home.fromHosts.closing = true;
+  const [get, remove, post] = ['GET', 'DELETE', 'POST'].map((method) =>
+    call(entry.port, '/', { method, headers: SHOP, ...(method === 'POST' && { body: 'x' }) }),
+  );
+  assert.equal((await post!).status, 503);
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 0, 'it has answered all');
+  entry.add(APP, backendOf(await answering(t, 'here')));
+  learn([routeOf('entry', { generation: 2 })]);
+  for (const { status, body } of [await get!, await remove!]) assert.deepEqual([status, body], [200, 'here']);
+});
+
 test('a frozen home: what was sent is given up after its pings have failed, and new requests wait', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   const { address, requests } = await frozen(t);

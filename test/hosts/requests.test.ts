@@ -6,7 +6,9 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { Homes } from '../../runtime/hosts/homes.ts';
+import { Hosts } from '../../runtime/hosts/hosts.ts';
+import { APP, backendOf, CLUSTER_KEY, routeOf, twoHosts } from '../support/edge/hosts.ts';
 import { call, RawClient, startRawUpstream, until } from '../support/edge/peers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -97,6 +99,16 @@ test('bodies of 10 MB cross in both directions, with a length and in chunks', as
   }
 });
 
+test('a request whose head is as long as a client may send it crosses', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  await using upstream = await startRawUpstream((_head, socket) =>
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlong'),
+  );
+  home.add(APP, backendOf(upstream.socketPath));
+  const reply = await call(entry.port, '/', { headers: { ...SHOP, 'x-long': 'x'.repeat(32_600) } });
+  assert.deepEqual([reply.status, reply.body], [200, 'long']);
+});
+
 test('HEAD, 100-continue, an interim answer, trailers and events cross', async (t) => {
   const events = Promise.withResolvers<ServerResponse>();
   const { entry } = await served(t, (asked, response) => {
@@ -183,6 +195,26 @@ test('a home that has handed the app over passes requests on, once', async (t) =
   await until(() => home.hosts.peers.get('entry')!.upstream.active === 1, 'the home has passed it back');
   entry.add(APP, backendOf(socketPath));
   assert.equal((await reply).body, 'moved');
+});
+
+test('a request that waits for an app goes on when the app gets another home instead', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  const { socketPath } = await app(t, (_asked, response) => response.end('moved on'));
+  const reply = call(entry.port, '/', { headers: SHOP });
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 1, 'it waits at the home');
+  entry.add(APP, backendOf(socketPath));
+  home.homes.moved(APP, 'entry');
+  assert.equal((await reply).body, 'moved on');
+});
+
+test('an unknown preview of an app of this host is not found, and does not wait', (t) => {
+  const homes = new Homes('self', 'test');
+  const app = backendOf('/nowhere');
+  const here = (_appId: string, previewHost: string | null) => (previewHost === null ? app : undefined);
+  const hosts = new Hosts({ homes, baseDomain: 'test', clusterKey: CLUSTER_KEY, here });
+  t.after(() => hosts.close());
+  homes.take({ hosts: [], revision: 1, whole: true, routes: [routeOf('self')], deleted: [] });
+  assert.equal(hosts.resolve('branch--shop.test'), null);
 });
 
 test('an unknown name is asked for, and then found or refused', async (t) => {

@@ -10,6 +10,7 @@ import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { accessLines } from '../../runtime/edge/log/access-line.ts';
 import { AccessLog } from '../../runtime/edge/log/access-log.ts';
+import type { Backend } from '../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../runtime/edge/upstream/upstream.ts';
 import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
 import { call, until } from '../support/edge/peers.ts';
@@ -20,9 +21,10 @@ const CALLER = 'c'.repeat(16);
 /** Starts a listening socket of an app's process, which answers with its name and keeps what it got. */
 async function socket(t: TestContext, name: string) {
   const socketPath = join(temporaryDirectory(t), `${name}.sock`);
-  const got: IncomingMessage[] = [];
+  const started = { socketPath, got: [] as IncomingMessage[], onRequest: (_asked: IncomingMessage) => {} };
   const server = createServer((asked, response) => {
-    got.push(asked);
+    started.got.push(asked);
+    started.onRequest(asked);
     response.end(name);
   });
   await once(server.listen(socketPath), 'listening');
@@ -30,11 +32,11 @@ async function socket(t: TestContext, name: string) {
     server.close();
     server.closeAllConnections();
   });
-  return { socketPath, got };
+  return started;
 }
 
 /** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
-async function bound(t: TestContext, owner = 'o') {
+async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) {
   const hosts = await twoHosts(t);
   const [main, exports, queues] = [
     await socket(t, 'main'),
@@ -53,12 +55,12 @@ async function bound(t: TestContext, owner = 'o') {
   const { entry } = hosts;
   const apps = {
     resolve: () => undefined,
-    get: (id: string) => (id === CALLER ? { wanted: { owner } } : undefined),
+    get: (id: string) => (id === CALLER ? { wanted: { owner } } : here.app && { fleet: here.app }),
     consumersOf: (_id: string, queue: string) => entry.hosts.consumersOf(owner, queue),
   } as unknown as KnownApps;
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
-    ...{ apps: () => apps, hosts: entry.hosts },
+    ...{ apps: () => apps, hosts: entry.hosts, depths: entry.depths },
   });
   t.after(() => services.forget(CALLER));
   const access = services.access(CALLER);
@@ -96,6 +98,22 @@ test('a call reaches the app at its home, with what the calling Worker set', asy
   assert.equal(home.records[0]!.traceId, entry.records[0]!.traceId);
 });
 
+test('a home knows how deep a call is in its chain, and refuses one that is too deep', async (t) => {
+  const { ask, main, home, entry } = await bound(t);
+  const id = '1'.repeat(32);
+  const ended = entry.depths.begin('2'.repeat(16), 15);
+  const deepest = { traceparent: `00-${id}-${'2'.repeat(16)}-00` };
+  let depth = 0;
+  main.onRequest = ({ headers }) => {
+    depth = home.depths.next(String(headers.traceparent).split('-')[2]!);
+  };
+  assert.equal((await ask('fetch 0', deepest)).status, 200);
+  assert.equal(depth, 17, 'the next call of the called app is too deep');
+  ended();
+  entry.depths.begin('3'.repeat(16), 16);
+  assert.equal((await ask('fetch 0', { traceparent: `00-${id}-${'3'.repeat(16)}-00` })).status, 508);
+});
+
 test('an entrypoint and a queue have sockets of their own at the home', async (t) => {
   const { ask, exports, queues, entry } = await bound(t);
   assert.deepEqual(await ask('fetch 1'), { status: 200, body: 'exports' });
@@ -109,6 +127,30 @@ test('an entrypoint and a queue have sockets of their own at the home', async (t
   );
   assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
   assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
+});
+
+test('a message that waits while the app moves to another host reaches its queue there', async (t) => {
+  const here: { app?: Backend } = {};
+  const { ask, main, queues, entry } = await bound(t, 'o', here);
+  await until(
+    () => entry.hosts.consumersOf('o', 'orders').length === 1,
+    'the home has said who consumes the queue',
+  );
+  here.app = entry.hosts.app(APP);
+  assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
+  assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
+  assert.equal(main.got.length, 0);
+});
+
+test('an app with endless queues hides neither its host nor the queues of other apps', async (t) => {
+  const { home, entry } = await twoHosts(t);
+  const endless = Array.from({ length: 300_000 }, (_, n) => `queue number ${n}`);
+  home.queues = [
+    { app: 'e'.repeat(16), owner: 'o', queues: endless },
+    { app: APP, owner: 'o', queues: ['orders'] },
+  ];
+  await until(() => entry.hosts.consumersOf('o', 'orders').length === 1, 'the other app is known');
+  assert.deepEqual(entry.hosts.peers.unanswered, []);
 });
 
 test('an app of another owner is not reached', async (t) => {
@@ -150,5 +192,5 @@ test('an app that is not on this host is awoken at its home', async (t) => {
   home.add(APP, backendOf('/nowhere'));
   const admission = entry.hosts.waking(APP).admit();
   assert.equal(admission.kind, 'forward');
-  assert.match(admission.kind === 'forward' ? admission.hop!.lines : '', /x-cellar-to: wake/);
+  assert.match(admission.kind === 'forward' ? admission.hop!.lines(false) : '', /x-cellar-to: wake/);
 });

@@ -14,6 +14,7 @@ import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { CallDepths } from '../../runtime/hosts/call-depths.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { askUpstream } from '../support/edge/ask.ts';
@@ -379,6 +380,7 @@ test('an app whose socket to other apps could not be opened gets it at its next 
     ...{ paths, baseDomain: 'localhost', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
     apps: () => assert.fail('no call was made'),
     hosts: null,
+    depths: new CallDepths(),
   });
   const access = services.access(APP);
   const calls = { services: [], queues: ['orders'] };

@@ -14,10 +14,13 @@ export type Admission =
 export interface Hop {
   /** The name of that host. */
   host: string;
-  /** Header lines that only the other host may read, each with its CRLF. */
-  lines: string;
-  /** Call it when the host did not answer. Settles when the request may be sent again. Never rejects. */
-  again(): Promise<void>;
+  /** Returns header lines that only the other host may read, each with its CRLF. @param isCall whether another app calls */
+  lines(isCall: boolean): string;
+  /**
+   * Call it when the host did not answer. Settles when the request may be sent again. Never rejects.
+   * @param wasReached whether the host took the connection
+   */
+  again(wasReached: boolean): Promise<void>;
 }
 
 /** Answer it with a refusal. */

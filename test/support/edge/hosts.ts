@@ -5,6 +5,7 @@ import { Gateway, type Target } from '../../../runtime/edge/gateway.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
 import type { ConsumedQueues } from '../../../runtime/hosts/consumed-queues.ts';
 import { Homes } from '../../../runtime/hosts/homes.ts';
 import { Hosts } from '../../../runtime/hosts/hosts.ts';
@@ -28,6 +29,7 @@ export class TestHost {
   /** By id. */
   readonly apps = new Map<string, Backend>();
   readonly records: RequestRecord[] = [];
+  readonly depths = new CallDepths();
   /** That its apps consume. */
   queues: ConsumedQueues[] = [];
   readonly #hostCalls: Backend;
@@ -91,6 +93,7 @@ export class TestHost {
         }),
         wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
         queues: () => this.queues,
+        depths: this.depths,
         hostCalls: this.#hostCalls,
       }),
       holdTimeoutMs: this.#holdTimeoutMs,

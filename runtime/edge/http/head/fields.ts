@@ -4,7 +4,7 @@ const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** Hop-by-hop fields (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
-const HOP_BY_HOP = new Set([
+export const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
   'proxy',

@@ -21,6 +21,12 @@ interface Tail {
 export class HeadReader {
   /** From the head before; null when the next head must be parsed in full. */
   #tail: Tail | null = null;
+  readonly #mayRepeat: boolean;
+
+  /** @param mayRepeat whether a head may have the fields of the one before */
+  constructor(mayRepeat = true) {
+    this.#mayRepeat = mayRepeat;
+  }
 
   /** Removes the head from the front of `waiting`. Returns null while it is incomplete, or longer than `most` bytes. */
   take(waiting: Backlog, most: number): ReturnType<typeof readHead> | null {
@@ -36,7 +42,7 @@ export class HeadReader {
     const length = waiting.headLength();
     if (length === -1 || length > most) return null;
     const head = readHead(bytes, length);
-    if (!('refusal' in head)) this.#keep(bytes, length, head.fields);
+    if (this.#mayRepeat && !('refusal' in head)) this.#keep(bytes, length, head.fields);
     waiting.drop(length);
     return head;
   }

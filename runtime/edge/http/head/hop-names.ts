@@ -10,9 +10,13 @@ export const HOP_APP = 'x-cellar-app';
 export const HOP_GENERATION = 'x-cellar-generation';
 /** How many hosts have passed the request on. */
 export const HOP_COUNT = 'x-cellar-hops';
+/** How deep a call between apps is in its chain. */
+export const HOP_DEPTH = 'x-cellar-depth';
 /** The listening socket of the app's process, other than the default one. */
 export const HOP_SOCKET = 'x-cellar-socket';
 
+/** Of an answer: the host closes, and no process has seen the request. */
+export const HOP_AGAIN = 'x-cellar-again';
 /** Of a ping and its answer: the digest of the queues that the asked host's apps consume. */
 export const KNOWN_QUEUES = 'x-cellar-queues';
 /** How many hosts have passed a HOST call on, for the server of such calls. */
@@ -26,6 +30,7 @@ export const HOP_NAMES = [
   HOP_GENERATION,
   HOP_COUNT,
   HOP_SOCKET,
+  HOP_DEPTH,
   KNOWN_QUEUES,
   PASSED,
 ];

@@ -49,6 +49,7 @@ export class IdentifiedLines {
    * @param givenId, traceparent of the caller; ignored when malformed
    * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`
+   * @param isKept whether the lines are for many requests
    */
   constructor(
     before: string,
@@ -56,6 +57,7 @@ export class IdentifiedLines {
     traceparent: string | undefined,
     isSampled: boolean,
     colo: string | null,
+    isKept = true,
   ) {
     const traced = traceparent !== undefined && isTraceparent(traceparent) ? traceparent : null;
     this.#requestId = givenId !== undefined && isRequestId(givenId) ? givenId : null;
@@ -70,7 +72,8 @@ export class IdentifiedLines {
     const flags = (isSampled ? given | SAMPLED : given).toString(16).padStart(2, '0');
     const lines = `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${NO_SPAN}-${flags}\r\n`;
     this.#rayAt = colo === null ? -1 : lines.length + RAY.length;
-    this.#bytes = keptBytes(colo === null ? lines : `${lines}${RAY}${NO_SPAN}-${colo}\r\n`);
+    const all = colo === null ? lines : `${lines}${RAY}${NO_SPAN}-${colo}\r\n`;
+    this.#bytes = isKept ? keptBytes(all) : Buffer.from(all, 'latin1');
     this.#requestIdBytes = this.#bytes.subarray(this.#requestIdAt, this.#requestIdAt + requestId.length);
   }
 

@@ -1,6 +1,6 @@
 // The headers of a request from one app to another: all that the calling Worker set, as on Cloudflare, and those that only
 // the host may set.
-import { isHopByHop, withCookie } from './fields.ts';
+import { HOP_BY_HOP, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
 import { HOP_NAMES } from './hop-names.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
@@ -15,8 +15,6 @@ export const CF_HEADER = 'X-Cellar-Cf';
 
 /** The client address in the records of such requests. */
 export const ITSELF = '127.0.0.1';
-
-const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, ...HOP_NAMES]);
 
 /** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
@@ -38,9 +36,10 @@ export function describedHeaders(
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
-    if (CLAIMED.has(name)) claims.set(name, value);
-    else if (OWN.has(name) || isHopByHop(name) || options?.has(name)) continue;
-    else if (name === 'cookie') cookies = withCookie(cookies, value);
+    const kind = KINDS.get(name);
+    if (kind === 'claimed') claims.set(name, value);
+    else if (kind === 'own' || options?.has(name)) continue;
+    else if (kind === 'cookie') cookies = withCookie(cookies, value);
     else passed += `${headers[i]}: ${value}\r\n`;
   }
   if (cookies !== '') passed += `cookie: ${cookies}\r\n`;
@@ -53,7 +52,15 @@ export function describedHeaders(
     claims.get('traceparent'),
     isSampled,
     null,
+    false,
   ).identify(client);
 }
 
-const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);
+const OWN = ['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, ...HOP_NAMES, ...HOP_BY_HOP];
+const CLAIMED = ['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()];
+/** What becomes of a header, by its name in lower case. One look-up for each, because most have no entry. */
+const KINDS = new Map<string, 'own' | 'claimed' | 'cookie'>([
+  ...OWN.map((name) => [name, 'own'] as const),
+  ...CLAIMED.map((name) => [name, 'claimed'] as const),
+  ['cookie', 'cookie'],
+]);
