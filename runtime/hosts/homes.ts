@@ -12,6 +12,7 @@ export class Homes {
   /** Ids of apps, by host name. */
   readonly #names = new Map<string, string>();
   #revision = 0;
+  #isKnown = false;
   #changed = Promise.withResolvers<void>();
 
   constructor(self: string, baseDomain: string) {
@@ -27,6 +28,11 @@ export class Homes {
   /** Of the newest route that is known; 0 without any. */
   get revision(): number {
     return this.#revision;
+  }
+
+  /** Whether the control plane has said what is where. */
+  get isKnown(): boolean {
+    return this.#isKnown;
   }
 
   /** Resolves at the next change of a home or of a host. */
@@ -53,6 +59,7 @@ export class Homes {
 
   /** Takes what the control plane has answered. */
   take({ hosts, revision, whole, routes, deleted }: HostReportAnswer): void {
+    this.#isKnown = true;
     this.#hosts = hosts;
     this.#revision = revision;
     if (whole) {

@@ -105,6 +105,7 @@ export class Hosts implements Elsewhere {
       admit: (): Admission => {
         const found = this.resolve(host);
         if (found !== null) return found.backend.admit();
+        if (!this.homes.isKnown) return { kind: 'hold', ready: this.homes.changed };
         if (hasAsked) return refusal;
         hasAsked = true;
         return { kind: 'hold', ready: this.ask() };

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Homes } from '../../runtime/hosts/homes.ts';
 import { Hosts } from '../../runtime/hosts/hosts.ts';
-import { APP, backendOf, CLUSTER_KEY, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { APP, backendOf, CLUSTER_KEY, routeOf, TestHost, twoHosts } from '../support/edge/hosts.ts';
 import { call, RawClient, startRawUpstream, until } from '../support/edge/peers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -215,6 +215,27 @@ test('an unknown preview of an app of this host is not found, and does not wait'
   t.after(() => hosts.close());
   homes.take({ hosts: [], revision: 1, whole: true, routes: [routeOf('self')], deleted: [] });
   assert.equal(hosts.resolve('branch--shop.test'), null);
+});
+
+test('before a host has heard where apps run, requests wait', async (t) => {
+  const host = new TestHost('entry');
+  t.after(() => host.close());
+  await host.start('127.0.0.1');
+  let looked = 0;
+  const resolve = host.homes.resolve.bind(host.homes);
+  host.homes.resolve = (name) => {
+    looked++;
+    return resolve(name);
+  };
+  const [shop, other] = ['shop', 'other'].map((slug) =>
+    call(host.port, '/', { headers: { host: `${slug}.test` } }),
+  );
+  const { socketPath } = await app(t, (_asked, response) => response.end('here'));
+  host.add(APP, backendOf(socketPath));
+  await until(() => looked >= 2, 'both have arrived');
+  host.homes.take({ hosts: [host.known], revision: 1, whole: true, routes: [routeOf('entry')], deleted: [] });
+  assert.equal((await shop!).body, 'here');
+  assert.equal((await other!).status, 404);
 });
 
 test('an unknown name is asked for, and then found or refused', async (t) => {
