@@ -56,9 +56,11 @@ export class CallsElsewhere {
     return this.#peer(route.home);
   }
 
-  #peer(id: string): Peer | null {
+  async #peer(id: string): Promise<Peer | null> {
     const { homes, peers } = this.#around;
     if (id === homes.self) return null;
+    // The control plane knows a new host earlier than this one.
+    if (peers.get(id) === undefined) await this.#around.askNow();
     const peer = peers.get(id);
     if (peer === undefined) throw new Refusal(503, 'host_unavailable', `there is no host ${id}`);
     if (peer.lost.aborted) throw noAnswer(peer);

@@ -81,6 +81,15 @@ test('a call goes to the home of its app, or to the host that it names', async (
   assert.match(unknown.body, /there is no host other/);
 });
 
+test('a call to a host that has just joined waits until this one has heard of it', async (t) => {
+  const { call, entry, home, learn, stores } = await hosts(t);
+  learn([], [entry.known]);
+  await until(() => entry.hosts.peers.get('home') === undefined, 'the host is not known');
+  entry.hosts.askNow = async () => learn([], [entry.known, home.known]);
+  assert.equal((await call('POST', `/apps/${APP}/alerts?home=home`, ALERT)).status, 200);
+  assert.equal(stores[1].alerts.all().length, 1);
+});
+
 test('a call is passed on at most once, though the home says that the app is elsewhere', async (t) => {
   const { call, home, stores } = await hosts(t);
   home.homes.moved(APP, 'entry');
