@@ -15,7 +15,7 @@ import {
 import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import { CALL_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Call, Resolve } from '../edge/target.ts';
-import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import type { Admission, Backend, Refused } from '../edge/upstream/backend.ts';
 import type { CallDepths } from './call-depths.ts';
 import { type ConsumedQueues, OwnQueues } from './consumed-queues.ts';
 import { keyCheck } from './hosts-key.ts';
@@ -30,6 +30,8 @@ export interface PrivateGatewayOptions extends Elsewhere {
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
   /** Wakes an app of this host; does nothing for an unknown one. */
   wake: (appId: string) => Target;
+  /** Asks the control plane where apps are. Never rejects. */
+  ask: () => Promise<void>;
   /** Returns which apps of this host consume which queues, for the other hosts. */
   queues: () => ConsumedQueues[];
   /** Of the calls of all apps here. */
@@ -40,7 +42,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
 
 /** Returns the function that routes the requests of other hosts. */
 export function privateGateway(options: PrivateGatewayOptions): Resolve {
-  const { homes, here, has, key, toApp, wake, queues, depths, hostCalls } = options;
+  const { here, has, key, toApp, wake, queues, depths, hostCalls } = options;
   const isKey = keyCheck(key);
   const consumed = new OwnQueues(queues);
 
@@ -78,34 +80,35 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     if (has(appId) && to !== 'call') return toApp(head, appId, previewHost);
     const find = () => here(appId, previewHost);
     const elsewhere = new RemoteBackend(options, appId, to, find, hops);
-    const hasMoved = () => (homes.get(appId)?.generation ?? 0) > generation;
-    const backend = new ArrivingApp(options, elsewhere, find, hasMoved);
+    const backend = new ArrivingApp(options, elsewhere, find, generation);
     const limits = { site: appId, clientRpm: 0, appRpm: 0 };
     return { kind: 'proxy', backend, limits, ...(call && { call }) };
   }
 }
 
-/** An app that is here, or on its way: until it is, or has moved on, its requests are held. */
+/** An app that is here, or on its way, for one request. Until it is, or has moved on, the request is held. */
 class ArrivingApp implements Backend {
-  readonly #around: Elsewhere;
+  readonly #around: PrivateGatewayOptions;
   readonly #elsewhere: Backend;
   readonly #here: () => Backend | undefined;
-  readonly #hasMoved: () => boolean;
+  readonly #generation: number;
+  /** Settled once the control plane has answered after the app was found to be unknown; null before that. */
+  #asked: Promise<void> | null = null;
 
   /**
    * @param elsewhere the app at another host
-   * @param hasMoved whether this host knows a newer home than the host that sent the request, which else knows better
+   * @param generation of the app, as the host that sent the request knows it: without a newer one, that host knows better
    */
   constructor(
-    around: Elsewhere,
+    around: PrivateGatewayOptions,
     elsewhere: Backend,
     here: () => Backend | undefined,
-    hasMoved: () => boolean,
+    generation: number,
   ) {
     this.#around = around;
     this.#elsewhere = elsewhere;
     this.#here = here;
-    this.#hasMoved = hasMoved;
+    this.#generation = generation;
   }
 
   get site(): string {
@@ -115,7 +118,16 @@ class ArrivingApp implements Backend {
   admit(): Admission {
     const here = this.#here();
     if (here !== undefined) return here.admit();
-    return this.#hasMoved() ? this.#elsewhere.admit() : { kind: 'hold', ready: this.#around.peers.changed };
+    const { homes, peers, ask } = this.#around;
+    const route = homes.get(this.site);
+    if (route !== undefined && route.generation > this.#generation) return this.#elsewhere.admit();
+    if (route !== undefined) return { kind: 'hold', ready: peers.changed };
+    // It is new, or was deleted.
+    if (this.#asked === null) {
+      this.#asked = homes.changed;
+      return { kind: 'hold', ready: ask() };
+    }
+    return this.#asked === homes.changed ? { kind: 'hold', ready: homes.changed } : DELETED;
   }
 }
 
@@ -137,6 +149,10 @@ function passedOn(hops: number): Call {
   return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
 }
 
+const DELETED: Refused = {
+  ...{ kind: 'refuse', status: 404, code: 'unknown_host', reason: 'unknown_host' },
+  detail: 'The app that answered here was deleted.',
+};
 const NOTHING: Target = { kind: 'respond', respond: () => ({ status: 404, headers: {}, body: '' }) };
 const LOOP: Target = {
   kind: 'respond',

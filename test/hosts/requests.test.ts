@@ -207,6 +207,24 @@ test('a request that waits for an app goes on when the app gets another home ins
   assert.equal((await reply).body, 'moved on');
 });
 
+test('a request for an app that was deleted is refused as soon as its home knows that', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  const forget = () =>
+    home.homes.take({
+      hosts: [entry.known, home.known],
+      revision: 2,
+      whole: false,
+      routes: [],
+      deleted: [APP],
+    });
+  home.hosts.askNow = async () => forget();
+  const waits = call(entry.port, '/', { headers: SHOP });
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 1, 'it waits at the home');
+  forget();
+  assert.equal((await waits).status, 404);
+  assert.equal((await call(entry.port, '/', { headers: SHOP })).status, 404);
+});
+
 test('an unknown preview of an app of this host is not found, and does not wait', (t) => {
   const homes = new Homes('self', 'test');
   const app = backendOf('/nowhere');
