@@ -457,13 +457,19 @@ export class Apps extends KnownApps {
   async #depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
     const family = this.#family(app.id).map((each) => this.#require(each));
     for (const { id } of family) await hosts.endDeploys(id);
-    for (const { report } of family) report.isSilent = true;
+    for (const { report, cluster } of family) {
+      report.isSilent = true;
+      cluster?.leaves();
+    }
     const next = ({ id, wanted: { slug } }: App) =>
       to === null ? null : hosts.left(id, to, `${slug}.${this.#options.baseDomain}`);
     try {
       await this.#withoutProcesses(family, () => this.#leave(family, generation, next));
     } finally {
-      for (const { report } of family) report.isSilent = false;
+      for (const { report, cluster } of family) {
+        report.isSilent = false;
+        cluster?.stays();
+      }
     }
     for (const each of family) await this.#tidyAfter(each, hosts);
   }

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
+import { StartRefused } from '../fleets/admission/slots.ts';
 import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
 import type { AlarmsRequest } from '../fleets/due/alarms.ts';
 import type { Gate } from '../hosts/gate.ts';
@@ -85,6 +86,8 @@ export class AppCluster {
   #leasesGone: Promise<void> | null = null;
   /** Processes of the app that have begun and not ended. */
   #processes = 0;
+  /** Aborted while the app leaves for another host. */
+  #leaving = new AbortController();
   /** The import under way. */
   #imported: Promise<void> | null = null;
 
@@ -110,9 +113,22 @@ export class AppCluster {
     return this.#options.hosts?.gate?.isShut ?? false;
   }
 
-  /** Resolves when this host may run the app. @throws {Error} while it is cut off; the signal's reason once it is aborted */
+  /**
+   * Resolves when this host may run the app.
+   * @throws {Error} while it is cut off; {StartRefused} while the app leaves; the signal's reason once it is aborted
+   */
   async untilAllowed(signal: AbortSignal): Promise<void> {
-    await this.#options.hosts?.gate?.pass(signal);
+    await this.#options.hosts?.gate?.pass(AbortSignal.any([signal, this.#leaving.signal]));
+  }
+
+  /** Lets no start wait until this host may run the app: its end would wait for that start. */
+  leaves(): void {
+    this.#leaving.abort(new StartRefused('The app moves to another host'));
+  }
+
+  /** The app has not left. */
+  stays(): void {
+    this.#leaving = new AbortController();
   }
 
   /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */

@@ -14,6 +14,8 @@ const INCOMPATIBLE = 'host_incompatible';
 /** Interval of reports, and how long an answer may take, in ms. */
 const REPORT_EVERY_MS = 2_000;
 const ANSWER_MS = 5_000;
+/** How long the first answer may take, in ms. It has the routes of all apps, and other hosts may ask for them too. */
+const FIRST_ANSWER_MS = 30_000;
 /** A host without an answer for so long is cut off, in ms. Some seconds later its apps get other homes. */
 const CUT_OFF_MS = 15_000;
 /** How long it may take to find out whether they will, in ms. */
@@ -149,7 +151,8 @@ export class Membership {
       if (this.#closing.signal.aborted) return null;
       const sentAt = performance.now();
       try {
-        const answer = await this.#options.send(this.#next(), ANSWER_MS);
+        const deadlineMs = this.#hasJoined ? ANSWER_MS : FIRST_ANSWER_MS;
+        const answer = await this.#options.send(this.#next(), deadlineMs);
         if (!this.#closing.signal.aborted) this.#heard(answer, sentAt);
         return null;
       } catch (error) {

@@ -1,5 +1,6 @@
 // Hands over the apps that still run here although another host is their home: this one was lost for a while, or frozen. It does
 // so by the routes that the control plane sends, and need not wait for the next reconcile.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';
 import { log, reason } from '../log.ts';
@@ -7,6 +8,8 @@ import type { Homes } from './homes.ts';
 
 /** Apps that are handed over at once. */
 const CONCURRENCY = 4;
+/** How long the host waits for them before it runs its own, in ms. */
+const SETTLE_MS = 60_000;
 
 export class MovedAway {
   readonly #homes: Homes;
@@ -26,9 +29,13 @@ export class MovedAway {
     await this.#handOverAll(late);
   }
 
-  /** Hands over all apps that have another home. Resolves when each has left, or failed to: then reconcile tries again. */
+  /**
+   * Hands over all apps that have another home. Resolves when each has left or failed to, or after a minute. Those that are
+   * still here leave later, or with the next reconcile.
+   */
   async settle(): Promise<void> {
-    await this.#handOverAll(this.#apps.observeAll().map(({ id }) => id));
+    const all = this.#handOverAll(this.#apps.observeAll().map(({ id }) => id));
+    await Promise.race([all, sleep(SETTLE_MS, undefined, { ref: false })]);
   }
 
   async #handOverAll(ids: string[]): Promise<void> {

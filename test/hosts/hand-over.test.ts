@@ -14,6 +14,7 @@ import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Gate } from '../../runtime/hosts/gate.ts';
 import { Homes } from '../../runtime/hosts/homes.ts';
 import { MovedAway } from '../../runtime/hosts/moved-away.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
@@ -86,7 +87,7 @@ async function storeOf(t: TestContext): Promise<MemoryStore> {
 }
 
 /** Opens one of several hosts, in a data directory of its own. */
-async function open(memory: MemoryStore, root: string): Promise<TestHost> {
+async function open(memory: MemoryStore, root: string, gate?: Gate): Promise<TestHost> {
   const paths = layout(root);
   const store = openHostStore(paths.database);
   const self = store.snapshots.machine();
@@ -95,6 +96,7 @@ async function open(memory: MemoryStore, root: string): Promise<TestHost> {
     ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
     ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals, self },
     floorMb: 0,
+    ...(gate && { hosts: { host: '127.0.0.1', gate } }),
   });
   mkdirSync(paths.builds, { recursive: true });
   await bucket.serve();
@@ -434,6 +436,25 @@ test('an app that has another home leaves without a call, unless the control pla
   await movedAway.look([]);
   assert.equal(one.apps.get(APP), undefined);
   assert.equal(await ask(other, '/add'), '2');
+});
+
+test('an app leaves also when its start waits until this host may run apps', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const root = temporaryDirectory(t);
+  const before = await open(memory, root);
+  await before.apps.apply(wanted(before));
+  await deploy(before, APP, DEPLOYS[0]);
+  assert.equal(await ask(before, '/add'), '1');
+  await before.close();
+  const other = await open(memory, temporaryDirectory(t));
+  await other.apps.apply(wanted(other));
+  const back = await open(memory, root, new Gate());
+  back.others.push(other);
+  const answer = ask(back, '/add');
+  await back.apps.handOver(APP, other.self, ++generation);
+  assert.equal(await answer, '2');
 });
 
 test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {
