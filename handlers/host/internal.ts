@@ -54,7 +54,7 @@ export async function internal(request: Request, context: RequestContext): Promi
 
 async function hostEvents(request: Request, context: RequestContext): Promise<Response> {
   const facts = (await readHostJson(request, HOST_EVENTS_BYTES)) as HostEvents;
-  const apps = await applyHostEvents(context.db, facts);
+  const apps = await applyHostEvents(context.db, facts, context.env.HOST_ID || null);
   await publishDeploys(context, facts, apps);
   return new Response(null, { status: 204 });
 }

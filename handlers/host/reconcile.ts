@@ -65,7 +65,7 @@ async function mendDeploys({ db, env, host, at }: RequestContext): Promise<void>
   const { as_of, items } = await host.call('POST /deploys', {}, { body: doubtful });
   const known = new Set(items.map(({ id }) => id));
   const lost = doubtful.filter(({ id }) => !known.has(id)).map(({ id }) => id);
-  await repairDeployRows(db, items, lost, as_of, at);
+  await repairDeployRows(db, items, lost, as_of, at, env.HOST_ID || null);
 }
 
 type Work = () => Promise<void>;

@@ -71,8 +71,17 @@ export async function findDeploy(
   return rows === null ? null : rows[0];
 }
 
-/** Returns the statement that writes a deploy of the host, unless the row has a newer fact. */
-export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }: AsOf): D1PreparedStatement {
+/**
+ * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A host that is no longer the app's
+ * home only completes what it has reported itself: it may come back after the next home has decided how the deploy ended.
+ * @param host the id of the host; null for the only host
+ */
+export function writeDeploy(
+  db: D1Database,
+  deploy: DeployFact,
+  { outbox, seq }: AsOf,
+  host: string | null,
+): D1PreparedStatement {
   return db
     .prepare(
       `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
@@ -84,7 +93,8 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
          message = excluded.message, author = excluded.author, sha = excluded.sha,
          started_at = excluded.started_at, finished_at = excluded.finished_at, can_roll_back = excluded.can_roll_back, warnings = excluded.warnings,
          observed_outbox = excluded.observed_outbox, observed_seq = excluded.observed_seq
-         WHERE observed_outbox IS NOT excluded.observed_outbox OR observed_seq <= excluded.observed_seq`,
+         WHERE CASE WHEN observed_outbox IS excluded.observed_outbox THEN observed_seq <= excluded.observed_seq
+           ELSE ?20 IS NULL OR (SELECT coalesce(home, ?20) = ?20 FROM apps WHERE apps.id = ?2) END`,
     )
     .bind(
       deploy.id,
@@ -106,6 +116,7 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
       deploy.requested_by ?? null,
       JSON.stringify(deploy.warnings ?? []),
       deploy.version ? JSON.stringify(deploy.version) : null,
+      host,
     );
 }
 
@@ -136,6 +147,7 @@ export async function doubtfulDeploys(
 /**
  * Writes the host's deploys, and marks as failed those that it has lost.
  * @param lost ids of deploys that the host does not know
+ * @param host its id; null for the only host
  */
 export async function repairDeployRows(
   db: D1Database,
@@ -143,12 +155,15 @@ export async function repairDeployRows(
   lost: string[],
   asOf: AsOf,
   at: string,
+  host: string | null,
 ): Promise<void> {
+  // From then the row is this host's: an earlier home may come back with a fact that it had not delivered.
   const end = db.prepare(
-    `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2
+    `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2,
+       observed_outbox = ?3, observed_seq = ?4
      WHERE id = ?1 AND status IN ('queued', 'building') AND (observed_outbox IS NOT ?3 OR observed_seq <= ?4)`,
   );
   const ends = lost.map((id) => end.bind(id, at, asOf.outbox, asOf.seq));
-  const writes = [...known.map((deploy) => writeDeploy(db, deploy, asOf)), ...ends];
+  const writes = [...known.map((deploy) => writeDeploy(db, deploy, asOf, host)), ...ends];
   if (writes.length > 0) await db.batch(writes);
 }

@@ -6,12 +6,17 @@ import { writeObserved } from './transitions.ts';
 /**
  * Applies facts in one transaction. A row with a newer fact stays. Facts about unknown apps are dropped: those apps were
  * deleted meanwhile. Log lines are not stored here.
+ * @param host the id of the host that sends them; null for the only host
  * @returns the ids of existing apps, of those that the deploys and log lines are about
  */
-export async function applyHostEvents(db: D1Database, { outbox, events }: HostEvents): Promise<string[]> {
+export async function applyHostEvents(
+  db: D1Database,
+  { outbox, events }: HostEvents,
+  host: string | null = null,
+): Promise<string[]> {
   const writes = events.flatMap((event) => {
     const asOf = { outbox, seq: event.seq };
-    if (event.type === 'deploy') return [writeDeploy(db, event.deploy, asOf)];
+    if (event.type === 'deploy') return [writeDeploy(db, event.deploy, asOf, host)];
     return event.type === 'app' ? [writeObserved(db, event.app, asOf)] : [];
   });
   const ids = events.flatMap((event) => {
