@@ -115,6 +115,7 @@ export function assemble(config: Config) {
     deploys.previews.tick();
     observability.alerts.lookAtDisk(disk.shortage);
     observability.bucketOutage.look(base.bucket?.problem ?? null);
+    if (base.homes !== null) observability.hostOutages.look(base.homes.others);
     observability.errorRates.tick();
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
@@ -166,6 +167,7 @@ export function assemble(config: Config) {
   function warnings(): string[] {
     const warnings = appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
     if (base.bucket && base.bucket.problem !== null) warnings.push('bucket');
+    if (base.homes?.others.some(({ state }) => state === 'silent')) warnings.push('hosts');
     return warnings;
   }
 

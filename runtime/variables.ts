@@ -48,6 +48,7 @@ export function uiVariables(
     HOST_SECRET: keys.secret,
     SIGN_IN_KEY: keys.signIn,
     VERSION,
+    HAS_HOSTS: config.RUNNER_ADDRESS === null ? 'false' : 'true',
     SERVICE_RATE_LIMIT_RPM: String(config.SERVICE_RATE_LIMIT_RPM),
     SERVICE_AUTH_RATE_LIMIT: String(config.SERVICE_AUTH_RATE_LIMIT),
   };

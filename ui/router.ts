@@ -36,6 +36,7 @@ export const paths = {
   settings: '/apps/:app/settings',
   account: '/account',
   machine: '/machine',
+  hosts: '/machine/hosts',
   snapshots: '/machine/snapshots',
   people: '/machine/people',
   machineSettings: '/machine/settings',

@@ -14,6 +14,8 @@ export interface Session {
   /** Whether the machine has a bucket, and where new apps keep their data. */
   bucket: boolean;
   storage: 'local' | 'bucket';
+  /** Whether the machine is one of several hosts. */
+  hosts: boolean;
 }
 
 /** `null`: not signed in. `undefined`: not known yet. */
@@ -21,6 +23,8 @@ export const session = signal<Session | null | undefined>(undefined);
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
+/** Whether the account may see the hosts, of several. */
+export const seesHosts = computed(() => isAdmin.value && session.value!.hosts);
 /** Whether the account may create apps. A guest may not. */
 export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 

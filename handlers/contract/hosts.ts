@@ -17,6 +17,8 @@ export const Host = z.strictObject({
   apps: z.int(),
   local_apps: z.int(),
   started_at: time,
+  /** Null while it reports. */
+  silent_since: time.nullable(),
   /** Its last report; null before there is one. */
   reported_at: time.nullable(),
   /** How far its clock is ahead of the bucket's; null before it is known. */
@@ -29,6 +31,7 @@ export const Host = z.strictObject({
       /** Processor time used in the last minute, as a part of all processors. */
       cpu: z.number(),
       disk_free_bytes: z.int(),
+      disk_total_bytes: z.int(),
       /** Apps with a process. */
       running: z.int(),
     })

@@ -1,16 +1,27 @@
 // Figures in the text format of Prometheus, of several hosts in one document.
 
+const UP = ['# HELP cellar_host_up Whether the host answers.', '# TYPE cellar_host_up gauge'];
+
+/** The figures of a host; null when it does not answer. */
+export interface HostMetrics {
+  id: string;
+  name: string;
+  text: string | null;
+}
+
 /**
- * Merges the documents of several hosts. Each sample gets the label `host`; those of one metric stay together, as the format
- * demands.
+ * Merges the documents of several hosts, and says which of them answer. Each sample gets the label `host`: the name of the host,
+ * or its id when another host has the same name. Samples of one metric stay together, as the format demands.
  */
-export function mergeMetrics(documents: { host: string; text: string }[]): string {
+export function mergeMetrics(hosts: readonly HostMetrics[]): string {
   const families = new Map<string, { head: string[]; samples: string[] }>();
-  for (const { host, text } of documents) {
+  for (const { id, name: hostName, text } of hosts) {
+    const isUnique = hosts.every((other) => other.id === id || other.name !== hostName);
+    const host = isUnique ? hostName : id;
     let family = { head: [] as string[], samples: [] as string[] };
     let isNew = false;
     let name = '';
-    for (const line of text.split('\n')) {
+    for (const line of [...UP, `cellar_host_up ${text === null ? 0 : 1}`, ...(text ?? '').split('\n')]) {
       const comment = /^# (?:HELP|TYPE) (\S+)/.exec(line)?.[1];
       if (comment !== undefined && comment !== name) {
         name = comment;

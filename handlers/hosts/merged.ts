@@ -1,5 +1,6 @@
 // Answers of all hosts to calls that name no app, as one answer. A Cellar of one host asks that one.
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
+import { listHosts } from '../../sqlite/control/hosts.ts';
 import type { RequestContext } from '../context.ts';
 import type { HostStats } from '../contract/admin.ts';
 import type { KeptPlaces } from '../contract/host/host-releases.ts';
@@ -57,8 +58,9 @@ export async function metricsOf(context: Asking): Promise<string> {
   const ask = async (home: string | undefined) =>
     (await host.bytes('GET /metrics', {}, { query: { home }, ...deadlineOf(home) })).text();
   if (!env.HOST_ID) return ask(undefined);
-  const answers = answered(await askHosts(context, ask));
-  return mergeMetrics(answers.map(({ host: { name }, answer: text }) => ({ host: name, text })));
+  const [hosts, found] = await Promise.all([listHosts(context.db), askHosts(context, ask)]);
+  const texts = new Map(answered(found).map(({ host: { id }, answer }) => [id, answer]));
+  return mergeMetrics(hosts.map(({ id, name }) => ({ id, name, text: texts.get(id) ?? null })));
 }
 
 /** Returns the storage of apps, from their homes. @throws {Problem} when no host answers */

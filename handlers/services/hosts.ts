@@ -22,6 +22,7 @@ const list: Service<'hosts.list'> = async ({ env, db }, { limit, cursor }) => {
       apps: count?.apps ?? 0,
       local_apps: count?.local ?? 0,
       started_at: row.started_at,
+      silent_since: row.silent_since,
       reported_at: reportedAt,
       clock_ahead_ms: clockAheadMs,
       load: load && {
@@ -29,6 +30,7 @@ const list: Service<'hosts.list'> = async ({ env, db }, { limit, cursor }) => {
         memory_total_bytes: load.memory_total_bytes,
         cpu: load.cpu,
         disk_free_bytes: load.disk_free_bytes,
+        disk_total_bytes: load.disk_total_bytes,
         running: load.running,
       },
     };

@@ -30,6 +30,8 @@ export interface Env {
   RUNNER_STORAGE: 'local' | 'bucket';
   /** Whether the host has a bucket. */
   HAS_BUCKET: 'true' | 'false';
+  /** Whether the host is one of several. */
+  HAS_HOSTS: 'true' | 'false';
   /** Requests per minute for each client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
   /** Requests per minute and client to the library; 0 is off. */

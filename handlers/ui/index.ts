@@ -119,6 +119,7 @@ class Server {
         second_factor: hasSecondFactor,
         bucket: env.HAS_BUCKET === 'true',
         storage: env.RUNNER_STORAGE,
+        hosts: env.HAS_HOSTS === 'true',
         mail,
       };
       return Response.json(answer, { headers });

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { AlertSettings } from '../../handlers/contract/host/host-routes.ts';
+import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import {
   ALERT_DEFAULTS,
@@ -224,6 +225,31 @@ export class Alerts {
           };
     this.#options.store.transaction(() => {
       for (const id of this.appsWith('bucket')) this.report(id, event);
+    });
+  }
+
+  /** Reports to apps that another host does not report to the control plane, or does so again. */
+  reportHost(appIds: readonly string[], { id, name }: KnownHost, what: 'silent' | 'back'): void {
+    const host = { id, name };
+    const event: AlertEvent =
+      what === 'back'
+        ? {
+            kind: 'host',
+            type: 'host.back',
+            // Another one than before: each end of an outage is reported.
+            topic: `host back ${newId()}`,
+            message: `The host ${name} is back.`,
+            details: { host },
+          }
+        : {
+            kind: 'host',
+            type: 'host.silent',
+            topic: `host ${id}`,
+            message: `The host ${name} does not report any more. Its apps in the bucket start on other hosts.`,
+            details: { host },
+          };
+    this.#options.store.transaction(() => {
+      for (const appId of appIds) this.report(appId, event);
     });
   }
 

@@ -1,7 +1,7 @@
 // Watches the free space on the disk of the data directory. When it is low, the host refuses work that needs space, and frees
 // some.
 import { log, logRarely, reason } from '../log.ts';
-import { freeMegabytes, readFreeMegabytes } from './disk.ts';
+import { freeMegabytes, readFreeMegabytes, totalMegabytes } from './disk.ts';
 import { DiskReserve } from './disk-reserve.ts';
 
 /** Polling intervals, in ms: usually, and when space is low or falls fast. */
@@ -42,6 +42,8 @@ export interface DiskWatchActions {
 
 export class DiskWatch {
   readonly floorMb: number;
+  /** Size of the disk in MiB, at the start. */
+  readonly totalMb: number;
   readonly #directory: string;
   readonly #diskReserve: DiskReserve;
   #freeMb: number;
@@ -66,6 +68,7 @@ export class DiskWatch {
       diskReserve,
       Math.max(1, Math.min(RESERVE_MB, Math.floor(floorMb / 4))),
     );
+    this.totalMb = totalMegabytes(directory);
     this.#freeMb = freeMegabytes(directory);
     if (this.#freeMb < this.#diskReserve.megabytes && this.#diskReserve.drop())
       this.#freeMb = freeMegabytes(directory);

@@ -13,7 +13,13 @@ export function freeMegabytes(path: string): number {
   return megabytes(statfsSync(path));
 }
 
-/** The same without blocking, for a slow disk. */
+/** Returns the size of the disk of `path`, in MiB. */
+export function totalMegabytes(path: string): number {
+  const { blocks, bsize } = statfsSync(path);
+  return Math.floor((blocks * bsize) / 2 ** 20);
+}
+
+/** Returns the free MiB without blocking, for a slow disk. */
 export async function readFreeMegabytes(path: string): Promise<number> {
   return megabytes(await statfs(path));
 }

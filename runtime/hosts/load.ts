@@ -1,6 +1,7 @@
 // How busy this host is, as it tells the control plane.
 import { cpus } from 'node:os';
 import type { HostLoad } from '../../handlers/contract/host/hosts.ts';
+import type { DiskWatch } from '../disk/disk-watch.ts';
 import { readMemory } from '../resources/memory.ts';
 
 const MB = 1024 * 1024;
@@ -15,25 +16,27 @@ interface Sample {
 }
 
 export class Load {
-  readonly #freeDiskMb: () => number;
+  readonly #disk: Pick<DiskWatch, 'freeMb' | 'totalMb'>;
   readonly #counts: () => Pick<HostLoad, 'apps' | 'running'>;
   /** Oldest first. */
   readonly #samples: Sample[] = [sample()];
 
   /** @param counts returns how many apps this host has, and how many processes of them */
-  constructor(freeDiskMb: () => number, counts: () => Pick<HostLoad, 'apps' | 'running'>) {
-    this.#freeDiskMb = freeDiskMb;
+  constructor(disk: Pick<DiskWatch, 'freeMb' | 'totalMb'>, counts: () => Pick<HostLoad, 'apps' | 'running'>) {
+    this.#disk = disk;
     this.#counts = counts;
   }
 
   /** Measures since the call a minute ago. Call it every few seconds. */
   read(): HostLoad {
     const { total, used } = readMemory();
+    const { freeMb, totalMb } = this.#disk;
     return {
       memory_free_bytes: Math.max(0, total - used),
       memory_total_bytes: total,
       cpu: this.#cpu(),
-      disk_free_bytes: this.#freeDiskMb() * MB,
+      disk_free_bytes: freeMb * MB,
+      disk_total_bytes: totalMb * MB,
       ...this.#counts(),
     };
   }

@@ -29,10 +29,7 @@ export function makeMembership(
 ): Membership | null {
   const address = config.RUNNER_ADDRESS;
   if (address === null || homes === null) return null;
-  const load = new Load(
-    () => disk.freeMb,
-    () => apps.counts,
-  );
+  const load = new Load(disk, () => apps.counts);
   return new Membership({
     host: {
       id: homes.self,

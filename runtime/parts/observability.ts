@@ -3,6 +3,7 @@ import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { ErrorRates } from '../alerts/error-rate.ts';
+import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
@@ -44,5 +45,6 @@ export function makeObservability(
     if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
   };
   const bucketOutage = new BucketOutage(alerts);
-  return { telemetry, alerts, bucketOutage, errorRates, deliveries, say };
+  const hostOutages = new HostOutages(alerts);
+  return { telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, say };
 }

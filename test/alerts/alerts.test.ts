@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { HostState } from '../../handlers/contract/host/hosts.ts';
 import { ALERTS_LIMIT } from '../../handlers/contract/telemetry/alerts.ts';
 import { type AlertEvent, Alerts } from '../../runtime/alerts/alerts.ts';
 import { BucketOutage } from '../../runtime/alerts/bucket-outage.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
 import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
+import { HostOutages } from '../../runtime/alerts/host-outages.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
@@ -274,6 +276,62 @@ test('outages of the bucket are reported again after an hour, each with its end'
   }
   const types = waiting(it).map(({ type }) => type);
   assert.deepEqual(types, Array(3).fill(['bucket.away', 'bucket.back']).flat());
+});
+
+const box = (state: HostState) => [{ id: '2', name: 'box2', address: '', version: '', state }];
+
+test('a host that is lost is reported once, also to an app that comes later, and when it is back', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', on: ['host'] });
+  const outages = new HostOutages(it.alerts);
+  for (const now of [0, 1_000]) outages.look(box('active'), now);
+  assert.deepEqual(waiting(it), []);
+  for (const now of [2_000, 3_000]) outages.look(box('silent'), now);
+  const lost = waiting(it);
+  assert.deepEqual(
+    lost.map(({ type }) => type),
+    ['host.silent'],
+  );
+  assert.match(lost[0]!.data.message, /^The host box2 does not report/);
+  const other = 'b'.repeat(16);
+  it.store.apps.want({ id: other, slug: 'cafe', generation: 1 } as never);
+  it.alerts.add(other, { url: 'http://example.com' });
+  for (const now of [4_000, 5_000]) outages.look(box('silent'), now);
+  assert.equal(waiting(it).length, 1);
+  for (const now of [6_000, 7_000]) outages.look(box('active'), now);
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['host.back', 'host.back'],
+  );
+});
+
+test('a host that was drained, or fails again within an hour, is not reported, nor that it is back', async (t) => {
+  await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  it.alerts.add(APP, { url: 'http://example.com' });
+  const outages = new HostOutages(it.alerts);
+  const types = () => waiting(it).map(({ type }) => type);
+  for (const [second, state] of [
+    [0, 'draining'],
+    [2, 'active'],
+    [40, 'silent'],
+    [80, 'active'],
+  ] as const)
+    outages.look(box(state), second * 1_000);
+  assert.deepEqual(types(), []);
+  const outage = (from: number) => {
+    outages.look(box('silent'), from);
+    outages.look(box('active'), from + 1_000);
+  };
+  outage(200_000);
+  assert.deepEqual(types(), ['host.silent', 'host.back']);
+  outage(300_000);
+  assert.deepEqual(types(), []);
+  t.mock.timers.tick(HOUR_MS);
+  outage(200_000 + HOUR_MS);
+  assert.deepEqual(types(), ['host.silent', 'host.back']);
+  outages.look([], 300_000 + HOUR_MS);
+  assert.deepEqual(types(), [], 'it was removed');
 });
 
 test('a hostname without a certificate is reported, each by itself, in order', async (t) => {

@@ -12,6 +12,7 @@ import {
   IconKeyRound,
   IconLayoutDashboard,
   IconListFilter,
+  IconNetwork,
   IconRocket,
   IconScrollText,
   IconServer,
@@ -25,6 +26,7 @@ import {
 } from '../parts/icons.tsx';
 import { may, type Role } from '../role.ts';
 import type { Route, RouteName } from '../router.ts';
+import { seesHosts } from '../session.ts';
 
 export interface Section {
   name: RouteName;
@@ -85,6 +87,7 @@ const ofMachine: readonly Group[] = [
     title: 'Machine',
     sections: [
       { name: 'machine', text: 'Now', icon: IconServer },
+      { name: 'hosts', text: 'Hosts', icon: IconNetwork },
       { name: 'snapshots', text: 'Snapshots', icon: IconHistory },
       { name: 'people', text: 'People', icon: IconUsers },
       { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal },
@@ -99,14 +102,18 @@ export const everywhere: readonly Section[] = [
   { name: 'machine', text: 'Machine', icon: IconServer, key: 'c' },
 ];
 
-/** Returns the sidebar's groups for a screen, without sections that the person's role does not allow. */
+/** Returns the sidebar's groups for a screen, without sections that the person may not see. */
 export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly Group[] {
   if (place === 'app')
     return ofApp.map(({ title, sections }) => ({
       title,
       sections: sections.filter(({ needs }) => needs === undefined || may(needs)),
     }));
-  return place === 'machine' ? ofMachine : [];
+  if (place !== 'machine') return [];
+  return ofMachine.map(({ title, sections }) => ({
+    title,
+    sections: sections.filter(({ name }) => name !== 'hosts' || seesHosts.value),
+  }));
 }
 
 /** Returns the route of a section, in the current app. */

@@ -88,6 +88,7 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   settings: { load: () => import('./settings/settings.tsx'), title: 'Settings', place: 'app' },
   account: { load: () => import('./account/account.tsx'), title: 'Account', place: 'home' },
   machine: { load: () => import('./machine/machine.tsx'), title: 'Machine', place: 'machine', admin: true },
+  hosts: { load: () => import('./machine/hosts.tsx'), title: 'Hosts', place: 'machine', admin: true },
   snapshots: {
     load: () => import('./machine/snapshots.tsx'),
     title: 'Snapshots',

@@ -85,7 +85,8 @@ export const apps = [
     method: 'GET',
     path: '/v1/apps',
     needs: 'account',
-    input: z.strictObject({ owner: reference.optional(), ...page }),
+    /** `host`: the id of their home. */
+    input: z.strictObject({ owner: reference.optional(), host: reference.optional(), ...page }),
     output: listOf(App),
   }),
   operation({

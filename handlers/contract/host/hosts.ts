@@ -14,6 +14,7 @@ export interface HostLoad {
   /** Processor time used in the last minute, as a part of all processors: from 0 to 1. */
   cpu: number;
   disk_free_bytes: number;
+  disk_total_bytes: number;
   /** Apps that it is the home of, and those of them that have a process. */
   apps: number;
   running: number;

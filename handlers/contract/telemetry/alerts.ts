@@ -10,7 +10,7 @@ const ERROR_RATE = 5;
 
 /**
  * Kinds of events. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged
- * snapshots, `bucket` about the bucket of this Cellar.
+ * snapshots, `bucket` about the bucket of this Cellar, `host` about its other hosts.
  */
 export const alertKind = z.enum([
   'error',
@@ -21,6 +21,7 @@ export const alertKind = z.enum([
   'certificate',
   'snapshot',
   'bucket',
+  'host',
 ]);
 export type AlertKind = z.output<typeof alertKind>;
 

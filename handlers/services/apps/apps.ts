@@ -19,14 +19,15 @@ import { requireHost } from '../hosts.ts';
 import { listAnswer } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
+const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, host, limit, cursor }) => {
   const before = decodeNumbers('apps.list', cursor, 1)?.[0] ?? null;
-  const page = await listApps(reads, { owner: owner ?? null, seenBy: seesAppsOf(actor), before, limit });
+  const filter = { owner: owner ?? null, home: host ?? null, seenBy: seesAppsOf(actor), before, limit };
+  const page = await listApps(reads, filter);
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };
 
 const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host }) => {
-  const filter = { owner: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
+  const filter = { owner: null, home: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
   const { rows, next } = await listApps(reads, filter);
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([

@@ -95,10 +95,16 @@ test('metrics of several hosts are one document, in which each sample names its 
     ].join('\n');
   assert.equal(
     mergeMetrics([
-      { host: 'one', text: document(1) },
-      { host: 'a "b"', text: document(2) },
+      { id: '1', name: 'one', text: document(1) },
+      { id: '2', name: 'a "b"', text: document(2) },
+      { id: '3', name: 'away', text: null },
     ]),
     [
+      '# HELP cellar_host_up Whether the host answers.',
+      '# TYPE cellar_host_up gauge',
+      'cellar_host_up{host="one"} 1',
+      'cellar_host_up{host="a \\"b\\""} 1',
+      'cellar_host_up{host="away"} 0',
       '# HELP cellar_requests Requests.',
       '# TYPE cellar_requests counter',
       'cellar_requests{host="one",app="a",status="200"} 1',
@@ -110,4 +116,9 @@ test('metrics of several hosts are one document, in which each sample names its 
       '',
     ].join('\n'),
   );
+});
+
+test('hosts with one name are told apart by their ids', () => {
+  const hosts = ['1', '2'].map((id) => ({ id, name: 'box', text: null }));
+  assert.match(mergeMetrics(hosts), /cellar_host_up\{host="1"\} 0\ncellar_host_up\{host="2"\} 0/);
 });

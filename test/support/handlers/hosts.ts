@@ -6,6 +6,7 @@ export const LOAD: HostLoad = {
   memory_total_bytes: 16 * 2 ** 30,
   cpu: 0.05,
   disk_free_bytes: 100 * 2 ** 30,
+  disk_total_bytes: 400 * 2 ** 30,
   apps: 0,
   running: 0,
 };

@@ -2,6 +2,7 @@
 import { Head } from '../../layout/head.tsx';
 import { type App, appsModel, attention, errorRate, isIdle, type sumsOf } from '../../models/apps.ts';
 import { Figure, Figures } from '../../parts/charts/figure.tsx';
+import { Meter } from '../../parts/charts/meter.tsx';
 import { Sparkline } from '../../parts/charts/sparkline.tsx';
 import { Link, LinkButton } from '../../parts/controls/button.tsx';
 import { Search } from '../../parts/controls/field.tsx';
@@ -100,20 +101,6 @@ function Sums({ sums }: { sums: ReturnType<typeof sumsOf> }) {
         }
       />
     </Figures>
-  );
-}
-
-/** A meter of used capacity. */
-function Meter({ used, limit }: { used: number; limit: number }) {
-  return (
-    <meter
-      min={0}
-      max={limit}
-      high={limit * 0.9}
-      optimum={0}
-      value={Math.min(used, limit)}
-      aria-hidden="true"
-    />
   );
 }
 

@@ -90,7 +90,7 @@ export default function Overview({ app: slug }: { app: string }) {
 type App = NonNullable<OverviewModel['app']['data']['value']>;
 
 function Title({ model, app }: { model: OverviewModel; app: App }) {
-  const { slug, status, url, git_url, asleep_since, live_deploy_id } = app;
+  const { slug, status, url, git_url, asleep_since, live_deploy_id, home } = app;
   const isAsleep = status === 'sleeping';
   const isStopped = status === 'stopped';
   const hasCode = model.deploys.data.value?.length !== 0;
@@ -114,6 +114,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
             {url.replace(/^https?:\/\//, '')}
           </a>
           <Copy text={url} label="Copy the address" short />
+          {home && <span class="muted">on {home.name}</span>}
         </span>
       }
     >

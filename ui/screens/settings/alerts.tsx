@@ -25,6 +25,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['certificate', 'A domain gets no certificate'],
   ['snapshot', 'A snapshot of the app is damaged'],
   ['bucket', 'The bucket does not answer, or answers again'],
+  ['host', 'Another host is lost, or is back'],
 ];
 const SHORT: Record<Kind, string> = {
   error: 'errors',
@@ -35,6 +36,7 @@ const SHORT: Record<Kind, string> = {
   certificate: 'certificates',
   snapshot: 'snapshots',
   bucket: 'bucket',
+  host: 'hosts',
 };
 
 export default function Alerts({ app }: { app: string }) {

@@ -16,6 +16,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { open } from '../../router.ts';
 import { BuildSettings } from './settings-builds.tsx';
+import { HomePanel } from './settings-home.tsx';
 import { PreviewsPanel } from './settings-previews.tsx';
 
 export default function Settings({ app: slug }: { app: string }) {
@@ -42,6 +43,7 @@ export default function Settings({ app: slug }: { app: string }) {
                 <State {...{ app, model }} />
               </div>
             </section>
+            <HomePanel app={app} onMoved={model.app.refresh} />
             <BuildSettings app={slug} />
             <PreviewsPanel app={slug} />
             <section class="panel" aria-labelledby="facts">
@@ -64,7 +66,9 @@ export default function Settings({ app: slug }: { app: string }) {
                   <code>{app.git_url}</code> <Copy text={app.git_url} label="Copy the remote" short />
                 </dd>
                 <dt>Data</dt>
-                <dd>{app.storage === 'bucket' ? 'In the bucket' : 'On this machine'}</dd>
+                <dd>
+                  {app.storage === 'bucket' ? 'In the bucket' : `On ${app.home?.name ?? 'this machine'}`}
+                </dd>
                 <dt>Made</dt>
                 <dd>
                   <Time at={app.created_at} />

@@ -1,0 +1,68 @@
+// Reports that another host is lost, and that it is back. The home of each app reports to the alerts of the app.
+import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
+import type { Alerts } from './alerts.ts';
+
+/** Minimum time between two reported outages of a host, in ms. */
+const AGAIN_MS = 3_600_000;
+/** A host that drained this long before was shut down on purpose, in ms. */
+const DRAINED_MS = 60_000;
+
+/** What is known of a host. Times are of a clock that is never set, in ms. */
+interface Seen {
+  isSilent: boolean;
+  /** When it was last seen to drain. */
+  drainedAt: number;
+  /** When an outage was last reported. */
+  reportedAt: number;
+  /** The apps that the present outage was reported to; null when it is not reported. */
+  told: Set<string> | null;
+}
+
+const UNKNOWN: Seen = {
+  isSilent: false,
+  drainedAt: Number.NEGATIVE_INFINITY,
+  reportedAt: Number.NEGATIVE_INFINITY,
+  told: null,
+};
+
+export class HostOutages {
+  readonly #alerts: Pick<Alerts, 'appsWith' | 'reportHost'>;
+  #seen = new Map<string, Seen>();
+
+  constructor(alerts: Pick<Alerts, 'appsWith' | 'reportHost'>) {
+    this.#alerts = alerts;
+  }
+
+  /**
+   * Call it about once a second.
+   * @param hosts the other hosts
+   * @param now in ms, of a clock that is never set
+   */
+  look(hosts: readonly KnownHost[], now = performance.now()): void {
+    const before = this.#seen;
+    this.#seen = new Map(
+      hosts.map((host) => [host.id, this.#next(host, before.get(host.id) ?? UNKNOWN, now)]),
+    );
+  }
+
+  #next(host: KnownHost, before: Seen, now: number): Seen {
+    if (host.state !== 'silent') {
+      if (before.told !== null) this.#alerts.reportHost([...before.told], host, 'back');
+      const drainedAt = host.state === 'draining' ? now : before.drainedAt;
+      return { ...before, isSilent: false, drainedAt, told: null };
+    }
+    const seen = before.isSilent ? before : begun(before, now);
+    if (seen.told === null) return seen;
+    // Also to apps that have come since then, such as those of the lost host.
+    const { told } = seen;
+    const apps = this.#alerts.appsWith('host').filter((id) => !told.has(id));
+    if (apps.length > 0) this.#alerts.reportHost(apps, host, 'silent');
+    return { ...seen, told: new Set([...told, ...apps]) };
+  }
+}
+
+function begun(before: Seen, now: number): Seen {
+  const isQuiet = now - before.drainedAt < DRAINED_MS || now - before.reportedAt < AGAIN_MS;
+  if (isQuiet) return { ...before, isSilent: true };
+  return { ...before, isSilent: true, reportedAt: now, told: new Set() };
+}

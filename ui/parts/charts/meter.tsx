@@ -1,0 +1,15 @@
+// A small bar.
+
+/** How much of a capacity is used. Put the figures beside it: screen readers do not see the bar. */
+export function Meter({ used, limit }: { used: number; limit: number }) {
+  return (
+    <meter
+      min={0}
+      max={limit}
+      high={limit * 0.9}
+      optimum={0}
+      value={Math.min(used, limit)}
+      aria-hidden="true"
+    />
+  );
+}
