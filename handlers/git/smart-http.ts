@@ -41,7 +41,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
   const { appId, role } = await authorize(request, context, slug, need);
   const forward = (body: ReadableStream<Uint8Array> | null) =>
-    passOn(context.host, request, { appId, service, search: url.search, slug, role, body });
+    passOn(context.host, request, { appId, service, search: searchOf(url), slug, role, body });
   if (service === 'git-receive-pack') return checked(request, role, forward);
   return service === 'git-upload-pack' ? forward((await readFetch(request)).stream()) : forward(null);
 }
@@ -72,6 +72,12 @@ async function checked(
     'forbidden',
     'Deleting a branch or tag, and moving a tag, needs the role admin on the app.',
   );
+}
+
+/** Returns what git asks with. A client may add nothing, such as the host that a call is for. */
+function searchOf(url: URL): string {
+  const service = url.searchParams.get('service');
+  return service === null ? '' : `?${new URLSearchParams({ service })}`;
 }
 
 /**

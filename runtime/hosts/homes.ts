@@ -47,6 +47,13 @@ export class Homes {
     return this.#hosts.find(({ id }) => id === home) ?? null;
   }
 
+  /** Whether the data of an app is on the disk of a host that was removed. */
+  isOnRemovedHost(appId: string): boolean {
+    const route = this.#routes.get(appId);
+    if (route === undefined || route.storage !== 'local' || route.home === this.self) return false;
+    return this.elsewhere(appId) === null;
+  }
+
   /** Returns the route of a host name (lower case, without port); undefined for an unknown one. */
   resolve(host: string): AppRoute | undefined {
     return this.#routes.get(this.#names.get(host) ?? '');

@@ -51,7 +51,8 @@ export class RemoteBackend implements Backend {
     const home = homes.elsewhere(this.site);
     const held: Admission = { kind: 'hold', ready: peers.changed };
     // It has just arrived, arrives now, or was deleted.
-    if (home === null) return this.#here()?.admit() ?? held;
+    if (home === null)
+      return this.#here()?.admit() ?? (homes.isOnRemovedHost(this.site) ? HOST_REMOVED : held);
     if (this.#hops >= HOPS_MAX) return held;
     const isLocal = homes.get(this.site)?.storage === 'local';
     if (home.state === 'silent') return isLocal ? hostSilent(home) : held;
@@ -81,6 +82,15 @@ export class RemoteBackend implements Backend {
     return hop;
   }
 }
+
+const HOST_REMOVED: Refused = {
+  kind: 'refuse',
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'no_answer',
+  detail:
+    'The data of this app is on the disk of a host that was removed from this Cellar. The app is back when that host is.',
+};
 
 function hostSilent({ name }: KnownHost): Refused {
   return {

@@ -155,6 +155,10 @@ test('an app on the disk of a silent host answers 503 that names the host', asyn
   const reply = await call(entry.port, '/', { headers: SHOP });
   assert.equal(reply.status, 503);
   assert.match(reply.body, /on the disk of the host home, which does not answer/);
+  learn([routeOf('removed', { storage: 'local' })], [entry.known]);
+  const removed = await call(entry.port, '/', { headers: SHOP });
+  assert.equal(removed.status, 503);
+  assert.match(removed.body, /of a host that was removed from this Cellar/);
 });
 
 test('without the key the private network gets 404 and nothing else', async (t) => {
