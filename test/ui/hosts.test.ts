@@ -84,7 +84,8 @@ test('an admin of the machine moves an app to the other host', NEEDS_CHROMIUM, a
 });
 
 test('others see where their app runs, and no hosts', NEEDS_CHROMIUM, async () => {
-  const { url } = await rpc('invites.create', { app: { id: 'shop', role: 'admin' } });
+  const { id } = await rpc('apps.get', { id: 'shop' });
+  const { url } = await rpc('invites.create', { app: { id, role: 'admin' } });
   await using bob = await browser.person(originOf(one!));
   await accept(bob, one!, new URL(url).searchParams.get('token')!, 'Bob');
   await bob.page.goto('/apps/shop/settings');
