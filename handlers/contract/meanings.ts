@@ -119,6 +119,7 @@ export const meanings: Readonly<Record<string, string>> = {
   snapshot: 'The key of a snapshot.',
   app: 'The app: its id or its slug.',
   host: 'A host: its id, or its name when no other host has the same.',
+  'apps.list.host': 'Only apps that this host runs: its id.',
   'apps.move.host': 'The host that runs the app afterwards: its id or its name. Needs data in the bucket.',
   drain: 'Whether the apps of the host move away; false: it gets apps again.',
   database: 'One database of the app. Default: all storage.',

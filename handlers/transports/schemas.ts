@@ -53,6 +53,7 @@ export const examples: Readonly<Record<string, Json>> = {
     desired_state: 'running',
     storage: 'local',
     home: null,
+    replicas: 1,
     status: 'running',
     asleep_since: null,
     woke_at: AT,

@@ -16,7 +16,7 @@ import {
   forwardedHeaders,
   requestHead,
 } from './http/head/headers.ts';
-import { HOP_AGAIN, HOP_SOCKET } from './http/head/hop-names.ts';
+import { HOP_AGAIN, HOP_PARENT, HOP_SOCKET } from './http/head/hop-names.ts';
 import { hostsHeaders } from './http/head/hosts-headers.ts';
 import type { ForwardedHeaders } from './http/head/identified-lines.ts';
 import { Outgoing } from './http/head/outgoing.ts';
@@ -214,9 +214,11 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
 
   #hopLines(): string {
     if (this.#hop === null) return '';
-    if (this.call === null) return this.#hop.lines(false);
+    const { parentSpanId } = this.#forwarded;
+    const parentLine = parentSpanId === null ? '' : `${HOP_PARENT}: ${parentSpanId}\r\n`;
+    if (this.call === null) return this.#hop.lines(false) + parentLine;
     const { socketName, hopLines = '' } = this.call;
-    const lines = this.#hop.lines(true) + hopLines;
+    const lines = this.#hop.lines(true) + hopLines + parentLine;
     return socketName === null ? lines : `${lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 

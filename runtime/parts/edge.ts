@@ -63,7 +63,9 @@ export function makeEdge(
   });
   const ended = (record: RequestRecord) => {
     accessLog.write(record);
-    if (apps.get(record.site) && record.path !== FLEET_HEALTH) telemetry.record(record);
+    // The home of an app records its requests. The app may have come here meanwhile.
+    const isHere = record.home === null && apps.get(record.site) !== undefined;
+    if (isHere && record.path !== FLEET_HEALTH) telemetry.record(record);
   };
   edge.onEnd(ended);
   return { api, edge, accessLog, geo, fromHosts: hosts && fromHosts(hosts) };

@@ -282,6 +282,7 @@ const box = (state: HostState) => [{ id: '2', name: 'box2', address: '', version
 
 test('a host that is lost is reported once, also to an app that comes later, and when it is back', async (t) => {
   await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   it.alerts.add(APP, { url: 'http://example.com', on: ['host'] });
   const outages = new HostOutages(it.alerts);
   for (const now of [0, 1_000]) outages.look(box('active'), now);
@@ -293,6 +294,8 @@ test('a host that is lost is reported once, also to an app that comes later, and
     ['host.silent'],
   );
   assert.match(lost[0]!.data.message, /^The host box2 does not report/);
+  // However long it lasts.
+  t.mock.timers.tick(2 * HOUR_MS);
   const other = 'b'.repeat(16);
   it.store.apps.want({ id: other, slug: 'cafe', generation: 1 } as never);
   it.alerts.add(other, { url: 'http://example.com' });

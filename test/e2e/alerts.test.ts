@@ -26,7 +26,17 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
   });
   const { secret, id: alert_id, ...alert } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  const kinds = ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate', 'snapshot', 'bucket'];
+  const kinds = [
+    'error',
+    'error_rate',
+    'crash',
+    'deploy',
+    'disk',
+    'certificate',
+    'snapshot',
+    'bucket',
+    'host',
+  ];
   assert.deepEqual(alert.on, kinds);
 
   const tried = await rpc(cellar, 'alerts.test', { id, alert_id });

@@ -1,6 +1,7 @@
 // Apps of several hosts: requests at any host, moves, and the end of a host.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Receiver } from '../support/alerts/receiver.ts';
 import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -66,10 +67,17 @@ test('a host that is stopped hands its apps over before it ends', async () => {
   assert.ok(performance.now() - from < 5_000);
 });
 
-test('the apps of a host that is lost are back at the other, with all that was acknowledged', async () => {
-  await using hosts = await Hosts.start(2);
-  const { home, other } = await deploy(hosts);
+test('the apps of a host that is lost are back at the other, with all that was acknowledged, and report it', async () => {
+  await using receiver = await Receiver.start();
+  await using hosts = await Hosts.start(2, { RUNNER_EGRESS_ALLOW: '127.0.0.1' });
+  const { id, home, other, idOf } = await deploy(hosts);
+  await rpcOf(home)('alerts.set', { id, url: receiver.url, on: ['host'] });
   assert.equal((await home.get('shop')).text, '1');
   await home.stop('SIGKILL');
   await eventually(async () => (await other.get('shop')).text === '2', 'it is back', 40_000);
+  const { body } = await receiver.first(({ body }) => body.type === 'host.silent');
+  assert.deepEqual([body.data.host.id, body.data.app.id], [idOf(home), id]);
+  await home.start();
+  await receiver.first(({ body }) => body.type === 'host.back');
+  assert.equal(receiver.received.length, 2);
 });

@@ -1,5 +1,6 @@
 // Requests, pushes and calls that reach another host than the home of their app.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -7,24 +8,28 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { OtlpReceiver } from '../support/telemetry/otlp.ts';
 
 const SHOP = {
   'wrangler.json': JSON.stringify({ name: 'x', main: 'index.js', compatibility_date: '2026-10-01' }),
   'index.js': `export default {
   async fetch(request) {
     if (request.method === 'POST') return new Response(request.body);
+    if (request.url.endsWith('/traced')) return new Response(request.headers.get('traceparent'));
     return new Response('the shop at ' + new URL(request.url).hostname);
   },
 };`,
 };
 
 let hosts: Hosts;
+let receiver: OtlpReceiver;
 /** The home of the app `shop`, and the host that is not. */
 let [home, other]: TestHost[] = [];
 let shop = '';
 
 before(async () => {
-  hosts = await Hosts.start(2);
+  receiver = await OtlpReceiver.start();
+  hosts = await Hosts.start(2, { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url });
   const [one] = hosts.all as [TestHost];
   const { items } = await rpcOf(one)('hosts.list', {});
   const created = await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
@@ -33,7 +38,10 @@ before(async () => {
   home = hosts.all.find((host) => host.address === address)!;
   other = hosts.all.find((host) => host !== home)!;
 });
-after(() => hosts[Symbol.asyncDispose]());
+after(async () => {
+  await hosts[Symbol.asyncDispose]();
+  await receiver[Symbol.asyncDispose]();
+});
 
 test('a push to the other host is deployed at the home, and both hosts serve it', async () => {
   await other!.deployAgain('shop', 'hello', SHOP);
@@ -67,6 +75,46 @@ test('both access logs name the hosts, under one trace', async () => {
   assert.ok(here.home);
   assert.equal(there.home, undefined);
   assert.deepEqual([here.site, there.site], [shop, shop]);
+});
+
+test('a request is one span at either host, and its parent is the span of the caller', async () => {
+  const spansOf = (traceId: string) => receiver.spans().filter((span) => span.traceId === traceId);
+  for (const host of hosts.all) {
+    const [traceId, parentSpanId] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
+    const traceparent = `00-${traceId}-${parentSpanId}-01`;
+    const { text: forwarded } = await host.get('shop', '/traced', { headers: { traceparent } });
+    await eventually(() => spansOf(traceId).length > 0, 'the span arrives');
+    const [span, ...others] = spansOf(traceId);
+    assert.deepEqual(others, []);
+    assert.equal(span.parentSpanId, parentSpanId);
+    assert.equal(forwarded, `00-${traceId}-${span.spanId}-01`);
+  }
+  const { text: begun } = await other!.get('shop', '/traced');
+  const [, traceId, spanId] = begun.split('-');
+  await eventually(() => spansOf(traceId!).length > 0, 'the span arrives');
+  const [root] = spansOf(traceId!);
+  assert.deepEqual([root.spanId, root.parentSpanId ?? ''], [spanId, '']);
+});
+
+test('the metrics of all hosts are one document that Prometheus can read', async (t) => {
+  const { items } = await rpcOf(home!)('hosts.list', {});
+  const body = String((await other!.call('GET', '/metrics')).body);
+  const lines = body.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  const series = lines.map((line) => line.slice(0, line.lastIndexOf(' ')));
+  assert.equal(new Set(series).size, series.length, 'each series is there once');
+  for (const { id } of items) {
+    // The hosts of this test have one name.
+    assert.ok(lines.includes(`cellar_host_up{host="${id}"} 1`), body);
+    assert.ok(series.includes(`cellar_memory_used_bytes{host="${id}"}`), body);
+  }
+  const requests = lines.filter((line) =>
+    /^cellar_app_requests_total\{.*app="shop",status="2xx"\}/.test(line),
+  );
+  assert.equal(requests.length, 1, 'only the home counts requests');
+  if (spawnSync('promtool', ['--version']).error !== undefined)
+    return t.diagnostic('promtool is not installed: apt-get install prometheus');
+  const checked = spawnSync('promtool', ['check', 'metrics'], { input: body, encoding: 'utf8' });
+  assert.deepEqual([checked.status, checked.stderr], [0, '']);
 });
 
 test('a name that nobody has is not found at each host', async () => {

@@ -1,101 +1,12 @@
 // Telemetry that is sent by OTLP/HTTP.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
-
-interface Attribute {
-  key: string;
-  value: Record<string, unknown>;
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: OTLP as JSON
-type Json = any;
-
-/** Records received messages by path. */
-class Receiver {
-  readonly got = new Map<string, Json[]>();
-  headers: IncomingHttpHeaders = {};
-  status = 200;
-  readonly #server = createServer(async (request, response) => {
-    const body = JSON.parse(await text(request));
-    this.headers = request.headers;
-    if (this.status === 200) this.got.set(request.url!, [...(this.got.get(request.url!) ?? []), body]);
-    response.writeHead(this.status, { 'content-type': 'application/json' }).end('{}');
-  });
-
-  static async start(): Promise<Receiver> {
-    const receiver = new Receiver();
-    receiver.#server.listen(0, '127.0.0.1');
-    await once(receiver.#server, 'listening');
-    return receiver;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/otlp`;
-  }
-
-  /** Returns all spans, with the attributes of their service. */
-  spans() {
-    return (this.got.get('/otlp/v1/traces') ?? []).flatMap(({ resourceSpans }) =>
-      resourceSpans.flatMap(({ resource, scopeSpans }: Json) =>
-        scopeSpans.flatMap(({ spans }: Json) =>
-          spans.map((span: Json) => ({
-            ...span,
-            service: valuesOf(resource.attributes),
-            attributes: valuesOf(span.attributes),
-          })),
-        ),
-      ),
-    );
-  }
-
-  /** Returns all log records, with the attributes of their service. */
-  logs() {
-    return (this.got.get('/otlp/v1/logs') ?? []).flatMap(({ resourceLogs }) =>
-      resourceLogs.flatMap(({ resource, scopeLogs }: Json) =>
-        scopeLogs.flatMap(({ logRecords }: Json) =>
-          logRecords.map((record: Json) => ({
-            ...record,
-            service: valuesOf(resource.attributes),
-            attributes: valuesOf(record.attributes),
-          })),
-        ),
-      ),
-    );
-  }
-
-  /** Returns the data points of a metric, from all deliveries. */
-  points(name: string) {
-    return (this.got.get('/otlp/v1/metrics') ?? []).flatMap(({ resourceMetrics }) =>
-      resourceMetrics.flatMap(({ scopeMetrics }: Json) =>
-        scopeMetrics.flatMap(({ metrics }: Json) =>
-          metrics
-            .filter((metric: Json) => metric.name === name)
-            .flatMap(({ histogram, sum, gauge }: Json) => (histogram ?? sum ?? gauge).dataPoints)
-            .map((point: Json) => ({ ...point, attributes: valuesOf(point.attributes) })),
-        ),
-      ),
-    );
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
-  }
-}
-
-function valuesOf(attributes: Attribute[]): Record<string, unknown> {
-  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
-}
+import { OtlpReceiver } from '../support/telemetry/otlp.ts';
 
 test('each request is a span of its app, linked to its caller and its process, and counts in the metrics', async () => {
-  await using receiver = await Receiver.start();
+  await using receiver = await OtlpReceiver.start();
   await using cellar = await new Cellar({
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc',
@@ -154,7 +65,7 @@ test('each request is a span of its app, linked to its caller and its process, a
 });
 
 test('an endpoint that refuses or is down does not affect apps, and dropped records are counted', async () => {
-  const receiver = await Receiver.start();
+  const receiver = await OtlpReceiver.start();
   receiver.status = 400;
   await using cellar = await new Cellar({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url }).start();
   await cellar.deploy('traced', 'hello');

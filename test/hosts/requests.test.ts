@@ -41,7 +41,12 @@ test('the app sees the client, the address and the trace, and none of the header
     response.setHeader('set-cookie', ['a=1', 'b=2']).end(url);
   });
   const traceparent = `00-${'4'.repeat(32)}-${'5'.repeat(16)}-01`;
-  const stranger = { 'x-cellar-hops': '7', 'x-cellar-app': 'b'.repeat(16), 'x-cellar-to': 'host' };
+  const stranger = {
+    'x-cellar-hops': '7',
+    'x-cellar-app': 'b'.repeat(16),
+    'x-cellar-to': 'host',
+    'x-cellar-parent': '6',
+  };
   const headers = {
     ...SHOP,
     ...stranger,
@@ -62,14 +67,14 @@ test('the app sees the client, the address and the trace, and none of the header
   assert.equal(seen['x-forwarded-for'], '127.0.0.1');
   assert.equal(seen['x-forwarded-proto'], 'http');
   assert.match(String(seen['x-cellar-cf']), /httpProtocol/);
-  assert.match(String(seen.traceparent), new RegExp(`^00-${'4'.repeat(32)}-`));
   const internal = Object.keys(seen).filter((name) => name.startsWith('x-cellar-'));
   assert.deepEqual(internal.sort(), ['x-cellar-cf', 'x-cellar-proto']);
   await until(() => home.records.length === 1 && entry.records.length === 1, 'both hosts have a record');
   const [there, here] = [home.records[0]!, entry.records[0]!];
   assert.equal(there.traceId, '4'.repeat(32));
   assert.equal(here.traceId, there.traceId);
-  assert.equal(there.parentSpanId, here.spanId);
+  assert.deepEqual([there.spanId, there.parentSpanId], [here.spanId, '5'.repeat(16)]);
+  assert.equal(seen.traceparent, `00-${'4'.repeat(32)}-${here.spanId}-01`);
   assert.equal(here.requestId, there.requestId);
   assert.equal(reply.headers['x-request-id'], here.requestId);
   assert.deepEqual([here.home, there.home], ['home', null]);

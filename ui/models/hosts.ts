@@ -49,6 +49,11 @@ export function homeModel(id: string, home: string) {
   return { hosts, move: (host: string) => api('apps.move', { id, host }), close: hosts.close };
 }
 
+/** Returns how busy a host is; null when that is not known now. */
+export function loadOf({ state, load }: Host): Host['load'] {
+  return state === 'silent' ? null : load;
+}
+
 /** Whether a host's clock differs so much from the bucket's that it needs care. */
 export function isClockOff({ clock_ahead_ms: ms }: Pick<Host, 'clock_ahead_ms'>): boolean {
   return ms !== null && Math.abs(ms) > CLOCK_MS;

@@ -39,6 +39,9 @@ test('a new app goes to the host with most room, and every call about it names t
   await report('a', { load: { ...LOAD, memory_free_bytes: 2 ** 30 } });
   const other = await control.create('blog');
   assert.deepEqual(other.home, { id: 'b', name: 'box-b' });
+  const slugsAt = async (host: string) =>
+    (await control.call('apps.list', { host })).items.map(({ slug }: { slug: string }) => slug);
+  assert.deepEqual([await slugsAt('a'), await slugsAt('b'), await slugsAt('c')], [['shop'], ['blog'], []]);
   assert.equal((await control.api('DELETE', `/v1/apps/${other.id}`)).status, 204);
   assert.match(calls().at(-1)!, new RegExp(`^DELETE /apps/${other.id}\\?home=b&generation=\\d+$`));
 });

@@ -107,7 +107,7 @@ test('inputs are split into path, query and body, and answers have their statuse
   const { get, post } = document.paths['/v1/apps'];
   assert.deepEqual(
     get.parameters.map(({ name }: { name: string }) => name),
-    ['owner', 'limit', 'cursor'],
+    ['owner', 'host', 'limit', 'cursor'],
   );
   const { schema } = post.requestBody.content['application/json'];
   assert.deepEqual(

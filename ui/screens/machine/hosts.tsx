@@ -1,6 +1,6 @@
 // The hosts of a Cellar of several: their state and load, their apps, and draining.
 import { Head } from '../../layout/head.tsx';
-import { appsOfHostModel, attention, type Host, hostsModel, isClockOff } from '../../models/hosts.ts';
+import { appsOfHostModel, attention, type Host, hostsModel, isClockOff, loadOf } from '../../models/hosts.ts';
 import { Meter } from '../../parts/charts/meter.tsx';
 import { Button, Link, RemoveButton } from '../../parts/controls/button.tsx';
 import { bytes, NONE, percent, plural } from '../../parts/format.ts';
@@ -8,7 +8,7 @@ import { IconNetwork, IconTriangleAlert } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty, Notice } from '../../parts/status/states.tsx';
 import { Status } from '../../parts/status/status.tsx';
-import { Age, Time } from '../../parts/status/time.tsx';
+import { Age } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { Listed, remove } from '../../parts/tables/pages.tsx';
 import type { Column } from '../../parts/tables/table.tsx';
@@ -64,41 +64,11 @@ function columnsOf(model: Model): readonly Column<Host>[] {
       ),
     },
     { name: 'State', cell: (host) => <State host={host} /> },
-    { name: 'Version', label: 'version', cell: ({ version }) => version },
-    {
-      name: 'Memory',
-      label: 'memory',
-      cell: ({ load }) => (
-        <Used
-          used={load && load.memory_total_bytes - load.memory_free_bytes}
-          limit={load?.memory_total_bytes ?? 0}
-        />
-      ),
-    },
-    {
-      name: 'Processors',
-      label: 'processors',
-      cell: ({ load }) =>
-        load === null ? (
-          NONE
-        ) : (
-          <span class="nowrap">
-            <Meter used={load.cpu} limit={1} />
-            {percent(load.cpu)}
-          </span>
-        ),
-    },
-    {
-      name: 'Disk',
-      label: 'disk',
-      cell: ({ load }) => (
-        <Used
-          used={load && load.disk_total_bytes - load.disk_free_bytes}
-          limit={load?.disk_total_bytes ?? 0}
-        />
-      ),
-    },
-    { name: 'Clock', number: true, label: 'clock', cell: (host) => <Clock host={host} /> },
+    { name: 'Version', skipSmall: true, cell: ({ version }) => version },
+    { name: 'Memory', label: 'memory', cell: (host) => <Memory host={host} /> },
+    { name: 'Processors', label: 'processors', cell: (host) => <Processors host={host} /> },
+    { name: 'Disk', label: 'disk', cell: (host) => <Disk host={host} /> },
+    { name: 'Clock', number: true, skipSmall: true, cell: (host) => <Clock host={host} /> },
     { name: 'Apps', number: true, label: 'apps', cell: (host) => <Count host={host} /> },
     { name: 'What to do', silent: true, cell: (host) => <Actions {...{ model, host }} /> },
   ];
@@ -109,8 +79,8 @@ function State({ host: { state, silent_since, started_at } }: { host: Host }) {
     return (
       <>
         <Status of="crashed" word="silent" />
-        <div class="small muted">
-          since <Time at={silent_since} />
+        <div class="small muted nowrap">
+          for <Age since={silent_since!} />
         </div>
       </>
     );
@@ -124,13 +94,35 @@ function State({ host: { state, silent_since, started_at } }: { host: Host }) {
   );
 }
 
-function Used({ used, limit }: { used: number | null; limit: number }) {
-  if (used === null) return NONE;
+function Memory({ host }: { host: Host }) {
+  const load = loadOf(host);
+  if (load === null) return NONE;
+  return <Used limit={load.memory_total_bytes} free={load.memory_free_bytes} />;
+}
+
+function Processors({ host }: { host: Host }) {
+  const load = loadOf(host);
+  if (load === null) return NONE;
+  return (
+    <span class="nowrap">
+      <Meter used={load.cpu} limit={1} />
+      {percent(load.cpu)}
+    </span>
+  );
+}
+
+function Disk({ host }: { host: Host }) {
+  const load = loadOf(host);
+  if (load === null) return NONE;
+  return <Used limit={load.disk_total_bytes} free={load.disk_free_bytes} />;
+}
+
+function Used({ limit, free }: { limit: number; free: number }) {
   return (
     <>
-      <Meter used={used} limit={limit} />
+      <Meter used={limit - free} limit={limit} />
       <div class="small muted nowrap">
-        {bytes(used)} of {bytes(limit)}
+        {bytes(limit - free)} of {bytes(limit)}
       </div>
     </>
   );
@@ -146,11 +138,13 @@ function Clock({ host }: { host: Host }) {
   );
 }
 
-function Count({ host: { apps, local_apps, load, state } }: { host: Host }) {
+function Count({ host }: { host: Host }) {
+  const { apps, local_apps } = host;
+  const load = loadOf(host);
   return (
     <>
       {apps}
-      {load !== null && state !== 'silent' && <div class="small muted nowrap">{load.running} running</div>}
+      {load !== null && <div class="small muted nowrap">{load.running} running</div>}
       {local_apps > 0 && <div class="small muted nowrap">{local_apps} cannot move</div>}
     </>
   );
@@ -205,7 +199,11 @@ function Apps({ host }: { host: Host }) {
           { name: 'Status', cell: ({ status }) => <Status of={status} /> },
           {
             name: 'Data',
-            cell: ({ storage }) => (storage === 'bucket' ? 'in the bucket' : 'on this host: it cannot move'),
+            cell: ({ storage }) => (
+              <span class="nowrap">
+                {storage === 'bucket' ? 'in the bucket' : 'on this host: it cannot move'}
+              </span>
+            ),
           },
         ]}
         empty={<p class="nothing muted">None. New apps go to the host with most free memory.</p>}

@@ -8,6 +8,8 @@ export const HOP_TO = 'x-cellar-to';
 export const HOP_APP = 'x-cellar-app';
 /** The generation of the app in the route by which it was sent here. */
 export const HOP_GENERATION = 'x-cellar-generation';
+/** The span that called the one of the request, which goes on at this host; missing when the trace begins there. */
+export const HOP_PARENT = 'x-cellar-parent';
 /** How many hosts have passed the request on. */
 export const HOP_COUNT = 'x-cellar-hops';
 /** How deep a call between apps is in its chain. */
@@ -28,6 +30,7 @@ export const HOP_NAMES = [
   HOP_TO,
   HOP_APP,
   HOP_GENERATION,
+  HOP_PARENT,
   HOP_COUNT,
   HOP_SOCKET,
   HOP_DEPTH,

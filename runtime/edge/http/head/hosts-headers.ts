@@ -3,7 +3,7 @@
 import { isIP } from 'node:net';
 import { headerValue } from './fields.ts';
 import type { RequestHead } from './head.ts';
-import { HOP_TO } from './hop-names.ts';
+import { HOP_PARENT, HOP_TO } from './hop-names.ts';
 import type { ForwardedHeaders } from './identified-lines.ts';
 import { describedHeaders, ITSELF } from './service-headers.ts';
 
@@ -18,5 +18,7 @@ export function hostsHeaders(head: RequestHead, isSampled: boolean): ForwardedHe
   const client = headerValue(head.headers, 'x-real-ip') ?? '';
   // An app that calls another may set any header.
   const isVisitor = headerValue(head.headers, HOP_TO) !== 'call' && isIP(client) !== 0;
-  return describedHeaders(head, isSampled, isVisitor ? client : ITSELF);
+  // One request is one span, which the home exports.
+  const parentSpanId = headerValue(head.headers, HOP_PARENT) ?? null;
+  return describedHeaders(head, isSampled, isVisitor ? client : ITSELF, { parentSpanId });
 }

@@ -43,6 +43,8 @@ export class IdentifiedLines {
   readonly #requestId: string | null;
   readonly #traceId: string | null;
   readonly #parentSpanId: string | null;
+  /** The caller's span, when it goes on; null for one to generate. */
+  readonly #spanId: string | null;
 
   /**
    * @param before the lines before those of the ids
@@ -50,6 +52,7 @@ export class IdentifiedLines {
    * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`
    * @param isKept whether the lines are for many requests
+   * @param continued whether the caller's span goes on, and which span called it; null for a span of the request's own
    */
   constructor(
     before: string,
@@ -58,11 +61,14 @@ export class IdentifiedLines {
     isSampled: boolean,
     colo: string | null,
     isKept = true,
+    continued: { parentSpanId: string | null } | null = null,
   ) {
     const traced = traceparent !== undefined && isTraceparent(traceparent) ? traceparent : null;
     this.#requestId = givenId !== undefined && isRequestId(givenId) ? givenId : null;
     this.#traceId = traced?.slice(3, 35) ?? null;
-    this.#parentSpanId = traced?.slice(36, 52) ?? null;
+    const callerSpanId = traced?.slice(36, 52) ?? null;
+    this.#spanId = continued && callerSpanId;
+    this.#parentSpanId = this.#spanId === null ? callerSpanId : continued!.parentSpanId;
     const requestId = this.#requestId ?? NO_ID;
     const traceId = this.#traceId ?? NO_ID;
     this.#requestIdAt = before.length + REQUEST_ID.length;
@@ -70,7 +76,7 @@ export class IdentifiedLines {
     this.#spanIdAt = this.#traceIdAt + traceId.length + 1;
     const given = Number.parseInt(traced?.slice(53) ?? '0', 16);
     const flags = (isSampled ? given | SAMPLED : given).toString(16).padStart(2, '0');
-    const lines = `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${NO_SPAN}-${flags}\r\n`;
+    const lines = `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${this.#spanId ?? NO_SPAN}-${flags}\r\n`;
     this.#rayAt = colo === null ? -1 : lines.length + RAY.length;
     const all = colo === null ? lines : `${lines}${RAY}${NO_SPAN}-${colo}\r\n`;
     this.#bytes = isKept ? keptBytes(all) : Buffer.from(all, 'latin1');
@@ -81,7 +87,7 @@ export class IdentifiedLines {
   identify(client: string): ForwardedHeaders {
     const bytes = this.#bytes;
     const id = this.#makeId();
-    const spanId = putRandomHex(8, bytes, this.#spanIdAt);
+    const spanId = this.#spanId ?? putRandomHex(8, bytes, this.#spanIdAt);
     if (this.#rayAt !== -1) copyDigits(bytes, this.#spanIdAt, this.#rayAt, spanId.length);
     return {
       lines: bytes,

@@ -24,11 +24,13 @@ export function serviceHeaders(head: RequestHead, isSampled: boolean): Forwarded
 /**
  * Returns the headers for a process, given by a caller that is trusted to describe the client.
  * @param client the client's address
+ * @param continued see `IdentifiedLines`
  */
 export function describedHeaders(
   { authority, headers, options }: RequestHead,
   isSampled: boolean,
   client: string,
+  continued: { parentSpanId: string | null } | null = null,
 ): ForwardedHeaders {
   const claims = new Map<string, string>();
   let passed = '';
@@ -53,6 +55,7 @@ export function describedHeaders(
     isSampled,
     null,
     false,
+    continued,
   ).identify(client);
 }
 
