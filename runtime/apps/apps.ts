@@ -761,6 +761,11 @@ export class Apps extends KnownApps {
     return Math.max(this.#options.store.apps.highestGeneration(), this.#newestInBucket);
   }
 
+  /** Whether an app has its data on the disk of this host. */
+  get hasLocal(): boolean {
+    return [...this.apps.values()].some(({ preview, cluster }) => preview === null && cluster === null);
+  }
+
   /** How many apps this host has, without previews, and how many processes. */
   get counts(): { apps: number; running: number } {
     const all = [...this.apps.values()];

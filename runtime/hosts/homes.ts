@@ -51,6 +51,14 @@ export class Homes {
     return this.#routes.get(appId);
   }
 
+  /** Returns the apps whose data is on the disk of another host, with the name of that host, or the id of a removed one. */
+  localElsewhere(): { app: string; slug: string; host: string }[] {
+    const names = new Map(this.#hosts.map(({ id, name }) => [id, name]));
+    return [...this.#routes.values()]
+      .filter(({ storage, home }) => storage === 'local' && home !== this.self)
+      .map(({ id, slug, home }) => ({ app: id, slug, host: names.get(home) ?? home }));
+  }
+
   /** Takes what the control plane has answered. */
   take({ hosts, revision, whole, routes, deleted }: HostReportAnswer): void {
     this.#hosts = hosts;

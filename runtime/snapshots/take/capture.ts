@@ -30,9 +30,10 @@ import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
 import { captureRelease, captureRepository } from './capture-code.ts';
 import { captureFolder } from './capture-folder.ts';
-import { captureObjects, type ObjectsCapture } from './capture-objects.ts';
+import type { ObjectsCapture } from './capture-objects.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
+import { captureWholeObjects } from './whole-objects.ts';
 
 /** An app from the host's database. */
 export interface CapturedApp {
@@ -212,7 +213,7 @@ export class Capture {
     const capture = this.#storing(this.#pathOf(this.#paths.importing(id), R2_OBJECTS));
     await this.#holdBuckets(id, true);
     try {
-      const captured = await captureObjects(
+      const captured = await captureWholeObjects(
         openObjectsFolder({ place: this.#requireBucket(), appId: id }),
         capture,
       );
