@@ -236,7 +236,8 @@ export class Apps extends KnownApps {
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
-    const left = this.apps.has(id) ? [] : await this.#takeLeft(id, generation);
+    // A preview that this host deleted before it was lost may be another host's now.
+    const left = this.apps.has(id) || !isKept ? [] : await this.#takeLeft(id, generation);
     const app = this.apps.get(id);
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());

@@ -24,6 +24,12 @@ export class Homes {
     return this.#hosts.filter(({ id }) => id !== this.self);
   }
 
+  /** Whether this host does the work that one host does for all: it is the first of the active ones, by id. */
+  get leads(): boolean {
+    const active = this.#hosts.filter(({ state }) => state === 'active').map(({ id }) => id);
+    return active.sort()[0] === this.self;
+  }
+
   /** Of the newest route that is known; 0 without any. */
   get revision(): number {
     return this.#revision;

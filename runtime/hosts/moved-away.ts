@@ -41,14 +41,12 @@ export class MovedAway {
   async #handOver(id: string): Promise<void> {
     const route = this.#newHome(id);
     if (route === null) return;
-    await this.#apps
-      .handOver(id, route.home, route.generation)
-      .catch((error: unknown) =>
-        log('warn', 'an app that has another home now is still here', {
-          app: route.slug,
-          error: reason(error),
-        }),
-      );
+    await this.#apps.handOver(id, route.home, route.generation).catch((error: unknown) =>
+      log('warn', 'an app that has another home now is still here', {
+        app: route.slug,
+        error: reason(error),
+      }),
+    );
   }
 
   /** Returns the route of an app that has to leave; null for one that may stay, or leaves already. */

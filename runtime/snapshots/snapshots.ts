@@ -2,9 +2,9 @@
 import { rm } from 'node:fs/promises';
 import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { HostLease } from '../bucket/lease.ts';
 import type { S3Place } from '../bucket/place.ts';
 import type { Layout } from '../disk/data-directory.ts';
+import type { HostLease } from '../hosts/host-lease.ts';
 import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
 import { Jobs } from './jobs.ts';

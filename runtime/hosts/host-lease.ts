@@ -1,8 +1,8 @@
 // Work that one host of several does at a time: a record in the bucket names the host, and until when.
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { S3Store } from '../bucket/s3-store.ts';
+import { ChangedObject, MissingObject } from '../bucket/store.ts';
 import { log, reason } from '../log.ts';
-import type { S3Store } from './s3-store.ts';
-import { ChangedObject, MissingObject } from './store.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
 const LEASES = 'host-leases/';

@@ -1,8 +1,8 @@
 // Work that one host of several does at a time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HostLease } from '../../runtime/bucket/lease.ts';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
+import { HostLease } from '../../runtime/hosts/host-lease.ts';
 import { aborted } from '../../runtime/threads/aborted.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';
