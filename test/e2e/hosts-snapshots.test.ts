@@ -38,6 +38,7 @@ test('a host takes and restores snapshots of apps in the bucket at any host, and
     const other = (host: TestHost) => hosts.all.find((each) => each !== host)!;
     const shop = await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
     const desk = await rpcOf(one)('apps.create', { slug: 'desk', storage: 'local' });
+    for (const { code, detail } of [shop, desk]) assert.equal(code, undefined, detail);
     await one.deployAgain('shop', 'hello', APP);
     await one.deployAgain('desk', 'hello', APP);
     const count = async (slug: string) => (await one.get(slug)).text;

@@ -95,6 +95,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     packs,
     bucket: job.bucket,
     holdBuckets: host.holdBuckets,
+    isShared: job.hosts !== null,
     before: good,
   });
   const created = new Date();
