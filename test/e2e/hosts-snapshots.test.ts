@@ -6,7 +6,7 @@ import { bucketSettings } from '../support/bucket/settings.ts';
 import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { restore, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+import { restoreFrom, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { Hosts, hostOf, type TestHost } from '../support/hosts/hosts.ts';
 
 const APP = {
@@ -30,15 +30,29 @@ test('a host takes and restores snapshots of apps in the bucket at any host, and
   {
     await using hosts = await Hosts.start(2, settings);
     const [one] = hosts.all as [TestHost];
-    const { items } = (await rpcOf(one)('hosts.list', {})) as { items: ListedHost[] };
+    const list = async (host: TestHost) =>
+      ((await rpcOf(host)('hosts.list', {})) as { items?: ListedHost[] }).items ?? [];
+    await eventually(async () => {
+      const lists = await Promise.all(hosts.all.map(list));
+      return lists.every(({ length }) => length === 2);
+    }, 'both know both');
+    const items = await list(one);
+    const create = async (slug: string, storage: string) => {
+      let created: Awaited<ReturnType<ReturnType<typeof rpcOf>>>;
+      // A host may not have reached the other yet.
+      await eventually(async () => {
+        created = await rpcOf(one)('apps.create', { slug, storage });
+        return created.code === undefined;
+      }, `${slug} is created`);
+      return created;
+    };
     const at = (home: { id: string }) => {
       const { address } = items.find(({ id }) => id === home.id)!;
       return hosts.all.find((host) => host.address === address)!;
     };
     const other = (host: TestHost) => hosts.all.find((each) => each !== host)!;
-    const shop = await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
-    const desk = await rpcOf(one)('apps.create', { slug: 'desk', storage: 'local' });
-    for (const { code, detail } of [shop, desk]) assert.equal(code, undefined, detail);
+    const shop = await create('shop', 'bucket');
+    const desk = await create('desk', 'local');
     await one.deployAgain('shop', 'hello', APP);
     await one.deployAgain('desk', 'hello', APP);
     const count = async (slug: string) => (await one.get(slug)).text;
@@ -69,12 +83,11 @@ test('a host takes and restores snapshots of apps in the bucket at any host, and
   // The bucket and all machines are lost.
   await using store = await new MemoryStore().start();
   const after = hostOf(store, 1, settings);
-  const { status, stderr } = restore(key, after.data, {
+  await restoreFrom(key, after.data, {
     ...bucketSettings(store.place('of/cellar/')),
     ...settings,
     RUNNER_ADDRESS: after.address,
   });
-  assert.equal(status, 0, stderr);
   try {
     await after.start();
     await eventually(
