@@ -1,8 +1,8 @@
 // Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service: of several hosts, any one
 // may have the database itself, and what is on the disks of the others may be older.
 import Database from 'better-sqlite3';
-import { isOwn, quote } from './copy-database.ts';
-import { runQueries } from './run-queries.ts';
+import { isOwn, quote } from '../../control/copy-database.ts';
+import { runQueries } from '../../control/run-queries.ts';
 
 /** Most bytes of all rows, as JSON. */
 const DUMP_BYTES = 256 * 2 ** 20;
