@@ -18,8 +18,14 @@ const DAY_MS = 24 * 3_600_000;
 const PREFIX = 'of/cellar/';
 const ready = async () => {};
 
-function wanted(id: string, home: string, generation = 1): WantedApp {
-  return { id, slug: id, generation, desired_state: 'running', storage: 'bucket', home } as WantedApp;
+/** Returns the id of an app, by a short name. */
+const idOf = (name: string) => name.padEnd(16, '0');
+
+function wanted(name: string, home: string, generation = 1): WantedApp {
+  return {
+    ...{ id: idOf(name), slug: name, generation, desired_state: 'running', storage: 'bucket', home },
+    ...{ hostnames: [], env: {}, limits: { clientRpm: null, appRpm: null } },
+  };
 }
 
 function hostOf(t: TestContext, memory: MemoryStore, self: string) {
@@ -33,13 +39,13 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
 
 function put(memory: MemoryStore, id: string): void {
   const at = new Date().toISOString();
-  memory.objects.set(`${PREFIX}apps/${id}/data/k`, { body: Buffer.from('x'), etag: '"x"', at });
+  memory.objects.set(`${PREFIX}apps/${idOf(id)}/data/k`, { body: Buffer.from('x'), etag: '"x"', at });
 }
 
 const folders = (memory: MemoryStore) =>
   [...memory.objects.keys()]
     .filter((name) => name.startsWith(`${PREFIX}apps/`))
-    .map((name) => name.split('/')[3]);
+    .map((name) => name.split('/')[3]!.replace(/0+$/, ''));
 
 test('a host that was frozen removes nothing of what has another home now', async (t) => {
   await using memory = await new MemoryStore().start();
@@ -50,8 +56,8 @@ test('a host that was frozen removes nothing of what has another home now', asyn
   assert.ok(await next.records.take(wanted('shop', 'b', 2)));
   // It thaws in the middle of a deletion.
   old.store.transaction(() => {
-    old.store.apps.delete('shop', 1, new Date().toISOString());
-    old.store.folderRemovals.add('shop', new Date(0).toISOString());
+    old.store.apps.delete(idOf('shop'), 1, new Date().toISOString());
+    old.store.folderRemovals.add(idOf('shop'), new Date(0).toISOString());
   });
   await old.removals.run();
   assert.deepEqual(folders(memory), ['shop']);
@@ -65,8 +71,8 @@ test('once a folder is being removed, no host takes the app', async (t) => {
   await old.records.storeAll();
   put(memory, 'shop');
   old.store.transaction(() => {
-    old.store.apps.delete('shop', 1, new Date().toISOString());
-    old.store.folderRemovals.add('shop', new Date(0).toISOString());
+    old.store.apps.delete(idOf('shop'), 1, new Date().toISOString());
+    old.store.folderRemovals.add(idOf('shop'), new Date(0).toISOString());
   });
   await old.removals.run();
   assert.deepEqual(folders(memory), []);
@@ -78,25 +84,31 @@ test('an app that is deleted after the loss of its home is buried by another hos
   const [lost, heir] = [hostOf(t, memory, 'a'), hostOf(t, memory, 'b')];
   lost.store.apps.want(wanted('shop', 'a'));
   lost.store.apps.want(wanted('view', 'a'));
-  const preview = { id: 'view', parentId: 'shop', name: 'view', source: 'alias:view', versionId: null };
+  const preview = {
+    id: idOf('view'),
+    parentId: idOf('shop'),
+    name: 'view',
+    source: 'alias:view',
+    versionId: null,
+  };
   lost.store.previews.add({ ...preview, createdAt: 1, expiresAt: 2 });
   await lost.records.storeAll();
   const removeAt = new Date(0).toISOString();
   const taken = await heir.records.take(wanted('shop', 'b', 2));
   assert.deepEqual(
-    taken?.map((record) => record.wanted.id),
+    taken?.map((record) => record.wanted.slug),
     ['shop', 'view'],
   );
   heir.store.transaction(() => {
-    heir.store.apps.delete('shop', 2, new Date().toISOString());
-    for (const id of ['shop', 'view']) heir.store.folderRemovals.add(id, removeAt);
+    heir.store.apps.delete(idOf('shop'), 2, new Date().toISOString());
+    for (const id of ['shop', 'view']) heir.store.folderRemovals.add(idOf(id), removeAt);
   });
   await heir.records.storeAll();
   // It comes back, and writes what it still believes.
-  lost.store.records.change('shop');
+  lost.store.records.change(idOf('shop'));
   await assert.rejects(lost.records.storeAll(), OtherHome);
   await lost.records.storeAll();
-  assert.match(memory.objects.get(`${PREFIX}records/shop.json`)!.body.toString(), /deletedApp/);
+  assert.match(memory.objects.get(`${PREFIX}records/${idOf('shop')}.json`)!.body.toString(), /deletedApp/);
   for (const id of ['shop', 'view']) put(memory, id);
   await heir.removals.run();
   assert.deepEqual(folders(memory), []);
@@ -112,8 +124,8 @@ test('what a lost host would have removed is removed a day later', async (t) => 
     ['later', now],
   ] as const) {
     lost.store.apps.want(wanted(id, 'a'));
-    lost.store.apps.delete(id, 1, new Date().toISOString());
-    lost.store.folderRemovals.add(id, new Date(due).toISOString());
+    lost.store.apps.delete(idOf(id), 1, new Date().toISOString());
+    lost.store.folderRemovals.add(idOf(id), new Date(due).toISOString());
   }
   await lost.records.storeAll();
   for (const id of ['kept', 'gone', 'later']) put(memory, id);
@@ -122,7 +134,7 @@ test('what a lost host would have removed is removed a day later', async (t) => 
   await removeAbandonedFolders({ store, ready, remove }, now);
   assert.deepEqual(folders(memory).toSorted(), ['kept', 'later']);
   const left = (await store.list('records/')).map(({ name }) => name);
-  assert.deepEqual(left, ['records/kept.json', 'records/later.json']);
+  assert.deepEqual(left, [`records/${idOf('kept')}.json`, `records/${idOf('later')}.json`]);
 });
 
 test('one host does what is done for all: the first of the active ones', () => {

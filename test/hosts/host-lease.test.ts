@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
-import { HostLease } from '../../runtime/hosts/host-lease.ts';
+import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import { aborted } from '../../runtime/threads/aborted.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
-import { HostLease } from '../../runtime/hosts/host-lease.ts';
+import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { listSnapshots, readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
