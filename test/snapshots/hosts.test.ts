@@ -14,6 +14,9 @@ import { startSnapshots } from '../support/snapshots/host.ts';
 
 const PREFIX = 'of/cellar/';
 
+/** Returns the id of an app, by a short name. */
+const idOf = (name: string) => name.padEnd(16, '0');
+
 /** Starts the snapshots of a host of several, which know each other by the bucket only. */
 function hostOf(t: TestContext, memory: MemoryStore, self: string) {
   const place = memory.place(PREFIX);
@@ -33,9 +36,13 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
   hostStore.transaction(() => hostStore.records.take('cellar', []));
   const records = new AppRecords(hostStore.records, smallObjects(place), async () => {}, self);
   /** Adds an app of this host in the bucket, with a file there. */
-  const addInBucket = async (id: string, generation = 1) => {
-    const wanted = { id, slug: id, generation, desired_state: 'running', storage: 'bucket', home: self };
-    hostStore.apps.want({ ...wanted, hostnames: [], env: {} } as unknown as WantedApp);
+  const addInBucket = async (name: string) => {
+    const id = idOf(name);
+    const wanted: WantedApp = {
+      ...{ id, slug: name, generation: 1, desired_state: 'running', storage: 'bucket', home: self },
+      ...{ hostnames: [], env: {}, limits: { clientRpm: null, appRpm: null } },
+    };
+    hostStore.apps.want(wanted);
     const body = Buffer.from(id);
     memory.objects.set(`${PREFIX}apps/${id}/data/v1/do/k`, {
       body,
@@ -45,7 +52,7 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
     await records.storeAll();
   };
   /** Makes the folder where this host caches the code of an app. */
-  const cacheCode = (id: string) => mkdirSync(paths.repository(id), { recursive: true });
+  const cacheCode = (name: string) => mkdirSync(paths.repository(idOf(name)), { recursive: true });
   const addLocal = (id: string) => {
     hasLocal = true;
     return started.addApp(id, id, 10);
@@ -55,7 +62,7 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
 
 async function appsOf({ store }: ReturnType<typeof hostOf>, id: string): Promise<string[]> {
   const { parts } = await readManifest(store, id);
-  return parts.filter(({ kind }) => kind === 'app').map((part) => part.id);
+  return parts.filter(({ kind }) => kind === 'app').map((part) => part.slug);
 }
 
 test('a snapshot has the apps in the bucket of every host, and names what it does not have', async (t) => {
@@ -69,10 +76,10 @@ test('a snapshot has the apps in the bucket of every host, and names what it doe
   assert.deepEqual(await appsOf(a, head.id), ['here', 'shop']);
   assert.deepEqual(head.left_out, [{ app: 'there', slug: 'there', host: 'another' }]);
   const { parts } = await readManifest(a.store, head.id);
-  const paths = parts.find(({ id }) => id === 'shop')!.files.map(({ path }) => path);
-  assert.ok(paths.includes('importing/shop/v1/do/k'), paths.join());
+  const paths = parts.find(({ slug }) => slug === 'shop')!.files.map(({ path }) => path);
+  assert.ok(paths.includes(`importing/${idOf('shop')}/v1/do/k`), paths.join());
   assert.deepEqual(
-    a.hostStore.apps.all().map(({ wanted }) => wanted.id),
+    a.hostStore.apps.all().map(({ wanted }) => wanted.slug),
     ['here'],
     'the database of the host itself is unchanged',
   );
@@ -85,7 +92,7 @@ test('what a host has of its own apps is newer than their records, and a moved a
   await b.addInBucket('gone');
   for (const id of ['shop', 'gone']) a.cacheCode(id);
   // Its record in the bucket is still there.
-  a.hostStore.apps.delete('shop', 2, new Date().toISOString());
+  a.hostStore.apps.delete(idOf('shop'), 2, new Date().toISOString());
   const { head } = await a.snapshots.take('asked for');
   assert.deepEqual(await appsOf(a, head.id), ['gone']);
 });
