@@ -93,6 +93,8 @@ export function assemble(config: Config) {
     control,
     trash: paths.trash,
     removeFolders: async () => base.bucket?.removals.run(),
+    leads: () => hosts?.homes.leads ?? true,
+    removeAbandoned: hosts && (async () => base.bucket?.removeAbandoned()),
     storeReleases: () => deploys.unstored.run(),
     trimCode: async () => deploys.codeCache?.trim(),
     tick,

@@ -30,6 +30,9 @@ export const Verified = z.strictObject({
 });
 export type Verified = z.output<typeof Verified>;
 
+/** Apps that a snapshot does not have, because their data is on the disk of another host, and the names of those hosts. */
+const leftOut = z.array(z.strictObject({ app: id, slug: z.string(), host: z.string() }));
+
 /** The host's own figures. Times in ms, sizes in bytes. */
 const dollars = z.number().nullable();
 
@@ -161,8 +164,8 @@ export const admin = [
     path: '/v1/admin/snapshot',
     needs: 'runner',
     input: z.strictObject({}),
-    /** `key` identifies the snapshot for a restore. `bytes`: the bytes written. */
-    output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time }),
+    /** `key` identifies the snapshot for a restore. `bytes`: the bytes written. `left_out`: at most 50. */
+    output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time, left_out: leftOut }),
     status: 201,
     errors: ['snapshot_failed', 'snapshot_unusable', 'host_unavailable', 'insufficient_storage'],
   }),
@@ -184,6 +187,7 @@ export const admin = [
         apps: z.int(),
         /** Apps that could not be read. The snapshot has them as in the one before. */
         failures: z.array(z.strictObject({ app: z.string(), slug: z.string(), error: z.string() })),
+        left_out: leftOut,
       }),
     ),
     errors: ['snapshot_failed', 'host_unavailable'],

@@ -3,6 +3,7 @@
 import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
+import { adoptLocalApps } from '../../sqlite/control/hosts.ts';
 import type { RequestContext } from '../context.ts';
 import type { HostInventory } from '../contract/host/host-routes.ts';
 import { Problem } from '../problem.ts';
@@ -27,7 +28,8 @@ export interface Reconciled {
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.call('GET /apps', {});
-  const state = await readControlState(context.db);
+  const self = context.env.HOST_ID || null;
+  const state = await stateFor(context, inventory, self);
   const known = new Set(state.apps.map(({ id }) => id));
   const unknown = inventory.items.filter(({ id }) => !known.has(id)).map(({ id }) => id);
   const older = inventory.highest_generation > state.revision;
@@ -37,7 +39,6 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
     );
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
-  const self = context.env.HOST_ID || null;
   const elsewhere = self === null ? new Map<string, Home>() : homesElsewhere(state, self);
   const own = inventory.items.filter(({ id }) => !elsewhere.has(id));
   await observeApps(context.db, own, inventory.as_of);
@@ -56,6 +57,25 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   ];
   await runAll(work, result);
   return result;
+}
+
+/** Reads the state in D1, in which this host is the home of the local apps that it has and no other host. */
+async function stateFor(
+  { db }: RequestContext,
+  { items }: HostInventory,
+  self: string | null,
+): Promise<ControlState> {
+  const state = await readControlState(db);
+  if (self === null) return state;
+  const elsewhere = homesElsewhere(state, self);
+  const local = items.filter(({ id, storage }) => storage === 'local' && elsewhere.has(id));
+  if (local.length === 0) return state;
+  const hasAdopted = await adoptLocalApps(
+    db,
+    local.map(({ id }) => id),
+    self,
+  );
+  return hasAdopted ? readControlState(db) : state;
 }
 
 /** Asks the host for deploys whose rows may be out of date, and writes its facts. */

@@ -236,7 +236,8 @@ export class Apps extends KnownApps {
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
-    const left = this.apps.has(id) ? [] : await this.#takeLeft(id, generation);
+    // A preview that this host deleted before it was lost may be another host's now.
+    const left = this.apps.has(id) || !isKept ? [] : await this.#takeLeft(id, generation);
     const app = this.apps.get(id);
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
@@ -765,6 +766,11 @@ export class Apps extends KnownApps {
   /** The newest generation that is known of any app; 0 when there is none. */
   get highestGeneration(): number {
     return Math.max(this.#options.store.apps.highestGeneration(), this.#newestInBucket);
+  }
+
+  /** Whether an app has its data on the disk of this host. */
+  get hasLocal(): boolean {
+    return [...this.apps.values()].some(({ preview, cluster }) => preview === null && cluster === null);
   }
 
   /** How many apps this host has, without previews, and how many processes. */

@@ -12,6 +12,7 @@ import { FolderRemovals } from './folder-removals.ts';
 import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
 import type { Counts } from './proxy/messages.ts';
+import { removeAbandonedFolders } from './records/abandoned-folders.ts';
 import { AppRecords } from './records/app-records.ts';
 import { smallObjects } from './s3-store.ts';
 
@@ -75,7 +76,17 @@ export class Bucket {
       options.removals,
       () => this.ready(),
       (appId) => this.cluster(appId, () => {}).remove(),
+      (appId) => this.records.stored(appId),
     );
+  }
+
+  /** As `removeAbandonedFolders`. */
+  removeAbandoned(): Promise<void> {
+    return removeAbandonedFolders({
+      store: smallObjects(this.#options.place),
+      ready: () => this.ready(),
+      remove: (appId) => this.cluster(appId, () => {}).remove(),
+    });
   }
 
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */

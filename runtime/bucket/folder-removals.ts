@@ -1,25 +1,30 @@
 // Removes the folders of apps that were deleted or have moved from the bucket. A removal that fails is tried again with the next round.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
+import { OtherHome } from './records/app-records.ts';
 
 export class FolderRemovals {
   readonly #queries: FolderRemovalQueries;
   readonly #ready: () => Promise<void>;
   readonly #remove: (appId: string) => Promise<void>;
+  readonly #recorded: (appId: string) => Promise<void>;
   #round: Promise<void> | null = null;
 
   /**
    * @param ready resolves when the bucket may be used
    * @param remove removes an app's folder from the bucket, before later requests for it
+   * @param recorded resolves when the app's record in the bucket says that it was deleted. @throws {OtherHome}
    */
   constructor(
     queries: FolderRemovalQueries,
     ready: () => Promise<void>,
     remove: (appId: string) => Promise<void>,
+    recorded: (appId: string) => Promise<void> = async () => {},
   ) {
     this.#queries = queries;
     this.#ready = ready;
     this.#remove = remove;
+    this.#recorded = recorded;
   }
 
   /** Removes every folder that is due. Never rejects. Calls during a round wait for the same one. */
@@ -44,9 +49,12 @@ export class FolderRemovals {
       // The app may have moved into the bucket since the list was read.
       const dueAt = this.#queries.dueAt(appId);
       if (dueAt === null || dueAt > new Date().toISOString()) return;
+      await this.#recorded(appId);
       await this.#remove(appId);
       this.#queries.removed(appId, dueAt);
     } catch (error) {
+      // This host was frozen while the app or preview was moved away.
+      if (error instanceof OtherHome) return this.#queries.delete(appId);
       log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
         app: appId,
         error: reason(error),

@@ -125,7 +125,7 @@ async function tablesOf(socket: string): Promise<string[]> {
 }
 
 /** Whether a name is not SQLite's or workerd's. */
-function isOwn(name: string): boolean {
+export function isOwn(name: string): boolean {
   return !/^(sqlite|_cf)_/.test(name);
 }
 
@@ -137,7 +137,8 @@ function sizeOf(value: Value): number {
   return typeof value === 'string' || Array.isArray(value) ? 4 * value.length : 8;
 }
 
-function quote(name: string): string {
+/** Returns a name as SQL has it. */
+export function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 

@@ -8,6 +8,7 @@ import type { Control } from './control-plane.ts';
 const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
 const TRIM_CODE_EVERY_MS = 10 * 60_000;
+const ABANDONED_EVERY_MS = 3_600_000;
 
 /** What the jobs need of the rest of the host. */
 export interface PeriodicJobsOptions {
@@ -16,6 +17,10 @@ export interface PeriodicJobsOptions {
   trash: string;
   /** Removes the folders of deleted apps from the bucket. Must not reject. */
   removeFolders: () => Promise<void>;
+  /** Whether this host does what one of several hosts does for all. */
+  leads: () => boolean;
+  /** Removes what lost hosts have left in the bucket. Must not reject. Null in a Cellar of one host. */
+  removeAbandoned: (() => Promise<void>) | null;
   /** Stores releases that the bucket does not have. */
   storeReleases: () => Promise<void>;
   /** Removes copies of code in the bucket that are over their limit. Must not reject. */
@@ -50,21 +55,28 @@ export class PeriodicJobs {
 
   /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
-    const { trash, removeFolders, trimCode } = this.#options;
+    const { trash, removeFolders, removeAbandoned, leads, trimCode } = this.#options;
     await this.reconcile();
     this.#every(TRIM_CODE_EVERY_MS, () => void trimCode());
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
-      void this.#call(
-        '/internal/domains',
-        {},
-        'pending hostnames were not looked up; it is tried again in a minute',
-      );
-      void this.#call('/internal/prune', {}, 'old records stay; it is tried again in a minute');
+      if (leads()) void this.#tidyControlPlane();
       void removeFolders();
       void this.storeReleases();
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });
+    if (removeAbandoned === null) return;
+    this.#every(ABANDONED_EVERY_MS, () => {
+      if (leads()) void removeAbandoned();
+    });
+  }
+
+  async #tidyControlPlane(): Promise<void> {
+    const again = 'it is tried again in a minute';
+    await Promise.all([
+      this.#call('/internal/domains', {}, `pending hostnames were not looked up; ${again}`),
+      this.#call('/internal/prune', {}, `old records stay; ${again}`),
+    ]);
   }
 
   /** Makes the control plane reconcile its state with the host's. Resolves when that has succeeded or failed. */

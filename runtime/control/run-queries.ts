@@ -14,10 +14,11 @@ export interface Query {
   params?: Value[];
 }
 
-/** Runs queries in one transaction. @returns the rows of each @throws {Error} with SQLite's message */
+/** Runs queries in one transaction. @param limitBytes of the answer. Default: 64 MiB @returns the rows of each @throws {Error} with SQLite's message */
 export async function runQueries(
   socket: string,
   queries: Query[],
+  limitBytes = ANSWER_BYTES,
 ): Promise<{ results: Record<string, unknown>[] }[]> {
   if (queries.length === 0) return [];
   const { status, text } = await askSocket(socket, {
@@ -25,7 +26,7 @@ export async function runQueries(
     path: '/query',
     headers: { host: 'd1', 'content-type': 'application/json' },
     body: JSON.stringify(queries.map(({ sql, params = [] }) => ({ sql, params }))),
-    limitBytes: ANSWER_BYTES,
+    limitBytes,
     signal: AbortSignal.timeout(REQUEST_MS),
   });
   if (text === null) throw new Error('a database of the control plane answered too much');

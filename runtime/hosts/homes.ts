@@ -25,6 +25,12 @@ export class Homes {
     return this.#hosts.filter(({ id }) => id !== this.self);
   }
 
+  /** Whether this host does the work that one host does for all: it is the first of the active ones, by id. */
+  get leads(): boolean {
+    const active = this.#hosts.filter(({ state }) => state === 'active').map(({ id }) => id);
+    return active.sort()[0] === this.self;
+  }
+
   /** Of the newest route that is known; 0 without any. */
   get revision(): number {
     return this.#revision;
@@ -62,6 +68,14 @@ export class Homes {
   /** Returns the route of an app. */
   get(appId: string): AppRoute | undefined {
     return this.#routes.get(appId);
+  }
+
+  /** Returns the apps whose data is on the disk of another host, with the name of that host, or the id of a removed one. */
+  localElsewhere(): { app: string; slug: string; host: string }[] {
+    const names = new Map(this.#hosts.map(({ id, name }) => [id, name]));
+    return [...this.#routes.values()]
+      .filter(({ storage, home }) => storage === 'local' && home !== this.self)
+      .map(({ id, slug, home }) => ({ app: id, slug, host: names.get(home) ?? home }));
   }
 
   /** Takes what the control plane has answered. */

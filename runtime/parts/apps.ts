@@ -4,6 +4,7 @@ import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
 import { bucketPlace } from '../bucket/place.ts';
+import { smallObjects } from '../bucket/s3-store.ts';
 import { isLocal } from '../config.ts';
 import type { Gateway } from '../edge/gateway.ts';
 import { MemoryGauge } from '../fleets/admission/memory.ts';
@@ -13,7 +14,8 @@ import { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { appSenders } from '../mail/addresses.ts';
 import { Moves } from '../move/moves.ts';
-import { Snapshots } from '../snapshots/snapshots.ts';
+import { HostLease } from '../snapshots/host-lease.ts';
+import { Snapshots, type SnapshotsHosts } from '../snapshots/snapshots.ts';
 import { storePlace } from '../snapshots/store/place.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { StorageReaders } from '../storage/reading.ts';
@@ -136,6 +138,7 @@ export function makeApps(
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
+    hosts: hosts && hostsOfSnapshots(base, apps, hosts),
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
   const moves = new Moves({
@@ -155,5 +158,16 @@ export function makeApps(
     storageQueries,
     storage,
     snapshots,
+  };
+}
+
+function hostsOfSnapshots({ config }: Base, apps: Apps, { homes }: Hosts): SnapshotsHosts {
+  const { self } = homes;
+  const leases = { store: smallObjects(bucketPlace(config)!), self };
+  return {
+    self,
+    leases: { take: new HostLease('snapshot', leases), verify: new HostLease('verification', leases) },
+    hasLocal: () => apps.hasLocal,
+    leftOut: () => homes.localElsewhere(),
   };
 }

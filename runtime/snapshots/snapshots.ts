@@ -6,10 +6,11 @@ import type { S3Place } from '../bucket/place.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
+import type { HostLease } from './host-lease.ts';
 import { Jobs } from './jobs.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
-import { type Head, listSnapshots, readHead } from './store/manifest.ts';
+import { type Head, type LeftOut, listSnapshots, readHead } from './store/manifest.ts';
 import { openStore, type StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
@@ -18,6 +19,8 @@ import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED, readRecord } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
+/** Most heads that are read to find the last snapshot with this host's own apps. */
+const MOST_LOOKED_AT = 50;
 /** Delay of the very first snapshot after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
 /** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
@@ -42,8 +45,21 @@ export interface SnapshotsOptions {
   /** Whether each app's files belong to a system user of its own. */
   hasUsers: boolean;
   holdBuckets: HoldBuckets;
+  /** Null in a Cellar of one host. */
+  hosts: SnapshotsHosts | null;
   /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
+}
+
+/** What snapshots of several hosts need. One host at a time takes or verifies them. */
+export interface SnapshotsHosts {
+  /** The id of this host. */
+  self: string;
+  leases: Record<'take' | 'verify', HostLease>;
+  /** Whether this host has apps whose data is on its disk. */
+  hasLocal: () => boolean;
+  /** Returns the apps whose data is on the disk of another host. */
+  leftOut: () => LeftOut[];
 }
 
 /** The state that `admin.stats` reports. */
@@ -91,17 +107,7 @@ export class Snapshots {
     const { everyMs, verifyMs, paths } = this.#options;
     try {
       await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
-      const store = openStore(this.#options.place);
-      const newest = (await listSnapshots(store)).at(-1) ?? null;
-      this.#newest ??= newest;
-      const record = await readRecord(store);
-      if (record !== null && this.#verified === NEVER_VERIFIED) {
-        const { bad: _, ...verified } = record;
-        this.#verified = verified;
-      }
-      const head = newest === null ? null : await readHead(store, newest);
-      // One may have been taken while they were listed.
-      if (head !== null && this.#state.last_at === null) this.#remember(head);
+      await this.#lookUp();
     } catch (error) {
       this.#fail(error);
     }
@@ -110,38 +116,41 @@ export class Snapshots {
   }
 
   /**
-   * Takes a snapshot, after all earlier jobs.
+   * Takes a snapshot, after all earlier jobs, and after those of other hosts.
    * @param why the reason, to be shown
    */
   take(why: string): Promise<Taken> {
-    return this.#next(async () => {
-      const { paths, place, bucket, keep, hasUsers } = this.#options;
-      const begun = performance.now();
-      try {
-        const of = await this.#name();
-        const job = {
-          kind: 'take',
-          root: paths.root,
-          store: place,
-          of,
-          why,
-          keep,
-          hasUsers,
-          bucket,
-        } as const;
-        const taken = await this.#jobs.run<'take'>(job, this.#ending.signal);
-        this.#remember(taken.head);
-        this.#newest = taken.head.id;
-        if (taken.verified !== null) this.#learn(taken.verified);
-        const { id, bytes } = taken.head;
-        const seconds = ((performance.now() - begun) / 1000).toFixed(1);
-        log('info', 'snapshot taken', { id, why, bytes, written: taken.bytes, seconds });
-        return taken;
-      } catch (error) {
-        this.#fail(error);
-        throw error;
-      }
-    });
+    return this.#next(() => this.#alone('take', (signal) => this.#take(why, signal)));
+  }
+
+  async #take(why: string, signal: AbortSignal): Promise<Taken> {
+    const { paths, place, bucket, keep, hasUsers, hosts } = this.#options;
+    const begun = performance.now();
+    try {
+      const of = await this.#name();
+      const job = {
+        kind: 'take',
+        root: paths.root,
+        store: place,
+        of,
+        why,
+        keep,
+        hasUsers,
+        bucket,
+        hosts: hosts && { self: hosts.self, leftOut: hosts.leftOut() },
+      } as const;
+      const taken = await this.#jobs.run<'take'>(job, signal);
+      this.#remember(taken.head);
+      this.#newest = taken.head.id;
+      if (taken.verified !== null) this.#learn(taken.verified);
+      const { id, bytes } = taken.head;
+      const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+      log('info', 'snapshot taken', { id, why, bytes, written: taken.bytes, seconds });
+      return taken;
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
   }
 
   /**
@@ -160,7 +169,14 @@ export class Snapshots {
    * @throws {Error} when the store cannot be read
    */
   verify(): Promise<Verified> {
-    this.#verifying ??= this.#verify().finally(() => {
+    return this.#verifyOnce(async () => true);
+  }
+
+  /** @param isDue is asked when no other host verifies */
+  #verifyOnce(isDue: () => Promise<boolean>): Promise<Verified> {
+    this.#verifying ??= this.#alone('verify', async (signal) =>
+      (await isDue()) ? this.#verify(signal) : this.#verified,
+    ).finally(() => {
       this.#verifying = null;
     });
     return this.#verifying;
@@ -225,11 +241,40 @@ export class Snapshots {
     return of;
   }
 
-  async #verify(): Promise<Verified> {
+  /** Does work that must not run at two hosts at a time. */
+  #alone<T>(what: 'take' | 'verify', work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { hosts } = this.#options;
+    const { signal } = this.#ending;
+    return hosts === null ? work(signal) : hosts.leases[what].run(signal, work);
+  }
+
+  /** Learns what is stored, and may be of another host. */
+  async #lookUp(): Promise<void> {
+    const { place, hosts } = this.#options;
+    const store = openStore(place);
+    const ids = await listSnapshots(store);
+    const newest = ids.at(-1) ?? null;
+    if (newest !== null && newest > (this.#newest ?? '')) this.#newest = newest;
+    const record = await readRecord(store);
+    if (record !== null && (record.at ?? '') >= (this.#verified.at ?? '')) {
+      const { bad: _, ...verified } = record;
+      this.#verified = verified;
+    }
+    const isOwn = hosts?.hasLocal() ? ({ host }: Head) => host === hosts.self : () => true;
+    for (const id of ids.reverse().slice(0, MOST_LOOKED_AT)) {
+      const head = await readHead(store, id);
+      if (!isOwn(head)) continue;
+      // One may have been taken while they were listed.
+      if (head.created_at > (this.#state.last_at ?? '')) this.#remember(head);
+      return;
+    }
+  }
+
+  async #verify(signal: AbortSignal): Promise<Verified> {
     const begun = performance.now();
     const job = { kind: 'verify', store: this.#options.place, of: await this.#name() } as const;
     try {
-      const verified = await this.#jobs.run<'verify'>(job, this.#ending.signal);
+      const verified = await this.#jobs.run<'verify'>(job, signal);
       this.#learn(verified);
       const { snapshots, packs, bytes, damaged } = verified;
       const seconds = ((performance.now() - begun) / 1000).toFixed(1);
@@ -243,19 +288,41 @@ export class Snapshots {
 
   async #takeOnSchedule(): Promise<number> {
     const { everyMs } = this.#options;
-    return this.take('schedule').then(
-      () => everyMs!,
-      () => Math.min(everyMs!, RETRY_MS),
-    );
+    if (this.#options.hosts === null)
+      return this.take('schedule').then(
+        () => everyMs!,
+        () => Math.min(everyMs!, RETRY_MS),
+      );
+    try {
+      return await this.#next(() => this.#alone('take', (signal) => this.#takeIfDue(signal)));
+    } catch (error) {
+      this.#fail(error);
+      return Math.min(everyMs!, RETRY_MS);
+    }
+  }
+
+  /** Takes a snapshot, unless another host has. @returns the delay until the next one is due, in ms */
+  async #takeIfDue(signal: AbortSignal): Promise<number> {
+    const { everyMs } = this.#options;
+    await this.#lookUp();
+    const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, everyMs!);
+    if (left > 0) return left;
+    await this.#take('schedule', signal);
+    return everyMs!;
   }
 
   /** Verifies, and takes a new snapshot at once when the newest is damaged. */
   async #verifyOnSchedule(): Promise<number> {
     const { everyMs, verifyMs } = this.#options;
     try {
-      await this.verify();
+      const before = this.#verified.at;
+      await this.#verifyOnce(async () => {
+        if (this.#options.hosts === null) return true;
+        await this.#lookUp();
+        return this.#verified.at === before || untilNext(this.#verified.at, verifyMs!) <= 0;
+      });
       if (this.isNewestDamaged && everyMs !== null) await this.take('the newest snapshot is damaged');
-      return verifyMs!;
+      return untilNext(this.#verified.at, verifyMs!);
     } catch {
       return Math.min(verifyMs!, RETRY_MS);
     }

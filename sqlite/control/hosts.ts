@@ -127,6 +127,23 @@ export async function moveDeletions(db: D1Database, from: string, to: string): P
     .run();
 }
 
+/**
+ * Makes a host the home of apps whose data is on its disk, if their home is no host any more: a machine that was restored from a
+ * snapshot has another id.
+ * @returns whether there were any
+ */
+export async function adoptLocalApps(db: D1Database, ids: string[], host: string): Promise<boolean> {
+  const adopt = db
+    .prepare(
+      `UPDATE apps SET home = ?2, generation = (SELECT revision FROM meta)
+       WHERE id IN (SELECT value FROM json_each(?1)) AND storage = 'local' AND deleted_at IS NULL
+         AND home NOT IN (SELECT id FROM hosts) RETURNING id`,
+    )
+    .bind(JSON.stringify(ids), host);
+  const [, adopted] = await db.batch([raiseRevision(db), adopt]);
+  return adopted!.results.length > 0;
+}
+
 /** Returns the home of an app by its id or slug; null without one. */
 export async function homeOf(db: D1Database, app: string): Promise<string | null> {
   const found = await db

@@ -36,6 +36,8 @@ export interface DeletedApp {
   deletedApp: string;
   /** When the folder is removed, ISO 8601. */
   removeAt: string;
+  /** The id of the host that removes it. Left out by the only host. */
+  home?: string;
 }
 
 /** A changed record: the revision grows with each change. */

@@ -1,4 +1,5 @@
 // Copies the host's database for a snapshot while it is in use, reads the copy, and prepares it for a restore.
+import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { BUILD_UIDS } from './build-users.ts';
@@ -94,6 +95,21 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
     `);
     removePreviews(database);
     for (const id of leftOut) removeRelease(database, id);
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * Prepares the control plane's database for the machine that restores it. Forgets the hosts that a Cellar of several had: then
+ * the first host that reports is the home of all apps. Does nothing for a missing file, and for that of an older Cellar.
+ */
+export function forgetHosts(path: string): void {
+  if (!existsSync(path)) return;
+  const database = new Database(path);
+  try {
+    if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'hosts'").get() === undefined) return;
+    database.exec('BEGIN; DELETE FROM hosts; UPDATE apps SET home = NULL WHERE home IS NOT NULL; COMMIT');
   } finally {
     database.close();
   }

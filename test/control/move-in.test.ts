@@ -10,6 +10,7 @@ import { HandlersProcess } from '../../runtime/control/handlers-process.ts';
 import { runQueries } from '../../runtime/control/run-queries.ts';
 import { socketPath } from '../../runtime/fleets/process/cell-directories.ts';
 import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
+import { dumpDatabase } from '../../runtime/snapshots/take/dump-database.ts';
 import { clusterIn } from '../support/bucket/clusters.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -89,6 +90,23 @@ test('its databases are in the bucket afterwards, as they were, and the old file
   await next.rows("INSERT INTO items (of) VALUES ('ada')");
   assert.deepEqual(await next.rows('SELECT max(id) AS id FROM items'), [{ id: 5_001 }]);
   await assert.rejects(next.rows("INSERT INTO items (of) VALUES ('nobody')"), /FOREIGN KEY/);
+
+  // A snapshot of several hosts reads it in this way.
+  const dump = join(temporaryDirectory(t), 'dump.sqlite');
+  await dumpDatabase(socketPath(next.directory, 'database'), dump);
+  const copy = new Database(dump);
+  t.after(() => copy.close());
+  assert.deepEqual(
+    copy.prepare('SELECT id, note, hex(data) AS data FROM items WHERE id < 5000 ORDER BY id').all(),
+    items,
+  );
+  assert.deepEqual(copy.prepare('SELECT count(*) AS n FROM removed').all(), [{ n: 5_001 }]);
+  copy.exec("INSERT INTO items (of) VALUES ('ada')");
+  assert.deepEqual(copy.prepare('SELECT max(id) AS id FROM removed').all(), [{ id: 5_002 }]);
+  const names = copy.prepare(
+    "SELECT name FROM sqlite_schema WHERE type IN ('index', 'trigger') ORDER BY name",
+  );
+  assert.deepEqual(names.pluck().all(), ['items_of', 'items_removed']);
 });
 
 test('a copy that was interrupted begins anew, and a newer database in the bucket stays', async (t) => {

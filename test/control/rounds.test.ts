@@ -14,6 +14,8 @@ test('a sweep that fails does not end the host, and the next one runs', async (t
     control: {} as Control,
     trash: '/nowhere',
     removeFolders: async () => {},
+    leads: () => true,
+    removeAbandoned: null,
     storeReleases: async () => {},
     trimCode: async () => {},
     tick: () => {},

@@ -19,7 +19,7 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
   const store = openHostStore(paths.database);
   const place = join(root, 'snapshots');
   const snapshots = new Snapshots({
-    ...{ store, paths, place: { directory: place }, everyMs: 100, verifyMs: null, bucket: null },
+    ...{ store, paths, place: { directory: place }, everyMs: 100, verifyMs: null, bucket: null, hosts: null },
     keep: { count: 1, days: 0, youngMs: 0 },
     hasUsers: false,
     holdBuckets: async () => {},

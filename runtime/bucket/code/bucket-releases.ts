@@ -121,12 +121,16 @@ export class BucketReleases {
     }
   }
 
-  /** Removes all other releases from the bucket. Never rejects: the next call does it. */
-  async keepOnly(deployIds: ReadonlySet<string>): Promise<void> {
+  /**
+   * Removes all other releases from the bucket. Never rejects: the next call does it.
+   * @param until when it was decided which to keep, in ms since 1970. Later ones stay: this host may have been frozen since, and
+   *   they are of the app's next home
+   */
+  async keepOnly(deployIds: ReadonlySet<string>, until: number): Promise<void> {
     for (const deployId of this.#usedAt.keys()) if (!deployIds.has(deployId)) this.#usedAt.delete(deployId);
     try {
-      for (const { name } of await this.#folder.list())
-        if (!deployIds.has(basename(name, ARCHIVE))) await this.#folder.remove(name);
+      for (const { name, writtenAt } of await this.#folder.list())
+        if (writtenAt <= until && !deployIds.has(basename(name, ARCHIVE))) await this.#folder.remove(name);
     } catch (error) {
       const { appId: app } = this.#options;
       log('warn', 'old releases are still in the bucket', { app, error: reason(error) });

@@ -205,10 +205,16 @@ export class AppRecords {
     if (this.#self === null) return this.#store.etagOf(nameOf(appId));
     const found = await this.#read(appId);
     if (found === null) return null;
-    const home = 'deletedApp' in found.record ? undefined : found.record.wanted.home;
+    const home = 'deletedApp' in found.record ? found.record.home : found.record.wanted.home;
     if (home === undefined || home === this.#self) return found.etag;
     this.#elsewhere.add(appId);
     throw new OtherHome(appId);
+  }
+
+  /** Names this host in the record of a deleted app, as the others do. */
+  #own(record: AppRecord | DeletedApp): AppRecord | DeletedApp {
+    if (this.#self === null || !('deletedApp' in record)) return record;
+    return { ...record, home: this.#self };
   }
 
   async #storeAll(): Promise<void> {
@@ -232,7 +238,8 @@ export class AppRecords {
     if (changed === null) return;
     await this.#ready();
     const name = nameOf(appId);
-    const record = this.#queries.read(appId);
+    const read = this.#queries.read(appId);
+    const record = read && this.#own(read);
     const known = this.#etags.get(appId);
     this.#etags.delete(appId);
     if (record === null) {

@@ -148,8 +148,8 @@ export async function takeRecords(
   }
 }
 
-/** @throws {Error} naming a record that is damaged, or that a newer Cellar wrote */
-async function readRecords(place: S3Place): Promise<(AppRecord | DeletedApp)[]> {
+/** Returns all records in the bucket. @throws {Error} naming one that is damaged, or that a newer Cellar wrote */
+export async function readRecords(place: S3Place): Promise<(AppRecord | DeletedApp)[]> {
   const store = smallObjects(place);
   const records: (AppRecord | DeletedApp)[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {

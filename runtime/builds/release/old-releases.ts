@@ -18,6 +18,7 @@ export async function removeOldReleases(
   appId: string,
   next: string | null,
 ): Promise<void> {
+  const decidedAt = Date.now();
   const live = apps.get(appId)?.liveDeployId ?? null;
   const served = store.deploys.successful(appId, KEPT_RELEASES + 1);
   const keep = new Set([live, next, ...served].filter((id) => id !== null));
@@ -35,7 +36,7 @@ export async function removeOldReleases(
   });
   onFacts();
   await store.synced();
-  await apps.get(appId)?.code?.releases.keepOnly(keep);
+  await apps.get(appId)?.code?.releases.keepOnly(keep, decidedAt);
   if (live === null) return;
   const releases = paths.releases(appId);
   // A kept one may just be coming from the bucket.

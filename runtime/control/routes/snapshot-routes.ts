@@ -22,7 +22,7 @@ export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, 
     'POST /snapshots': async () => {
       requireRoom(disk);
       const { head, bytes } = await snapshots.take('asked for').catch(refuse);
-      return { key: head.id, bytes, created_at: head.created_at };
+      return { key: head.id, bytes, created_at: head.created_at, left_out: head.left_out };
     },
     'POST /snapshots/restore': async ({ request }) => {
       const { snapshot, app, database } = await readJson<'POST /snapshots/restore'>(request);
@@ -35,8 +35,8 @@ export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, 
   };
 }
 
-function shown({ id, created_at, why, bytes, written, apps, failures }: Head) {
-  return { key: id, created_at, why, bytes, written_bytes: written, apps, failures };
+function shown({ id, created_at, why, bytes, written, apps, failures, left_out }: Head) {
+  return { key: id, created_at, why, bytes, written_bytes: written, apps, failures, left_out };
 }
 
 function refuse(error: unknown): never {

@@ -1,7 +1,7 @@
 // Restores a whole Cellar from a snapshot into an empty data directory. No host runs there.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
+import { forgetHosts, prepareCopy } from '../../../sqlite/host/snapshots.ts';
 import { contentOf, openFolder, openObjectsFolder } from '../../bucket/app-folder.ts';
 import {
   claimBucket,
@@ -15,6 +15,7 @@ import type { S3Place } from '../../bucket/place.ts';
 import { takeRecords } from '../../bucket/records/continue.ts';
 import { fetchSecrets } from '../../bucket/records/secrets.ts';
 import type { Store } from '../../bucket/store.ts';
+import { DATABASES } from '../../control/config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
@@ -70,6 +71,8 @@ export async function restoreWhole(
           join(files, basename(paths.database)),
           leftOut.map((part) => part.id),
         );
+        const { file } = DATABASES.find(({ name }) => name === 'control')!;
+        forgetHosts(join(files, basename(paths.control), file));
       } catch (error) {
         throw new Unusable(reason(error));
       }

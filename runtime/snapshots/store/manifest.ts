@@ -16,6 +16,7 @@ const HEAD_BYTES = 2 ** 17;
 const BODY_BYTES = 2 ** 31;
 
 const failureSchema = z.object({ app: z.string(), slug: z.string(), error: z.string() });
+const leftOutSchema = z.object({ app: z.string(), slug: z.string(), host: z.string() });
 const headSchema = z.object({
   cellar: z.literal('snapshot'),
   format: z.number(),
@@ -30,12 +31,19 @@ const headSchema = z.object({
   apps: z.number(),
   /** Apps that could not be read: their files are those of the previous snapshot. */
   failures: z.array(failureSchema),
+  /** The id of the host whose local apps it has. Empty without any, and in a Cellar of one host. */
+  host: z.string().default(''),
+  /** Apps whose data is on another host's disk, with that host's name. */
+  left_out: z.array(leftOutSchema).default([]),
   /** SHA-256 of the head without this field, and of the compressed body. */
   checksum: z.string(),
 });
 
 /** The first line of a manifest. */
 export type Head = z.output<typeof headSchema>;
+
+/** An app that a snapshot does not have, and the name of the host that has its data. */
+export type LeftOut = z.output<typeof leftOutSchema>;
 
 /** A file, or a directory, whose path ends with `/`. */
 export interface FileEntry {
@@ -85,11 +93,13 @@ function isInside(path: string): boolean {
 /** Writes a manifest, which completes the snapshot. @returns its head, and its size in bytes */
 export async function writeManifest(
   store: Store,
-  about: Omit<Head, 'cellar' | 'format' | 'checksum'>,
+  about: Omit<z.input<typeof headSchema>, 'cellar' | 'format' | 'checksum'>,
   parts: Part[],
 ): Promise<{ head: Head; bytes: number }> {
   const body = zstdCompressSync(Buffer.concat([...lines(parts)]));
-  const unsigned: Omit<Head, 'checksum'> = { cellar: 'snapshot', format: FORMAT, ...about };
+  const { host = '', left_out = [] } = about;
+  const of = { cellar: 'snapshot', format: FORMAT } as const;
+  const unsigned: Omit<Head, 'checksum'> = { ...of, ...about, host, left_out };
   const head: Head = { ...unsigned, checksum: checksum(unsigned, body) };
   const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
   await store.write(manifestName(about.id), bytes);

@@ -56,7 +56,10 @@ export async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
 }
 
 /** Yields an object's bytes. @throws {MissingObject} when it is removed meanwhile */
-export async function* objectPieces(store: S3Store, { name, bytes }: Stored): AsyncGenerator<Buffer> {
+export async function* objectPieces(
+  store: S3Store,
+  { name, bytes }: Pick<Stored, 'name' | 'bytes'>,
+): AsyncGenerator<Buffer> {
   for (let offset = 0; offset < bytes; offset += PIECE_BYTES)
     yield await store.read(name, { offset, length: Math.min(PIECE_BYTES, bytes - offset) });
 }

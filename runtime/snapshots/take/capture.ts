@@ -6,9 +6,11 @@ import {
   existsSync,
   fstatSync,
   lstatSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readSync,
+  rmSync,
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -19,6 +21,7 @@ import { S3Store } from '../../bucket/s3-store.ts';
 import { clusterDirectory, DATABASES, isInBucket } from '../../control/config.ts';
 import { loadDatabases } from '../../control/load-databases.ts';
 import type { Layout } from '../../disk/data-directory.ts';
+import { socketPath } from '../../fleets/process/cell-directories.ts';
 import {
   changeOwner,
   makeTraversable,
@@ -30,9 +33,11 @@ import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
 import { captureRelease, captureRepository } from './capture-code.ts';
 import { captureFolder } from './capture-folder.ts';
-import { captureObjects, type ObjectsCapture } from './capture-objects.ts';
+import type { ObjectsCapture } from './capture-objects.ts';
+import { dumpDatabase } from './dump-database.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
+import { captureWholeObjects } from './whole-objects.ts';
 
 /** An app from the host's database. */
 export interface CapturedApp {
@@ -51,6 +56,8 @@ export interface CaptureOptions {
   /** Where apps in the bucket have their data; null without a bucket. */
   bucket: S3Place | null;
   holdBuckets: HoldBuckets;
+  /** Whether several hosts have the control plane, so that this disk may not have its databases. Default: false. */
+  isShared?: boolean;
   /** The parts of the previous snapshot. */
   before: readonly Part[];
 }
@@ -75,14 +82,16 @@ export class Capture {
   readonly #packs: PackWriter;
   readonly #bucket: S3Place | null;
   readonly #holdBuckets: HoldBuckets;
+  readonly #isShared: boolean;
   /** Files of the previous snapshot, by path. */
   readonly #before: ReadonlyMap<string, FileEntry>;
 
-  constructor({ paths, packs, bucket, holdBuckets, before }: CaptureOptions) {
+  constructor({ paths, packs, bucket, holdBuckets, isShared = false, before }: CaptureOptions) {
     this.#paths = paths;
     this.#packs = packs;
     this.#bucket = bucket;
     this.#holdBuckets = holdBuckets;
+    this.#isShared = isShared;
     const files = before.flatMap(({ files }) => files);
     this.#before = new Map(files.map((file) => [file.path, file]));
   }
@@ -98,8 +107,9 @@ export class Capture {
   /** Captures the control plane's database and objects. */
   async control(): Promise<Part> {
     const directory = this.#paths.control;
-    const files = new Map<string, FileEntry>();
     const isClustered = isInBucket(directory);
+    if (isClustered && this.#isShared) return this.#sharedControl(directory);
+    const files = new Map<string, FileEntry>();
     if (isClustered) await loadDatabases(directory);
     const root = isClustered ? clusterDirectory(directory) : directory;
     const place = { user: null, theirs: false, skip: isClustered ? ['do', 'kv'] : NOT_CONTROL_DATA };
@@ -113,6 +123,21 @@ export class Capture {
     if (isClustered && DATABASES.some(({ file }) => !list.some(({ path }) => path === join(own, file))))
       throw new Error("the control plane's database could not be read from the bucket");
     return { kind: 'control', id: '', slug: '', files: list };
+  }
+
+  async #sharedControl(directory: string): Promise<Part> {
+    const files: FileEntry[] = [];
+    mkdirSync(this.#paths.snapshotting, { recursive: true, mode: 0o700 });
+    for (const { socket, file } of DATABASES) {
+      const dump = join(this.#paths.snapshotting, 'control.sqlite');
+      rmSync(dump, { force: true });
+      await dumpDatabase(socketPath(directory, socket), dump);
+      const { size, content } = readOwn(dump);
+      files.push(
+        await this.#store({ path: this.#pathOf(directory, file), mode: 0o600, stamp: '' }, size, content),
+      );
+    }
+    return { kind: 'control', id: '', slug: '', files };
   }
 
   /**
@@ -212,7 +237,7 @@ export class Capture {
     const capture = this.#storing(this.#pathOf(this.#paths.importing(id), R2_OBJECTS));
     await this.#holdBuckets(id, true);
     try {
-      const captured = await captureObjects(
+      const captured = await captureWholeObjects(
         openObjectsFolder({ place: this.#requireBucket(), appId: id }),
         capture,
       );

@@ -6,7 +6,7 @@ import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from '.
 import { packName } from '../store/packs.ts';
 
 export interface Keep {
-  /** Maximum snapshots of deploys, and maximum of all others. */
+  /** Maximum snapshots of deploys, and maximum of all others; of those with local apps of a host for each host. */
   count: number;
   /** Maximum age in days; 0: no limit. */
   days: number;
@@ -46,16 +46,19 @@ export async function removeOld(
   return removed;
 }
 
-/** Returns the snapshots above `count`. Those of deploys are counted separately, so that they do not displace others. */
+/**
+ * Returns the snapshots above `count`. Those of deploys are counted separately, so that they do not displace others, and so are
+ * those with local apps of a host, which no other snapshot has.
+ */
 async function beyond(store: Store, ids: string[], count: number): Promise<Set<string>> {
   if (ids.length <= count) return new Set();
-  const ofDeploys: string[] = [];
-  const others: string[] = [];
+  const kinds = new Map<string, string[]>();
   for (const id of ids) {
     const head = await readHead(store, id).catch(() => null);
-    (head?.why.startsWith(BEFORE_DELETED_CLASSES) ? ofDeploys : others).push(id);
+    const kind = `${head?.why.startsWith(BEFORE_DELETED_CLASSES) ?? false} ${head?.host ?? ''}`;
+    kinds.set(kind, [...(kinds.get(kind) ?? []), id]);
   }
-  return new Set([ofDeploys, others].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
+  return new Set([...kinds.values()].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
 }
 
 /** @throws {Error} when a snapshot cannot be read: its packs are unknown, so none is removed */

@@ -20,6 +20,7 @@ import { type Chunk, PackWriter, packName } from '../store/packs.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
 import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts';
 import { Capture, type HoldBuckets } from './capture.ts';
+import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
 import { repack } from './repack.ts';
 import { type Keep, removeOld } from './retention.ts';
 
@@ -36,6 +37,8 @@ export interface TakeJob {
   hasUsers: boolean;
   /** Where apps in the bucket have their data; null without a bucket. */
   bucket: S3Place | null;
+  /** Null in a Cellar of one host. */
+  hosts: AmongHosts | null;
 }
 
 export interface Taken {
@@ -61,6 +64,7 @@ export interface Host {
 /** Maximum rounds in which apps that were deployed meanwhile are read again. */
 const ROUNDS = 4;
 const MAX_FAILURES = 50;
+const MAX_LEFT_OUT = 50;
 
 /**
  * Takes a snapshot. It goes on when an app cannot be read.
@@ -91,10 +95,11 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     packs,
     bucket: job.bucket,
     holdBuckets: host.holdBuckets,
+    isShared: job.hosts !== null,
     before: good,
   });
   const created = new Date();
-  const { copy, apps, failures } = await captureApps(job, host, capture, before);
+  const { copy, apps, failures, hasLocal } = await captureApps(job, host, capture, before);
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
   await repack(store, packs, parts, { sizes, warn: host.warn });
   await packs.finish();
@@ -107,6 +112,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     bytes: parts.flatMap(({ files }) => files).reduce((sum, { size }) => sum + size, 0),
     apps: apps.length,
     failures: failures.slice(0, MAX_FAILURES),
+    host: hasLocal ? (job.hosts?.self ?? '') : '',
+    left_out: (job.hosts?.leftOut ?? []).slice(0, MAX_LEFT_OUT),
   };
   const { head, bytes } = await writeManifest(store, about, parts);
   const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
@@ -161,10 +168,12 @@ async function captureApps(
   host: Host,
   capture: Capture,
   before: Part[],
-): Promise<{ copy: string; apps: Part[]; failures: Head['failures'] }> {
+): Promise<{ copy: string; apps: Part[]; failures: Head['failures']; hasLocal: boolean }> {
   const captured = new Map<string, { state: string; part: Part; failure: Head['failures'][number] | null }>();
   for (let round = 0; round < ROUNDS; round++) {
     const copy = await host.copyDatabase();
+    if (job.hosts !== null && job.bucket !== null)
+      await addAppsOfOtherHosts(copy, job.bucket, job.hosts.self);
     const apps = appsOfCopy(copy);
     const changed = apps.filter((app) => captured.get(app.id)?.state !== stateOf(app));
     if (changed.length === 0) {
@@ -173,6 +182,7 @@ async function captureApps(
         copy,
         apps: found.map(({ part }) => part),
         failures: found.flatMap((each) => each.failure ?? []),
+        hasLocal: apps.some(({ isInBucket }) => !isInBucket),
       };
     }
     for (const app of changed) {

@@ -124,8 +124,15 @@ test('a release of before is stored when it is used, and others are removed', as
   await releases.store('d2');
   await releases.load('d3');
   await eventually(() => stored(store).length === 3, 'it is stored');
-  await releases.keepOnly(new Set(['d2', 'd3']));
+  await releases.keepOnly(new Set(['d2', 'd3']), Date.now());
   assert.deepEqual(stored(store).sort(), ['d2.tar.gz', 'd3.tar.gz']);
+  const before = Date.now() - 1;
+  place('d4');
+  await releases.store('d4');
+  await releases.keepOnly(new Set(['d3']), before - 60_000);
+  assert.equal(stored(store).length, 3, 'those of later may be of the next home');
+  await releases.keepOnly(new Set(['d3']), Date.now());
+  assert.deepEqual(stored(store), ['d3.tar.gz']);
 });
 
 test('transfers of one account that hang do not keep others waiting', async (t) => {

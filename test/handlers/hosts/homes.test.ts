@@ -261,3 +261,25 @@ test('the assets and the code of a new app go to the same host', async () => {
   }
   assert.deepEqual([...homes].sort(), ['a', 'b'], 'names spread over the hosts');
 });
+
+test('a restored machine is the home of its local apps, once the host that had them is removed', async () => {
+  const database = await control.database();
+  const joined = `INSERT INTO hosts (id, name, address, version, protocol, started_at, joined_at, silent_since)
+    VALUES ('lost', 'lost', '', '', 1, '', '', '2026-01-01')`;
+  await database.prepare(joined).run();
+  await report('a');
+  const { id } = (await control.api('POST', '/v1/apps', { slug: 'shop', storage: 'local' })).body;
+  await database.prepare(`UPDATE apps SET home = 'lost' WHERE id = ?`).bind(id).run();
+  control.host.facts.set(id, { storage: 'local' });
+  await control.internal('/internal/reconcile', {});
+  assert.equal((await homeOf(id)).id, 'lost', 'that host may come back');
+  await control.call('hosts.remove', { host: 'lost' });
+  calls();
+  assert.deepEqual((await control.internal('/internal/reconcile', {})).body, {
+    pushed: 1,
+    trashed: 0,
+    refused: 0,
+  });
+  assert.deepEqual(await homeOf(id), { id: 'a', name: 'box-a' });
+  assert.deepEqual(calls(), ['GET /apps', `PUT /apps/${id}?home=a`]);
+});

@@ -1,9 +1,10 @@
 // Takes and restores snapshots as an operator does.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { COMPILE_CACHE_ENV } from '../compiled.ts';
 import type { Cellar } from './cellar.ts';
 
@@ -28,6 +29,18 @@ export function restore(id: string, data: string, environment: Record<string, st
     timeout: 120_000,
   });
   return { status, stdout, stderr };
+}
+
+/** The same, while this process answers as its bucket. @throws {Error} with its output when it fails */
+export async function restoreFrom(
+  id: string,
+  data: string,
+  environment: Record<string, string>,
+): Promise<void> {
+  await promisify(execFile)(process.execPath, ['scripts/restore.ts', id], {
+    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...environment },
+    timeout: 120_000,
+  });
 }
 
 /** Calls an RPC method. Returns its result, or the data of its error. */

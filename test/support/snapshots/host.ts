@@ -21,7 +21,7 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   /** Opens the snapshots anew, as a host does at its start. */
   const reopen = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
     const snapshots = new Snapshots({
-      ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false, bucket: null },
+      ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false, bucket: null, hosts: null },
       keep: { count: 10, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
       onDamaged: () => {},

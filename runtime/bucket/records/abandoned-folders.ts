@@ -1,0 +1,43 @@
+// Removes the folders of deleted apps whose host was lost before it could do so.
+import type { DeletedApp } from '../../../sqlite/host/app-records.ts';
+import { log, reason } from '../../log.ts';
+import { each } from '../app-folder.ts';
+import type { S3Store } from '../s3-store.ts';
+import { RECORDS } from './app-records.ts';
+
+/** How late the removal by the app's own host is when another one does it, in ms. */
+const LATE_MS = 24 * 3_600_000;
+/** The record of a deleted app has about half of these bytes, and that of another app has more. */
+const DELETED_BYTES = 256;
+
+export interface AbandonedFoldersOptions {
+  store: Pick<S3Store, 'list' | 'read' | 'remove'>;
+  /** Resolves when the bucket may be used. */
+  ready: () => Promise<void>;
+  /** Removes the folder of an app from the bucket. */
+  remove: (appId: string) => Promise<void>;
+}
+
+/** Removes every folder that is long due, with its record. Never rejects: the next run tries again. @param now in ms since 1970 */
+export async function removeAbandonedFolders(
+  { store, ready, remove }: AbandonedFoldersOptions,
+  now = Date.now(),
+): Promise<void> {
+  try {
+    await ready();
+    const small = (await store.list(RECORDS)).filter(({ bytes }) => bytes < DELETED_BYTES);
+    await each(small, async ({ name }) => {
+      const record = JSON.parse((await store.read(name)).toString('utf8')) as Partial<DeletedApp>;
+      const { deletedApp, removeAt } = record;
+      if (deletedApp === undefined || removeAt === undefined) return;
+      if (!(Date.parse(removeAt) + LATE_MS <= now)) return;
+      await remove(deletedApp);
+      await store.remove(name);
+      log('info', 'the data of an app was removed, which a lost host had deleted', { app: deletedApp });
+    });
+  } catch (error) {
+    log('warn', 'folders of deleted apps may still be in the bucket; it is tried again in an hour', {
+      error: reason(error),
+    });
+  }
+}

@@ -1,0 +1,112 @@
+// Work that one host of several does at a time: a record in the bucket names the host, and until when.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { S3Store } from '../bucket/s3-store.ts';
+import { ChangedObject, MissingObject } from '../bucket/store.ts';
+import { log, reason } from '../log.ts';
+
+/** Folder of the records, below the prefix of the bucket. */
+const LEASES = 'host-leases/';
+/** How long a host has a lease after it has renewed it, and how often it does so, in ms. */
+const LEASE_MS = 60_000;
+const RENEW_MS = 15_000;
+/** How often a host looks whether a lease is free, in ms. */
+const LOOK_MS = 2_000;
+
+/** The store of leases. */
+export type LeaseStore = Pick<S3Store, 'readTagged' | 'writeIf'>;
+
+/** The content of a record. The clocks of hosts differ by 2 s at most. */
+interface Lease {
+  host: string;
+  /** In ms since 1970. */
+  until: number;
+}
+
+export interface LeaseOptions {
+  store: LeaseStore;
+  /** The id of this host. */
+  self: string;
+  /** Default: `LEASE_MS`, `RENEW_MS` and `LOOK_MS`. */
+  leaseMs?: number;
+  renewMs?: number;
+  lookMs?: number;
+}
+
+export class HostLease {
+  readonly #options: LeaseOptions;
+  readonly #name: string;
+
+  /** @param name of the work */
+  constructor(name: string, options: LeaseOptions) {
+    this.#name = `${LEASES}${name}.json`;
+    this.#options = options;
+  }
+
+  /**
+   * Does `work` once no other host does. Its signal aborts when another host may do it, because this one was frozen or the
+   * bucket does not answer.
+   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer
+   */
+  async run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { leaseMs = LEASE_MS, renewMs = RENEW_MS } = this.#options;
+    const lost = new AbortController();
+    const ended = new AbortController();
+    const isLost = () => lost.abort(new Error('another host may do the same work now'));
+    let etag = await this.#acquire(signal);
+    let expiry = setTimeout(isLost, leaseMs);
+    const renew = async () => {
+      for (;;) {
+        await sleep(renewMs, undefined, { signal: ended.signal });
+        const from = performance.now();
+        try {
+          etag = await this.#write(etag, leaseMs);
+          clearTimeout(expiry);
+          if (lost.signal.aborted) return;
+          expiry = setTimeout(isLost, from + leaseMs - performance.now());
+        } catch (error) {
+          log('warn', 'a lease could not be renewed', { lease: this.#name, error: reason(error) });
+          if (error instanceof ChangedObject) return isLost();
+        }
+      }
+    };
+    // Rejects at the end of the work only.
+    const renewing = renew().catch(() => {});
+    try {
+      return await work(AbortSignal.any([signal, lost.signal]));
+    } finally {
+      ended.abort();
+      await renewing;
+      clearTimeout(expiry);
+      // Otherwise the next one waits until it has expired.
+      if (!lost.signal.aborted) await this.#write(etag, 0).catch(() => {});
+    }
+  }
+
+  /** @returns the tag of the record */
+  async #acquire(signal: AbortSignal): Promise<string> {
+    const { store, self, leaseMs = LEASE_MS, lookMs = LOOK_MS } = this.#options;
+    for (;;) {
+      signal.throwIfAborted();
+      const found = await store.readTagged(this.#name).catch((error: unknown) => {
+        if (error instanceof MissingObject) return null;
+        throw error;
+      });
+      const lease = found && (JSON.parse(found.bytes.toString('utf8')) as Lease);
+      if (lease === null || lease.host === self || lease.until <= Date.now()) {
+        try {
+          return await this.#write(found?.etag ?? null, leaseMs);
+        } catch (error) {
+          // Another host was faster.
+          if (!(error instanceof ChangedObject)) throw error;
+        }
+      }
+      await sleep(lookMs, undefined, { signal });
+    }
+  }
+
+  #write(etag: string | null, leaseMs: number): Promise<string> {
+    const { store, self } = this.#options;
+    const lease: Lease = { host: self, until: Date.now() + leaseMs };
+    return store.writeIf(this.#name, Buffer.from(JSON.stringify(lease)), etag);
+  }
+}

@@ -1,0 +1,60 @@
+// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service: of several hosts, any one
+// may have the database itself, and what is on the disks of the others may be older.
+import Database from 'better-sqlite3';
+import { isOwn, quote } from '../../control/copy-database.ts';
+import { runQueries } from '../../control/run-queries.ts';
+
+/** Most bytes of all rows, as JSON. */
+const DUMP_BYTES = 256 * 2 ** 20;
+const SEQUENCES = 'sqlite_sequence';
+
+/**
+ * Copies all rows as of one moment.
+ * @param file is created, and must not exist
+ * @throws {Error} when the process does not run, or the database has too many bytes
+ */
+export async function dumpDatabase(socket: string, file: string): Promise<void> {
+  const [schema] = await runQueries(socket, [
+    { sql: 'SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid' },
+  ]);
+  const all = schema!.results as unknown as { type: string; name: string; sql: string }[];
+  const entries = all.filter(({ name }) => isOwn(name));
+  const isTable = ({ type }: { type: string }) => type === 'table';
+  const hasSequences = all.some(({ name }) => name === SEQUENCES);
+  const tables = [...entries.filter(isTable).map(({ name }) => name), ...(hasSequences ? [SEQUENCES] : [])];
+  // One transaction.
+  const rows = await runQueries(
+    socket,
+    tables.map((name) => ({ sql: `SELECT * FROM ${quote(name)}` })),
+    DUMP_BYTES,
+  );
+  const database = new Database(file);
+  try {
+    database.pragma('foreign_keys = off');
+    database.transaction(() => {
+      for (const { sql } of entries.filter(isTable)) database.exec(sql);
+      for (const [at, name] of tables.entries()) insertAll(database, name, rows[at]!.results);
+      // Triggers last: they have done their work already.
+      for (const { sql } of entries.filter((entry) => !isTable(entry))) database.exec(sql);
+    })();
+  } finally {
+    database.close();
+  }
+}
+
+function insertAll(database: Database.Database, table: string, rows: Record<string, unknown>[]): void {
+  const [first] = rows;
+  if (first === undefined) return;
+  if (table === SEQUENCES) database.exec(`DELETE FROM ${SEQUENCES}`);
+  const columns = Object.keys(first);
+  const places = columns.map(() => '?').join(', ');
+  const insert = database.prepare<unknown[]>(
+    `INSERT INTO ${quote(table)} (${columns.map(quote).join(', ')}) VALUES (${places})`,
+  );
+  for (const row of rows) insert.run(columns.map((column) => storedValue(row[column])));
+}
+
+/** Returns a value as SQLite takes it: bytes come as a list of numbers. */
+function storedValue(value: unknown): unknown {
+  return Array.isArray(value) ? Buffer.from(value as number[]) : value;
+}

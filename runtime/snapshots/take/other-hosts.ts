@@ -1,0 +1,36 @@
+// The apps of other hosts in a snapshot. Those in the bucket are captured as this host's own; local data is only at its host.
+import { openHostStore } from '../../../sqlite/host/index.ts';
+import type { S3Place } from '../../bucket/place.ts';
+import { readRecords } from '../../bucket/records/continue.ts';
+import type { LeftOut } from '../store/manifest.ts';
+
+/** The hosts of a Cellar of several, for one snapshot. */
+export interface AmongHosts {
+  /** The id of this host. */
+  self: string;
+  /** Apps whose data is on the disk of another host. */
+  leftOut: LeftOut[];
+}
+
+/**
+ * Adds the apps in the bucket that other hosts run to a copy of this host's database, so that it is complete.
+ * @param copy the path of the copy
+ * @param self the id of this host
+ * @throws {Error} when the bucket does not answer
+ */
+export async function addAppsOfOtherHosts(copy: string, bucket: S3Place, self: string): Promise<void> {
+  const records = await readRecords(bucket);
+  const store = openHostStore(copy);
+  try {
+    const others = records.filter((record) => {
+      if ('deletedApp' in record || record.preview !== null) return false;
+      const { id, home = self } = record.wanted;
+      // What this host has of its own apps is newer. One that it does not know is just coming.
+      return home !== self || store.apps.generation(id) === 0;
+    });
+    store.transaction(() => store.records.take(store.snapshots.cellar(), others));
+    await store.synced();
+  } finally {
+    store.close();
+  }
+}

@@ -1,0 +1,139 @@
+// Snapshots of several hosts: each contains every app in the bucket, and one host at a time takes one.
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
+import { smallObjects } from '../../runtime/bucket/s3-store.ts';
+import { HostLease } from '../../runtime/snapshots/host-lease.ts';
+import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
+import { listSnapshots, readManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { startSnapshots } from '../support/snapshots/host.ts';
+
+const PREFIX = 'of/cellar/';
+
+/** Returns the id of an app, by a short name. */
+const idOf = (name: string) => name.padEnd(16, '0');
+
+/** Starts the snapshots of a host of several, which know each other by the bucket only. */
+function hostOf(t: TestContext, memory: MemoryStore, self: string) {
+  const place = memory.place(PREFIX);
+  const leases = { store: smallObjects(place), self, lookMs: 20 };
+  let hasLocal = false;
+  const started = startSnapshots(t, {
+    place: { s3: { ...place, prefix: `${PREFIX}snapshots/` } },
+    bucket: place,
+    hosts: {
+      self,
+      leases: { take: new HostLease('snapshot', leases), verify: new HostLease('verification', leases) },
+      hasLocal: () => hasLocal,
+      leftOut: () => [{ app: 'there', slug: 'there', host: 'another' }],
+    },
+  });
+  const { hostStore, paths } = started;
+  hostStore.transaction(() => hostStore.records.take('cellar', []));
+  const records = new AppRecords(hostStore.records, smallObjects(place), async () => {}, self);
+  /** Adds an app of this host in the bucket, with a file there. */
+  const addInBucket = async (name: string) => {
+    const id = idOf(name);
+    const wanted: WantedApp = {
+      ...{ id, slug: name, generation: 1, desired_state: 'running', storage: 'bucket', home: self },
+      ...{ hostnames: [], env: {}, limits: { clientRpm: null, appRpm: null } },
+    };
+    hostStore.apps.want(wanted);
+    const body = Buffer.from(id);
+    memory.objects.set(`${PREFIX}apps/${id}/data/v1/do/k`, {
+      body,
+      etag: `"${id}"`,
+      at: new Date().toISOString(),
+    });
+    await records.storeAll();
+  };
+  /** Makes the folder where this host caches the code of an app. */
+  const cacheCode = (name: string) => mkdirSync(paths.repository(idOf(name)), { recursive: true });
+  const addLocal = (id: string) => {
+    hasLocal = true;
+    return started.addApp(id, id, 10);
+  };
+  return { ...started, addInBucket, cacheCode, addLocal, self };
+}
+
+async function appsOf({ store }: ReturnType<typeof hostOf>, id: string): Promise<string[]> {
+  const { parts } = await readManifest(store, id);
+  return parts.filter(({ kind }) => kind === 'app').map((part) => part.slug);
+}
+
+test('a snapshot has the apps in the bucket of every host, and names what it does not have', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const [a, b] = [hostOf(t, memory, 'a'), hostOf(t, memory, 'b')];
+  await a.addInBucket('here');
+  await b.addInBucket('shop');
+  for (const id of ['here', 'shop']) a.cacheCode(id);
+  const { head, unread } = await a.snapshots.take('asked for');
+  assert.deepEqual([unread, head.failures], [[], []]);
+  assert.deepEqual(await appsOf(a, head.id), ['here', 'shop']);
+  assert.deepEqual(head.left_out, [{ app: 'there', slug: 'there', host: 'another' }]);
+  const { parts } = await readManifest(a.store, head.id);
+  const paths = parts.find(({ slug }) => slug === 'shop')!.files.map(({ path }) => path);
+  assert.ok(paths.includes(`importing/${idOf('shop')}/v1/do/k`), paths.join());
+  assert.deepEqual(
+    a.hostStore.apps.all().map(({ wanted }) => wanted.slug),
+    ['here'],
+    'the database of the host itself is unchanged',
+  );
+});
+
+test('what a host has of its own apps is newer than their records, and a moved app is its next home’s', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const [a, b] = [hostOf(t, memory, 'a'), hostOf(t, memory, 'b')];
+  await a.addInBucket('shop');
+  await b.addInBucket('gone');
+  for (const id of ['shop', 'gone']) a.cacheCode(id);
+  // Its record in the bucket is still there.
+  a.hostStore.apps.delete(idOf('shop'), 2, new Date().toISOString());
+  const { head } = await a.snapshots.take('asked for');
+  assert.deepEqual(await appsOf(a, head.id), ['gone']);
+});
+
+test('of a scheduled snapshot there is one, and the others learn of it', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const hosts = ['a', 'b', 'c'].map((self) => hostOf(t, memory, self));
+  const [first] = hosts as [(typeof hosts)[0]];
+  const { head } = await first.snapshots.take('asked for');
+  const everyMs = 2_000;
+  const scheduled = hosts.map(({ reopen }) => reopen({ everyMs }));
+  await Promise.all(scheduled.map((each) => each.start()));
+  const known = (each: Snapshots) => each.state.last_at !== head.created_at;
+  await eventually(() => scheduled.every(known), 'all know a newer one', 30_000);
+  await Promise.all(scheduled.map((each) => each.stop()));
+  const heads = await first.snapshots.list();
+  const times = heads.map(({ created_at }) => Date.parse(created_at)).toReversed();
+  for (const [n, time] of times.slice(1).entries()) assert.ok(time - times[n]! >= everyMs, times.join());
+});
+
+test('hosts with data on their disks take snapshots of their own, which are counted separately', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const [a, b, c] = ['a', 'b', 'c'].map((self) => hostOf(t, memory, self)) as [
+    ReturnType<typeof hostOf>,
+    ReturnType<typeof hostOf>,
+    ReturnType<typeof hostOf>,
+  ];
+  a.addLocal('one');
+  b.addLocal('two');
+  const keep = { count: 1, days: 0, youngMs: 0 };
+  const take = async (host: typeof a) => (await host.reopen({ keep }).take('asked for')).head;
+  assert.equal((await take(a)).host, 'a');
+  const own = [await take(a), await take(b), await take(c), await take(b), await take(c)].slice(-5);
+  assert.deepEqual(
+    own.map(({ host }) => host),
+    ['a', 'b', '', 'b', ''],
+  );
+  assert.deepEqual(await listSnapshots(a.store), [own[0]!.id, own[3]!.id, own[4]!.id]);
+  // Its last snapshot is older than that of the others.
+  const scheduled = a.reopen({ everyMs: 24 * 3_600_000 });
+  await scheduled.start();
+  assert.equal(scheduled.state.last_at, own[0]!.created_at);
+  await scheduled.stop();
+});
