@@ -72,8 +72,9 @@ export class Balancer {
     const server = this.#keep(connect(host[to], '127.0.0.1'));
     client.pipe(server);
     server.pipe(client);
-    client.on('close', () => server.destroy());
-    server.on('close', () => client.destroy());
+    // What was received is passed on before.
+    client.on('close', () => server.destroySoon());
+    server.on('close', () => client.destroySoon());
   }
 
   #keep(socket: Socket): Socket {

@@ -1,0 +1,38 @@
+// How often load balancers ask whether this host is ready, and so how long it must serve after it has said that it is not.
+
+/** Times of `GET /ready` by one client. */
+interface Asked {
+  /** The last time, on the clock of `performance.now()`. */
+  at: number;
+  /** The longest of the last intervals, in ms; 0 after a single request. */
+  everyMs: number;
+}
+
+/** A load balancer takes a host out after so many failed checks, as a rule. */
+const CHECKS = 3;
+/** Longest interval that counts, in ms. */
+const INTERVAL_MAX_MS = 10_000;
+/** Most clients that are remembered. */
+const CLIENTS_MAX = 64;
+
+export class HealthChecks {
+  readonly #clients = new Map<string, Asked>();
+
+  /** Records that a client has asked. */
+  asked(client: string, now = performance.now()): void {
+    const before = this.#clients.get(client);
+    const everyMs = before === undefined ? 0 : now - before.at;
+    // The map keeps the order: the first has not asked for the longest time.
+    this.#clients.delete(client);
+    if (this.#clients.size >= CLIENTS_MAX) this.#clients.delete(this.#clients.keys().next().value!);
+    this.#clients.set(client, { at: now, everyMs });
+  }
+
+  /** Returns how long it takes until every load balancer has noticed that the host is not ready, in ms; 0 without any. */
+  noticedMs(now = performance.now()): number {
+    const recent = [...this.#clients.values()].filter(
+      ({ at, everyMs }) => everyMs > 0 && now - at <= CHECKS * INTERVAL_MAX_MS,
+    );
+    return CHECKS * Math.min(INTERVAL_MAX_MS, Math.max(0, ...recent.map(({ everyMs }) => everyMs)));
+  }
+}
