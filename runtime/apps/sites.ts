@@ -103,9 +103,9 @@ export function sites({
     const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
     const fleet = apps.resolve(host);
     if (fleet !== undefined || controlHosts.has(host)) return wakeFleet(fleet);
-    const elsewhere = hosts?.resolve(host);
-    if (elsewhere) return { kind: 'proxy', backend: hosts!.waking(elsewhere.route.id) };
-    return { kind: 'respond', respond: () => unknownHost(host) };
+    if (hosts === null) return { kind: 'respond', respond: () => unknownHost(host) };
+    const refusal: Refused = { kind: 'refuse', ...unknownHost(host).refusal };
+    return { kind: 'proxy', backend: hosts.unknown(host, refusal, ({ id }) => hosts.waking(id)) };
   };
 
   const api = (head: RequestHead): Target => {
