@@ -20,7 +20,7 @@ let hosts: Hosts;
 before(async () => {
   hosts = await Hosts.start(2, { RUNNER_TRUSTED_PROXIES: '127.0.0.1' });
   const [one] = hosts.all as [TestHost];
-  await one.create('shop');
+  await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
   await one.deployAgain('shop', 'hello', SHOP);
 });
 after(() => hosts[Symbol.asyncDispose]());

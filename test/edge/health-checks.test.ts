@@ -13,6 +13,12 @@ test('a host serves on for three intervals of the slowest load balancer that ask
   assert.equal(checks.noticedMs(6_000), 15_000);
 });
 
+test('a load balancer with several checks counts with their interval', () => {
+  const checks = new HealthChecks();
+  for (const at of [0, 10, 20, 2_000, 2_010, 2_020]) checks.asked('a', at);
+  assert.equal(checks.noticedMs(3_000), 3 * 1_980);
+});
+
 test('an interval of minutes counts for ten seconds, and who asks no more does not count', () => {
   const checks = new HealthChecks();
   for (const at of [0, 25_000]) checks.asked('a', at);
