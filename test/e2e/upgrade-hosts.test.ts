@@ -50,7 +50,7 @@ const CLIENTS = 8;
 /** Requests before and after each step. */
 const MORE = 50;
 const PAUSE_MS = 20;
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 60_000;
 
 interface ListedHost {
   id: string;
@@ -78,14 +78,14 @@ test('each host is drained, stopped and started, and every request is answered o
   await one.deployAgain('shop', 'hello', APP);
 
   const load = new Load(`http://shop.localhost:${edgePort}/`);
+  stack.defer(() => load.stop());
   const closes: number[] = [];
-  let isOver = false;
   const sockets = (async () => {
-    while (!isOver) {
+    while (!load.isOver) {
       const socket = new WebSocket(`ws://shop.localhost:${edgePort}/`, { dispatcher: LOCALHOST });
       const closed = once(socket, 'close');
       await Promise.race([closed, load.ended]);
-      if (!isOver) closes.push((await closed)[0].code);
+      if (!load.isOver) closes.push((await closed)[0].code);
       socket.close();
     }
   })();
@@ -105,7 +105,6 @@ test('each host is drained, stopped and started, and every request is answered o
     await rpc('hosts.drain', { host: id, drain: false });
     await load.goesOn();
   }
-  isOver = true;
   const { sold, failures } = await load.end();
   await sockets;
   assert.deepEqual(failures, []);
@@ -118,6 +117,7 @@ test('each host is drained, stopped and started, and every request is answered o
 /** Clients that go on making requests over connections that they keep. */
 class Load {
   readonly ended: Promise<void>;
+  isOver = false;
   readonly #url: string;
   readonly #clients: Promise<void>[];
   /** Makes a connection for each request. */
@@ -128,7 +128,6 @@ class Load {
   readonly #end = Promise.withResolvers<void>();
   readonly #failures: string[] = [];
   readonly #sold: number[] = [];
-  #isOver = false;
   #next = 0;
 
   constructor(url: string) {
@@ -145,17 +144,22 @@ class Load {
     await eventually(() => this.#next >= enough, 'the clients go on', DEADLINE_MS);
   }
 
+  /** Lets each client end after its request. */
+  stop(): void {
+    this.isOver = true;
+    this.#end.resolve();
+  }
+
   /** Returns the numbers that were posted, and what was answered without success. */
   async end(): Promise<{ sold: number[]; failures: string[] }> {
-    this.#isOver = true;
-    this.#end.resolve();
+    this.stop();
     await Promise.all(this.#clients);
     await this.#once.close();
     return { sold: this.#sold, failures: this.#failures };
   }
 
   async #ask(posts: boolean, dispatcher: Agent): Promise<void> {
-    while (!this.#isOver) {
+    while (!this.isOver) {
       const n = this.#next++;
       const init = posts ? { method: 'POST', body: String(n) } : {};
       if (posts) this.#sold.push(n);
