@@ -223,9 +223,19 @@ export class Host {
     await dropCachesUntil(enough, paths.caches, (appId) => queue.isRunning(appId));
   }
 
-  /** Lets the apps move to the other hosts, if there are any. Everything serves meanwhile. */
+  /**
+   * Lets load balancers notice that this host is not ready, and then its apps move to the other hosts, if there are any.
+   * Everything serves meanwhile.
+   */
   async #leave(limitMs: number): Promise<void> {
-    await this.#parts.membership?.leave(limitMs);
+    const { api, edge, healthChecks, hosts, membership } = this.#parts;
+    if (membership === null) return;
+    api.leave();
+    edge.leave();
+    membership.isLeaving = true;
+    const others = hosts!.homes.others.filter(({ state }) => state === 'active');
+    if (others.length > 0) await sleep(healthChecks.noticedMs());
+    await membership.leave(limitMs);
   }
 
   async #close(limitMs: number): Promise<void> {

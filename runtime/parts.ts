@@ -161,7 +161,9 @@ export function assemble(config: Config) {
     if (caddy && caddy.problem !== null) failing.push('caddy');
     if (outbox.refused.length > 0 && !base.bucket?.problem) failing.push('outbox');
     // Other hosts can answer.
-    if (hosts !== null && (base.bucket?.problem || base.gate.isShut)) failing.push('bucket');
+    if (hosts !== null && base.bucket?.problem) failing.push('bucket');
+    const problem = membership?.problem ?? null;
+    if (problem !== null) failing.push(problem);
     return failing;
   }
 

@@ -16,6 +16,8 @@ export interface Evacuation {
   app: (id: string) => DurableObjectStub<AppObject>;
   /** Returns the host that gets the next app; null when there is none. */
   place: () => string | null;
+  /** Called after each move. */
+  moved: () => void;
   /** Whether the apps still have to move. */
   goesOn: () => boolean;
 }
@@ -36,7 +38,7 @@ export async function evacuate(evacuation: Evacuation): Promise<void> {
 }
 
 async function moveNext(
-  { from, why, app, place, goesOn }: Evacuation,
+  { from, why, app, place, moved, goesOn }: Evacuation,
   ids: string[],
   failed: Set<string>,
 ): Promise<'done' | 'stopped'> {
@@ -49,7 +51,10 @@ async function moveNext(
         (outcome) => (outcome.ok ? null : outcome.detail),
         (error: unknown) => (error as Error).message,
       );
-    if (problem === null) continue;
+    if (problem === null) {
+      moved();
+      continue;
+    }
     failed.add(id);
     console.error(`app ${id} did not move from host ${from} to ${to}: ${problem}`);
   }

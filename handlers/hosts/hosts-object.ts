@@ -218,6 +218,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
       },
       app: (app) => this.env.APP.getByName(app),
       place: () => this.#place(rows, id),
+      moved: () => this.#hasHandedOver(id),
       goesOn: () => this.#mustMove(rows, id),
     })
       .catch((error: unknown) => console.error(`apps of host ${id} stay: ${(error as Error).message}`))
@@ -228,6 +229,12 @@ export class HostsObject extends DurableObject<HostsBindings> {
     this.#moving.set(id, run);
     this.ctx.waitUntil(run);
     return run;
+  }
+
+  /** A host that leaves does not report while its apps move, but it lives. */
+  #hasHandedOver(id: string): void {
+    const heard = this.#heard.get(id);
+    if (heard !== undefined && this.#leaving.has(id)) heard.at = Date.now();
   }
 
   /** @param without a host that gets none */

@@ -1,7 +1,8 @@
 // Routes requests to their site: the control plane, the control UI, git, or an app; and sets the rate limits of each.
-
+import { isIP } from 'node:net';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { LocalAnswer, Refusal, RequestHead, Target } from '../edge/gateway.ts';
+import type { HealthChecks } from '../edge/health-checks.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
 import type { Backend, Refused } from '../edge/upstream/backend.ts';
@@ -22,6 +23,7 @@ export interface SitesOptions {
   failing: () => string[];
   /** Returns the names of problems that do not stop anything yet. */
   warnings: () => string[];
+  healthChecks: HealthChecks;
   /** Default requests per minute at the edge; 0 for no limit. An app's own limits override them. */
   limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
@@ -37,7 +39,17 @@ const GIT_EXCHANGES = 8;
  * others are for requests that another host has passed on: `toApp` routes one to an app of this host or to one of its previews,
  * without limits, and `wake` wakes an app.
  */
-export function sites({ baseDomain, control, ui, apps, hosts, failing, warnings, limits }: SitesOptions): {
+export function sites({
+  baseDomain,
+  control,
+  ui,
+  apps,
+  hosts,
+  failing,
+  warnings,
+  healthChecks,
+  limits,
+}: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
@@ -71,7 +83,8 @@ export function sites({ baseDomain, control, ui, apps, hosts, failing, warnings,
   const health: Target = { kind: 'respond', respond: () => json(200, { status: 'ok' }) };
   const ready: Target = {
     kind: 'respond',
-    respond: () => {
+    respond: (_head, client) => {
+      healthChecks.asked(client);
       const names = failing();
       if (names.length > 0) return json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
       const warned = warnings();
@@ -90,9 +103,9 @@ export function sites({ baseDomain, control, ui, apps, hosts, failing, warnings,
     const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
     const fleet = apps.resolve(host);
     if (fleet !== undefined || controlHosts.has(host)) return wakeFleet(fleet);
-    const elsewhere = hosts?.resolve(host);
-    if (elsewhere) return { kind: 'proxy', backend: hosts!.waking(elsewhere.route.id) };
-    return { kind: 'respond', respond: () => unknownHost(host) };
+    if (hosts === null) return { kind: 'respond', respond: () => unknownHost(host) };
+    const refusal: Refused = { kind: 'refuse', ...unknownHost(host).refusal };
+    return { kind: 'proxy', backend: hosts.unknown(host, refusal, ({ id }) => hosts.waking(id)) };
   };
 
   const api = (head: RequestHead): Target => {
@@ -119,6 +132,8 @@ export function sites({ baseDomain, control, ui, apps, hosts, failing, warnings,
       return { ...target, limits: own === git ? gitLimits(head) : own };
     }
     if (hosts === null) return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
+    // Not every load balancer can send a name with its health check.
+    if (head.path === '/ready' && isIP(head.host) !== 0) return { ...ready, limits: fallback };
     const elsewhere = hosts.resolve(head.host);
     if (elsewhere === null) {
       const refusal: Refused = { kind: 'refuse', ...unknownHost(head.host).refusal };

@@ -44,6 +44,8 @@ import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstr
 export interface ExchangeOwner {
   /** Whether connections close after the current response. */
   readonly closing: boolean;
+  /** The same, while new requests are still answered. */
+  readonly leaving: boolean;
   /** Asks the backend again. */
   admit(exchange: Exchange): void;
   /** Asks the backend again when `ready` settles, which never rejects. */
@@ -412,7 +414,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #decideEnd(): boolean {
     const { connection } = this;
     // An unread rest of the request's body would be parsed as the next request.
-    if (connection.uploading || this.upgrades || this.#owner.closing) connection.ending = true;
+    const { closing, leaving } = this.#owner;
+    if (connection.uploading || this.upgrades || closing || leaving) connection.ending = true;
     return connection.ending;
   }
 

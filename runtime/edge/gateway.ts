@@ -44,6 +44,7 @@ const REFUSED_BEFORE_MS = 1_000;
 /** An HTTP gateway on any number of ports. */
 export class Gateway implements ConnectionOwner, ExchangeOwner {
   closing = false;
+  leaving = false;
   readonly locate: (address: string) => string;
   readonly isSampled: boolean;
   readonly #router: Router;
@@ -111,6 +112,11 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     const server = await this.#listen('host', { port, host });
     this.#servers.add(server);
     return (server.address() as AddressInfo).port;
+  }
+
+  /** From now on each connection closes after its next response, so that clients come back at another host. */
+  leave(): void {
+    this.leaving = true;
   }
 
   /**

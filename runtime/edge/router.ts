@@ -1,12 +1,10 @@
 // Routes a request whose head was read: finds its site, applies the rate limits, and passes it to its backend.
 import { log, reason as messageOf } from '../log.ts';
-import type { LocalAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
-import type { RequestHead } from './http/head/head.ts';
 import { Limiter } from './limits/rate-limits.ts';
 import { RefusalQueue } from './limits/refusal-queue.ts';
 import { CLOSING, INTERNAL, QUEUED_TOO_LONG, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
-import type { Resolve, Target } from './target.ts';
+import type { Resolve, Respond, Target } from './target.ts';
 import { RequestQueues } from './upstream/request-queue.ts';
 
 /** Routes each exchange to its backend, or answers it. */
@@ -86,12 +84,9 @@ export class Router {
     return this.#limiter.admit(limits, exchange.client, exchange.tally.startedAt);
   }
 
-  async #respond(
-    exchange: Exchange,
-    respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer>,
-  ): Promise<void> {
+  async #respond(exchange: Exchange, respond: Respond): Promise<void> {
     try {
-      const answer = await respond(exchange.head);
+      const answer = await respond(exchange.head, exchange.client);
       if ('refusal' in answer) exchange.refuse(answer.refusal);
       else exchange.answer(answer);
     } catch (error) {

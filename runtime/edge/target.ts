@@ -4,10 +4,13 @@ import type { RequestHead } from './http/head/head.ts';
 import type { SiteLimits } from './limits/rate-limits.ts';
 import type { Backend } from './upstream/backend.ts';
 
+/** Answers a request without a process. @param client its address */
+export type Respond = (head: RequestHead, client: string) => LocalAnswer | Promise<LocalAnswer>;
+
 /** Where a request goes, and its rate limits, if any. */
 export type Target = { limits?: SiteLimits } & (
   | { kind: 'proxy'; backend: Backend; call?: Call }
-  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> }
+  | { kind: 'respond'; respond: Respond }
 );
 
 /** A request from one app to another. */

@@ -97,14 +97,15 @@ export class Hosts implements Elsewhere {
   /**
    * Returns the backend of a host name that no app is known to have: it asks the control plane once, and waits for the answer.
    * @param refusal of a name that stays unknown
+   * @param to what the request is for; default: the app
    */
-  unknown(host: string, refusal: Refused): Backend {
+  unknown(host: string, refusal: Refused, to?: (route: AppRoute) => Backend): Backend {
     let hasAsked = false;
     return {
       site: 'fallback',
       admit: (): Admission => {
         const found = this.resolve(host);
-        if (found !== null) return found.backend.admit();
+        if (found !== null) return (to?.(found.route) ?? found.backend).admit();
         if (!this.homes.isKnown) return { kind: 'hold', ready: this.homes.changed };
         if (hasAsked) return refusal;
         hasAsked = true;

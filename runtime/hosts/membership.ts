@@ -50,6 +50,8 @@ export interface MembershipOptions {
 }
 
 export class Membership {
+  /** Whether the host is about to end, and other hosts should get its requests. */
+  isLeaving = false;
   readonly #options: MembershipOptions;
   readonly #closing = new AbortController();
   /** The last report. They run one after another: an older answer must not replace a newer one. */
@@ -68,6 +70,13 @@ export class Membership {
 
   constructor(options: MembershipOptions) {
     this.#options = options;
+  }
+
+  /** Why other hosts should get the requests that reach this one, in one word; null when it serves. */
+  get problem(): 'stopping' | 'cut off' | 'starting' | null {
+    if (this.isLeaving) return 'stopping';
+    if (this.#options.gate.isShut) return 'cut off';
+    return this.#isAdmitted ? null : 'starting';
   }
 
   /**

@@ -5,6 +5,7 @@ import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
 import { hostSocket } from '../control/host-server.ts';
 import { Gateway } from '../edge/gateway.ts';
+import { HealthChecks } from '../edge/health-checks.ts';
 import { accessLines } from '../edge/log/access-line.ts';
 import { AccessLog } from '../edge/log/access-log.ts';
 import { Geo } from '../edge/log/geo.ts';
@@ -36,6 +37,7 @@ export function makeEdge(
   { config, paths, wakeTimeoutMs }: Base,
   { apps, control, ui, hosts, depths, failing, warnings, telemetry }: Behind,
 ) {
+  const healthChecks = new HealthChecks();
   const resolve = sites({
     baseDomain: config.RUNNER_BASE_DOMAIN,
     control,
@@ -44,6 +46,7 @@ export function makeEdge(
     hosts,
     failing,
     warnings,
+    healthChecks,
     limits: {
       clientRpm: config.SERVICE_EDGE_RPM,
       gitRpm: config.SERVICE_EDGE_GIT_RPM,
@@ -68,7 +71,7 @@ export function makeEdge(
     if (isHere && record.path !== FLEET_HEALTH) telemetry.record(record);
   };
   edge.onEnd(ended);
-  return { api, edge, accessLog, geo, fromHosts: hosts && fromHosts(hosts) };
+  return { api, edge, healthChecks, accessLog, geo, fromHosts: hosts && fromHosts(hosts) };
 
   /** Returns the gateway for the other hosts. */
   function fromHosts(hosts: Hosts): Gateway {

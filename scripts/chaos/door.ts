@@ -16,9 +16,9 @@ export class Door {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Resolves when hosts can connect. */
-  listen(): Promise<this> {
-    return new Promise((resolve) => this.#server.listen(0, '127.0.0.1', () => resolve(this)));
+  /** Resolves when hosts can connect. @param address at which they do */
+  listen(address: string): Promise<this> {
+    return new Promise((resolve) => this.#server.listen(0, address, () => resolve(this)));
   }
 
   close(): void {

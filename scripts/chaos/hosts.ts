@@ -2,16 +2,18 @@
 // deploy, and change secrets, apps and accounts. Reports what was acknowledged and is missing, and how long each app was away.
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { MemoryStore } from '../../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../../test/support/bucket/settings.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
-import { descendants, eventually } from '../../test/support/e2e/processes.ts';
+import { controlPlane, descendants, eventually } from '../../test/support/e2e/processes.ts';
 import { rpcOf } from '../../test/support/e2e/rpc.ts';
-import { ownPort } from '../../test/support/ports.ts';
-import { Balancer, type Behind } from './balancer.ts';
+import { Balancer, type Behind } from '../../test/support/hosts/balancer.ts';
+import { ownPort, ownPorts } from '../../test/support/ports.ts';
 import { Clients } from './clients.ts';
 import { Door } from './door.ts';
 import { makeFacts } from './facts.ts';
+import { type Cut, Networks } from './networks.ts';
 
 const WORDS = process.argv.slice(2).filter((word) => word !== '--hosts');
 const ROUNDS = Number(WORDS[0] ?? 5);
@@ -24,6 +26,7 @@ const LONGEST_LIFE_MS = 4_000;
 const AWAY_MS = [1_000, 8_000, 30_000];
 const RECOVERY_MS = 90_000;
 const ASK_EVERY_MS = 50;
+const NODE = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url));
 /** Above the numbers of the other writes. */
 const WATCH_FROM = 1_000_000;
 
@@ -50,6 +53,8 @@ class Front extends Cellar {
   }
 }
 
+/** With root's rights, each host has a network of its own. */
+const networks = process.getuid!() === 0 ? new Networks(HOSTS) : null;
 const store = await new MemoryStore().start();
 const members: Member[] = [];
 const behind = new Map<string, Behind>();
@@ -59,7 +64,7 @@ let clients: Clients | null = null;
 let front: Front | null = null;
 
 try {
-  for (let n = 1; n <= HOSTS; n++) await add(n);
+  for (let at = 0; at < HOSTS; at++) await add(at);
   const [apiPort, edgePort] = [ownPort(), ownPort()];
   await balancer.listen(apiPort, edgePort);
   front = new Front(members[0]!.cellar, apiPort, edgePort);
@@ -80,21 +85,31 @@ try {
     await cellar[Symbol.asyncDispose]();
     door.close();
   }
+  await networks?.close();
   await store[Symbol.asyncDispose]();
 }
 process.exit(clients?.problems.length === 0 ? 0 : 1);
 
-async function add(n: number): Promise<void> {
+function addressOf(at: number): string {
+  return networks?.address(at) ?? `127.0.0.${at + 2}`;
+}
+
+async function add(at: number): Promise<void> {
   const place = store.place('chaos/');
-  const door = await new Door(Number(new URL(place.endpoint).port)).listen();
-  const cellar = new Cellar({
-    ...bucketSettings({ ...place, endpoint: `http://127.0.0.1:${door.port}` }),
+  const address = networks?.gateway ?? '127.0.0.1';
+  // The port after it is used too.
+  const [port] = ownPorts(2);
+  const door = await new Door(Number(new URL(place.endpoint).port)).listen(address);
+  const settings = {
+    ...bucketSettings({ ...place, endpoint: `http://${address}:${door.port}` }),
     RUNNER_STORAGE: 'bucket',
     RUNNER_MAX_APPS_PER_USER: '100',
-    RUNNER_ADDRESS: `127.0.0.${n + 1}:${ownPort()}`,
-  });
+    RUNNER_ADDRESS: `${addressOf(at)}:${port}`,
+  };
+  const cellar = new Cellar(settings, networks?.node(at, NODE));
   members.push({ cellar, door });
-  await start(n - 1);
+  await start(at);
+  networks?.relay(at, Number(new URL(cellar.api).port), cellar.edgePort);
 }
 
 async function start(at: number): Promise<void> {
@@ -108,7 +123,11 @@ async function start(at: number): Promise<void> {
       if (performance.now() > deadline) throw error;
     }
   }
-  behind.set(`host ${at}`, { apiPort: Number(new URL(cellar.api).port), edgePort: cellar.edgePort });
+  behind.set(`host ${at}`, {
+    ...(networks && { address: networks.address(at) }),
+    apiPort: Number(new URL(cellar.api).port),
+    edgePort: cellar.edgePort,
+  });
 }
 
 /** @returns the number of failures by name */
@@ -140,6 +159,16 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
       await sleep(awayMs);
       members[at]!.door.isOpen = true;
     },
+    control: async (at) => {
+      signal(controlPlane(members[at]!.cellar.pid)!.pid, 'SIGKILL');
+      const from = performance.now();
+      await eventually(() => answers(front), 'the API answers', RECOVERY_MS);
+      console.log(`the API answers again after ${Math.round(performance.now() - from)} ms`);
+    },
+    ...(networks && {
+      'cut from the other hosts': cutFrom(networks, 'the other hosts'),
+      'cut from everything': cutFrom(networks, 'everything'),
+    }),
   };
   const names = Object.keys(failures).filter((name) => ONLY?.includes(name) ?? true);
   const counts = new Map(names.map((name) => [name, 0]));
@@ -168,6 +197,34 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
   return counts;
 }
 
+function cutFrom(networks: Networks, from: Cut): (at: number, awayMs: number) => Promise<void> {
+  return async (at, awayMs) => {
+    networks.cut(at, from);
+    await sleep(awayMs);
+    networks.join(at);
+  };
+}
+
+/** Whether each host that is ready answers the API. */
+async function answers(front: Front): Promise<boolean> {
+  const apis = members.map(({ cellar }, at) =>
+    cellar.api.replace('127.0.0.1', networks?.address(at) ?? '127.0.0.1'),
+  );
+  const asked = apis.map((api) =>
+    fetch(`${api}/v1/apps`, {
+      headers: { authorization: `Bearer ${front.token}` },
+      signal: AbortSignal.timeout(1_000),
+    }).then(
+      async (answer) => {
+        await answer.text();
+        return answer.status === 200;
+      },
+      () => false,
+    ),
+  );
+  return (await Promise.all(asked)).every((isThere) => isThere);
+}
+
 /** Returns the longest time in which no write of an app succeeded, in ms, until the signal is aborted. */
 async function watch(front: Front, signal: AbortSignal): Promise<number> {
   let last = performance.now();
@@ -190,7 +247,7 @@ async function homeOfWriter(front: Front): Promise<number> {
   const { home } = await rpcOf(front)('apps.get_by_slug', { slug: 'writer' }).catch(() => ({ home: null }));
   const { items = [] } = await rpcOf(front)('hosts.list', {}).catch(() => ({}));
   const address = items.find(({ id }: { id: string }) => id === home?.id)?.address ?? '';
-  const at = members.findIndex((_, n) => address.startsWith(`127.0.0.${n + 2}:`));
+  const at = members.findIndex((_, n) => address.startsWith(`${addressOf(n)}:`));
   return at === -1 ? Math.floor(Math.random() * HOSTS) : at;
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -232,3 +232,42 @@ test('the gateway trusts the client address from any peer on its unix socket', a
   assert.match(upstream.requests[2]!, /\r\ncf-ipcountry: CH\r\n/);
   assert.ok(existsSync(join(directory.path, 'gateway.sock')));
 });
+
+test('a challenge that the Caddy of one host started is answered by that of another, when they share their storage', {
+  skip,
+}, async () => {
+  using shared = temporary();
+  using own = temporary();
+  const token = 'a-token';
+  const storage = join(shared.path, 'storage');
+  // As Caddy writes it.
+  const tokens = join(storage, 'acme/acme-v02.api.letsencrypt.org-directory/challenge_tokens');
+  mkdirSync(tokens, { recursive: true });
+  const identifier = { type: 'dns', value: 'app.example.com' };
+  const challenge = { type: 'http-01', token, keyAuthorization: `${token}.key`, identifier };
+  writeFileSync(join(tokens, 'app.example.com.json'), JSON.stringify(challenge));
+  symlinkSync(storage, join(own.path, 'storage'));
+  const httpPort = ownPort();
+  const caddy = new Caddy(findCaddy(), own.path);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => caddy.stop());
+  await caddy.start(
+    caddyConfig({
+      ...{ directory: own.path, host: '127.0.0.1', port: ownPort(), httpPort, ask: 'http://127.0.0.1:1/' },
+      ...{ internalAuthority: false, trustedProxies: [] },
+    }),
+  );
+  const url = `http://127.0.0.1:${httpPort}/.well-known/acme-challenge/${token}`;
+  const answer = await ask(url, 'app.example.com');
+  assert.deepEqual(answer, { status: 200, body: `${token}.key` });
+});
+
+function ask(url: string, host: string): Promise<{ status: number | undefined; body: string }> {
+  return new Promise((resolve, reject) => {
+    request(url, { headers: { host } }, async (answer) => {
+      resolve({ status: answer.statusCode, body: Buffer.concat(await answer.toArray()).toString() });
+    })
+      .on('error', reject)
+      .end();
+  });
+}

@@ -56,6 +56,26 @@ test('an idle upstream drains at once and counts each end once', async () => {
   assert.deepEqual(await within(upstream.drain(100_000), 'the drain'), { cut: 0 });
 });
 
+test('a gateway that leaves serves on, and closes each connection after its next response', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  using idle = new RawClient(front.port);
+  idle.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 1, 'the first request arrived');
+  waiting[0]!.write(OK);
+  await idle.expect('\r\n\r\nok');
+  front.gateway.leave();
+  assert.equal(idle.ended, false);
+  const fresh = call(front.port, '/');
+  idle.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 3, 'the next requests arrived');
+  for (const socket of waiting.slice(1)) socket.write(OK);
+  await within(idle.closed, 'the end of the connection');
+  assert.match(idle.received.slice(1), /HTTP\/1\.1 200 .*connection: close/is);
+  const { status, headers } = await fresh;
+  assert.deepEqual([status, headers.connection], [200, 'close']);
+});
+
 test('close lets a request in flight finish, closes idle connections at once and answers others with 503', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;

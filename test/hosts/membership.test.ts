@@ -135,6 +135,19 @@ test('reports for unknown names are shared, and come half a second apart', async
   assert.ok(performance.now() - from > 300);
 });
 
+test('a host is ready for requests between its start and its end, unless it is cut off', async (t) => {
+  const { membership, gate } = member(t);
+  assert.equal(membership.problem, 'starting');
+  await membership.join();
+  membership.admitApps();
+  assert.equal(membership.problem, null);
+  gate.shut();
+  assert.equal(membership.problem, 'cut off');
+  gate.open();
+  membership.isLeaving = true;
+  assert.equal(membership.problem, 'stopping');
+});
+
 test('a host that leaves says so once, and reports no more', async (t) => {
   const { membership, reports } = member(t);
   await membership.join();

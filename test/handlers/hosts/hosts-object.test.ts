@@ -27,6 +27,7 @@ let moves: [string, Move][];
 /** Ids of apps whose moves fail. */
 let stuck: Set<string>;
 let work: Promise<unknown>[];
+let onMove: () => void;
 
 beforeEach(async () => {
   mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-01-01T00:00:00.000Z') });
@@ -34,6 +35,7 @@ beforeEach(async () => {
   moves = [];
   stuck = new Set();
   work = [];
+  onMove = () => {};
   const db = database.through(async (run) => run());
   await code.migrate(db);
   const key = { id: 'key', name: '', hash: '' };
@@ -49,6 +51,7 @@ afterEach(() => {
 function start(): ControlHosts {
   const rehome = async (id: string, move: Move) => {
     moves.push([id, move]);
+    onMove();
     if (stuck.has(id)) return { ok: false, code: 'host_unavailable', detail: 'no answer' };
     database.all({ sql: 'UPDATE apps SET home = ?1 WHERE id = ?2', values: [move.to, id] });
     return { ok: true, value: null };
@@ -208,6 +211,20 @@ test('a host that leaves gets its answer after its apps have moved; without anot
   assert.deepEqual(moves, [['one', { from: 'a', to: 'b', isLost: false }]]);
   assert.equal(await hosts.place(), 'b');
   assert.deepEqual(await report('a'), { a: 'active', b: 'active' });
+});
+
+test('a host that leaves is not lost while its apps move, however long that takes', async () => {
+  await report('a');
+  await report('b');
+  for (let n = 0; n < 24; n++) addApp(`app-${n}`, 'a');
+  onMove = () => {
+    mock.timers.tick(2_000);
+    work.push(hosts.report(reportOf('b')));
+  };
+  await hosts.report(reportOf('a', { leaves: true }));
+  assert.equal(moves.length, 24);
+  assert.ok(moves.every(([, { isLost }]) => !isLost));
+  assert.deepEqual(await report('b'), { a: 'draining', b: 'active' });
 });
 
 test('apps of a lost host spread over the others', async () => {

@@ -33,6 +33,29 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
   return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
 }
 
+/** Starts Caddy with the recipe for several hosts, with certificates of its own authority. */
+export async function startCaddyOfHosts(
+  edgePorts: number[],
+  directory: string,
+): Promise<OtherProxy & { rootCertificate: string }> {
+  const [port, askPort] = [ownPort(), ownPort()];
+  const hosts = edgePorts.map((edgePort) => `127.0.0.1:${edgePort}`).join(' ');
+  const config = recipe('several', { apiPort: 0, edgePort: 0, directory }, [
+    [
+      '{\n',
+      '{\n\tadmin off\n\tdefault_bind 127.0.0.1\n\tskip_install_trust\n\tauto_https disable_redirects\n',
+    ],
+    ['https:// {', `https://:${port} {`],
+    ['on_demand\n', 'on_demand\n\t\tissuer internal\n'],
+    ['10.0.0.1:8787 10.0.0.2:8787 10.0.0.3:8787', hosts],
+    ['api.apps.example.com', 'api.localhost'],
+  ]).replaceAll('127.0.0.1:8780', `127.0.0.1:${askPort}`);
+  const path = writeConfig({ directory }, 'Caddyfile', config);
+  const proxy = await startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
+  const rootCertificate = join(path, '../.local/share/caddy/pki/authorities/local/root.crt');
+  return { ...proxy, rootCertificate };
+}
+
 /** Starts nginx with the recipe. */
 export async function startNginx(behind: Behind): Promise<OtherProxy> {
   const port = ownPort();
@@ -61,7 +84,7 @@ function recipe(language: string, behind: Behind, places: [from: string, to: str
     .replaceAll('127.0.0.1:8787', `127.0.0.1:${behind.edgePort}`);
 }
 
-function writeConfig({ directory }: Behind, name: string, text: string): string {
+function writeConfig({ directory }: Pick<Behind, 'directory'>, name: string, text: string): string {
   const path = join(mkdtempSync(join(directory, 'proxy-')), name);
   writeFileSync(path, text);
   return path;

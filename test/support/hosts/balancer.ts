@@ -3,14 +3,19 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { fetch } from 'undici';
 
+const LOOPBACK = '127.0.0.1';
 const PROBE_EVERY_MS = 500;
 const PROBE_MS = 1_000;
 
-/** Where a host listens on loopback. */
+/** Where a host listens. */
 export interface Behind {
+  /** Default: loopback. */
+  address?: string;
   apiPort: number;
   edgePort: number;
 }
+
+type Port = 'apiPort' | 'edgePort';
 
 export class Balancer {
   readonly #hosts: Map<string, Behind>;
@@ -23,7 +28,7 @@ export class Balancer {
   constructor(hosts: Map<string, Behind>) {
     this.#hosts = hosts;
     this.#timer = setInterval(() => {
-      for (const [name, { apiPort }] of this.#hosts) void this.#probe(name, apiPort);
+      for (const [name, behind] of this.#hosts) void this.#probe(name, behind);
     }, PROBE_EVERY_MS);
   }
 
@@ -44,8 +49,10 @@ export class Balancer {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  async #probe(name: string, port: number): Promise<void> {
-    const isReady = await fetch(`http://127.0.0.1:${port}/ready`, { signal: AbortSignal.timeout(PROBE_MS) })
+  async #probe(name: string, { apiPort, address = LOOPBACK }: Behind): Promise<void> {
+    const isReady = await fetch(`http://${address}:${apiPort}/ready`, {
+      signal: AbortSignal.timeout(PROBE_MS),
+    })
       .then(async (answer) => {
         await answer.arrayBuffer();
         return answer.status === 200;
@@ -55,25 +62,26 @@ export class Balancer {
     else this.#ready.delete(name);
   }
 
-  #listen(port: number, to: keyof Behind): Promise<void> {
+  #listen(port: number, to: Port): Promise<void> {
     const server = createServer((client) => this.#join(client, to));
     this.#servers.push(server);
     return new Promise((resolve, reject) => {
       server.once('error', reject);
-      server.listen(port, '127.0.0.1', resolve);
+      server.listen(port, LOOPBACK, resolve);
     });
   }
 
-  #join(client: Socket, to: keyof Behind): void {
+  #join(client: Socket, to: Port): void {
     const names = this.ready;
     const host = this.#hosts.get(names[Math.floor(Math.random() * names.length)] ?? '');
     this.#keep(client);
     if (host === undefined) return void client.destroy();
-    const server = this.#keep(connect(host[to], '127.0.0.1'));
+    const server = this.#keep(connect(host[to], host.address ?? LOOPBACK));
     client.pipe(server);
     server.pipe(client);
-    client.on('close', () => server.destroy());
-    server.on('close', () => client.destroy());
+    // What was received is passed on before.
+    client.on('close', () => server.destroySoon());
+    server.on('close', () => client.destroySoon());
   }
 
   #keep(socket: Socket): Socket {

@@ -1,0 +1,124 @@
+// A network of its own for each host, as on machines of their own: namespaces of this machine's kernel that a bridge joins. They
+// share the clock, so clocks cannot differ. Needs root.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const RELAY = fileURLToPath(new URL('relay.ts', import.meta.url));
+/** Names of network devices have at most 15 characters. */
+const NAME = `cc${process.pid}`;
+const SUBNET = `10.213.${process.pid % 256}`;
+/** Removes what is left, also after this process was killed: then its standard input ends. */
+const REMOVE = `read _
+for name in "$@"; do
+  for pid in $(ip netns pids "$name"); do kill -9 "$pid"; done
+  ip netns del "$name"
+done
+ip link del ${NAME}`;
+
+/** Whom a host is cut from. The bucket is one of everything. */
+export type Cut = 'the other hosts' | 'everything';
+
+export class Networks {
+  /** Address of this machine in the network. */
+  readonly gateway = `${SUBNET}.254`;
+  readonly #directory = mkdtempSync(join(tmpdir(), 'cellar-networks-'));
+  readonly #count: number;
+  readonly #remover: ChildProcess;
+  readonly #relays: ChildProcess[] = [];
+
+  /** @param count of the hosts @throws {Error} of the system when they cannot be made */
+  constructor(count: number) {
+    this.#count = count;
+    const names = this.#hosts.map((at) => this.#nameOf(at));
+    this.#remover = spawn('sh', ['-c', REMOVE, 'sh', ...names], {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    ip('link', 'add', NAME, 'type', 'bridge');
+    ip('link', 'set', NAME, 'up');
+    ip('addr', 'add', `${this.gateway}/24`, 'dev', NAME);
+    for (const at of this.#hosts) this.#add(at);
+  }
+
+  /** Address of a host. @param at its index */
+  address(at: number): string {
+    return `${SUBNET}.${at + 1}`;
+  }
+
+  /** Returns the path of a program that runs Node.js in the network of a host. */
+  node(at: number, node: string): string {
+    const path = join(this.#directory, `node-${at}`);
+    const program = `#!/bin/sh\nexec nsenter --net=/run/netns/${this.#nameOf(at)} ${node} "$@"\n`;
+    writeFileSync(path, program, { mode: 0o755 });
+    return path;
+  }
+
+  /** Makes ports that a host has on its loopback reachable at its address. Resolves at once. */
+  relay(at: number, ...ports: number[]): void {
+    const words = [this.address(at), ...ports.map(String)];
+    const relay = spawn(this.node(at, process.execPath), [RELAY, ...words], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    });
+    this.#relays.push(relay);
+  }
+
+  /** Drops all packets between a host and others, both ways. */
+  cut(at: number, from: Cut): void {
+    const others = this.#hosts.filter((other) => other !== at).map((other) => this.address(other));
+    const those = (side: string) =>
+      from === 'everything' ? 'meta nfproto ipv4' : `ip ${side} { ${others.join(', ')} }`;
+    this.#inside(
+      at,
+      `add table inet cut
+add chain inet cut in { type filter hook input priority -300; }
+add chain inet cut out { type filter hook output priority -300; }
+add rule inet cut in iif != lo ${those('saddr')} drop
+add rule inet cut out oif != lo ${those('daddr')} drop
+`,
+    );
+  }
+
+  /** Ends a cut. */
+  join(at: number): void {
+    this.#inside(at, 'delete table inet cut\n');
+  }
+
+  /** Ends everything in the networks, and removes them. */
+  async close(): Promise<void> {
+    for (const relay of this.#relays) relay.stdin!.end();
+    const removed = new Promise((resolve) => this.#remover.once('exit', resolve));
+    this.#remover.stdin!.end();
+    await removed;
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  get #hosts(): number[] {
+    return Array.from({ length: this.#count }, (_, at) => at);
+  }
+
+  #nameOf(at: number): string {
+    return `${NAME}h${at}`;
+  }
+
+  #add(at: number): void {
+    const name = this.#nameOf(at);
+    ip('netns', 'add', name);
+    ip('link', 'add', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
+    ip('link', 'set', name, 'master', NAME, 'up');
+    ip('-n', name, 'addr', 'add', `${this.address(at)}/24`, 'dev', 'eth0');
+    ip('-n', name, 'link', 'set', 'eth0', 'up');
+    ip('-n', name, 'link', 'set', 'lo', 'up');
+  }
+
+  /** Changes the packet filter of a host's network. */
+  #inside(at: number, rules: string): void {
+    execFileSync('nsenter', [`--net=/run/netns/${this.#nameOf(at)}`, 'nft', '-f', '-'], { input: rules });
+  }
+}
+
+function ip(...words: string[]): void {
+  execFileSync('ip', words, { stdio: ['ignore', 'ignore', 'inherit'] });
+}

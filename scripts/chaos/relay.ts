@@ -1,0 +1,15 @@
+// Runs in the network of a host, which listens on its loopback: takes connections at the host's address and passes them on
+// to the same port there. `node relay.ts ADDRESS PORT…`; ends with its standard input.
+import { connect, createServer } from 'node:net';
+
+const [address, ...ports] = process.argv.slice(2);
+for (const port of ports.map(Number)) {
+  const server = createServer((client) => {
+    const host = connect(port, '127.0.0.1');
+    client.pipe(host).pipe(client);
+    client.on('error', () => host.destroy()).on('close', () => host.destroySoon());
+    host.on('error', () => client.destroy()).on('close', () => client.destroySoon());
+  });
+  server.listen(port, address);
+}
+process.stdin.resume().on('end', () => process.exit());

@@ -1,0 +1,182 @@
+// An upgrade of several hosts, one after the other, behind a load balancer that asks each whether it is ready.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent, fetch, WebSocket } from 'undici';
+import { LOCALHOST } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { Balancer } from '../support/hosts/balancer.ts';
+import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { ownPort } from '../support/ports.ts';
+
+/** Counts each number that it gets, and holds WebSockets. */
+const APP = {
+  'wrangler.toml': `name = "shop"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "SALES"
+class_name = "Sales"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Sales"]
+`,
+  'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class Sales extends DurableObject {
+  constructor(ctx, env) {
+    super(ctx, env);
+    ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS sales (n INTEGER, at INTEGER)');
+  }
+  add(n) { this.ctx.storage.sql.exec('INSERT INTO sales (n) VALUES (?)', n); }
+  all() { return this.ctx.storage.sql.exec('SELECT n FROM sales ORDER BY n').toArray().map(({ n }) => n); }
+}
+export default {
+  async fetch(request, { SALES }) {
+    if (request.headers.get('upgrade') === 'websocket') {
+      const [client, server] = Object.values(new WebSocketPair());
+      server.accept();
+      return new Response(null, { status: 101, webSocket: client });
+    }
+    const sales = SALES.getByName('all');
+    if (request.method === 'GET') return Response.json(await sales.all());
+    await sales.add(Number(await request.text()));
+    return new Response('sold');
+  },
+};`,
+};
+const CLIENTS = 8;
+/** Requests before and after each step. */
+const MORE = 50;
+const PAUSE_MS = 20;
+const DEADLINE_MS = 60_000;
+
+interface ListedHost {
+  id: string;
+  address: string;
+  state: string;
+  apps: number;
+}
+
+test('each host is drained, stopped and started, and every request is answered once', async () => {
+  await using hosts = await Hosts.start(2);
+  const [one] = hosts.all as [TestHost];
+  const behind = new Map(
+    hosts.all.map((host) => [
+      host.address,
+      { apiPort: Number(new URL(host.api).port), edgePort: host.edgePort },
+    ]),
+  );
+  const balancer = new Balancer(behind);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => balancer.close());
+  const edgePort = ownPort();
+  await balancer.listen(ownPort(), edgePort);
+  await eventually(() => balancer.ready.length === hosts.all.length, 'both are ready');
+  await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
+  await one.deployAgain('shop', 'hello', APP);
+
+  const load = new Load(`http://shop.localhost:${edgePort}/`);
+  stack.defer(() => load.stop());
+  const closes: number[] = [];
+  const sockets = (async () => {
+    while (!load.isOver) {
+      const socket = new WebSocket(`ws://shop.localhost:${edgePort}/`, { dispatcher: LOCALHOST });
+      const closed = once(socket, 'close');
+      await Promise.race([closed, load.ended]);
+      if (!load.isOver) closes.push((await closed)[0].code);
+      socket.close();
+    }
+  })();
+  for (const host of hosts.all) {
+    const other = hosts.all.find((each) => each !== host)!;
+    const rpc = rpcOf(other);
+    const listed = async (): Promise<ListedHost> =>
+      (await rpc('hosts.list', {})).items.find(({ address }: ListedHost) => address === host.address);
+    const { id } = await listed();
+    await rpc('hosts.drain', { host: id });
+    await eventually(async () => (await listed()).apps === 0, 'its apps have moved', DEADLINE_MS);
+    await load.goesOn();
+    assert.equal((await host.stop()).code, 0);
+    await load.goesOn();
+    await host.start();
+    await eventually(() => balancer.ready.includes(host.address), 'it is ready', DEADLINE_MS);
+    await rpc('hosts.drain', { host: id, drain: false });
+    await load.goesOn();
+  }
+  const { sold, failures } = await load.end();
+  await sockets;
+  assert.deepEqual(failures, []);
+  assert.ok(sold.length > 100, `${sold.length} requests were made`);
+  const response = await fetch(`http://shop.localhost:${edgePort}/`, { dispatcher: LOCALHOST });
+  assert.deepEqual(await response.json(), sold);
+  assert.ok(closes.length > 0 && closes.every((code) => code === 1012), `closed with ${closes}`);
+});
+
+/** Clients that go on making requests over connections that they keep. */
+class Load {
+  readonly ended: Promise<void>;
+  isOver = false;
+  readonly #url: string;
+  readonly #clients: Promise<void>[];
+  /** Makes a connection for each request. */
+  readonly #once = new Agent({
+    pipelining: 0,
+    connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
+  });
+  readonly #end = Promise.withResolvers<void>();
+  readonly #failures: string[] = [];
+  readonly #sold: number[] = [];
+  #next = 0;
+
+  constructor(url: string) {
+    this.#url = url;
+    this.ended = this.#end.promise;
+    this.#clients = Array.from({ length: CLIENTS }, (_, n) =>
+      this.#ask(n % 2 === 0, n % 4 < 2 ? LOCALHOST : this.#once),
+    );
+  }
+
+  /** Resolves after some more answers. */
+  async goesOn(): Promise<void> {
+    const enough = this.#next + MORE;
+    await eventually(() => this.#next >= enough, 'the clients go on', DEADLINE_MS);
+  }
+
+  /** Lets each client end after its request. */
+  stop(): void {
+    this.isOver = true;
+    this.#end.resolve();
+  }
+
+  /** Returns the numbers that were posted, and what was answered without success. */
+  async end(): Promise<{ sold: number[]; failures: string[] }> {
+    this.stop();
+    await Promise.all(this.#clients);
+    await this.#once.close();
+    return { sold: this.#sold, failures: this.#failures };
+  }
+
+  async #ask(posts: boolean, dispatcher: Agent): Promise<void> {
+    while (!this.isOver) {
+      const n = this.#next++;
+      const init = posts ? { method: 'POST', body: String(n) } : {};
+      if (posts) this.#sold.push(n);
+      const asked = { ...init, dispatcher, signal: AbortSignal.timeout(DEADLINE_MS) };
+      const from = performance.now();
+      const failure = await fetch(this.#url, asked).then(
+        async (response) => {
+          const text = await response.text();
+          return response.ok ? null : `${response.status} ${text}`;
+        },
+        (error: Error) => `${error.message}: ${error.cause}`,
+      );
+      if (failure !== null)
+        this.#failures.push(
+          `${posts ? 'POST' : 'GET'} after ${Math.round(performance.now() - from)} ms: ${failure}`,
+        );
+      await sleep(PAUSE_MS);
+    }
+  }
+}
