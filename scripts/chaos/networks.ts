@@ -1,7 +1,7 @@
 // A network of its own for each host, as on machines of their own: namespaces of this machine's kernel that a bridge joins. They
 // share the clock, so clocks cannot differ. Needs root.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,8 @@ const NAME = `cc${process.pid}`;
 const SUBNET = `10.213.${process.pid % 256}`;
 /** Removes what is left, also after this process was killed: then its standard input ends. */
 const REMOVE = `read _
+rm -rf "$1"
+shift
 for name in "$@"; do
   for pid in $(ip netns pids "$name"); do kill -9 "$pid"; done
   ip netns del "$name"
@@ -33,7 +35,7 @@ export class Networks {
   constructor(count: number) {
     this.#count = count;
     const names = this.#hosts.map((at) => this.#nameOf(at));
-    this.#remover = spawn('sh', ['-c', REMOVE, 'sh', ...names], {
+    this.#remover = spawn('sh', ['-c', REMOVE, 'sh', this.#directory, ...names], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
     });
@@ -92,7 +94,6 @@ add rule inet cut out oif != lo ${those('daddr')} drop
     const removed = new Promise((resolve) => this.#remover.once('exit', resolve));
     this.#remover.stdin!.end();
     await removed;
-    rmSync(this.#directory, { recursive: true, force: true });
   }
 
   get #hosts(): number[] {
