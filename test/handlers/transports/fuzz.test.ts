@@ -29,8 +29,8 @@ const deletingLast = [
   ...declared.filter((operation) => !isDeleting(operation)),
   ...declared.filter(isDeleting),
 ];
-/** These restrict paths and statements more than their schemas do. */
-const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\.|^apps\.move$/.test(name);
+/** These restrict paths, statements, and what goes together, more than their schemas do. */
+const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\.|^apps\.(move|update)$/.test(name);
 
 let control: TestControl;
 let countRows: () => Promise<unknown>;
