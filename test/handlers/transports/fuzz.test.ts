@@ -30,7 +30,8 @@ const deletingLast = [
   ...declared.filter(isDeleting),
 ];
 /** These restrict paths, statements, and what goes together, more than their schemas do. */
-const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\.|^apps\.(move|update)$/.test(name);
+const hasOwnRules = ({ name }: Operation) =>
+  /^(source|storage|alerts|builds)\.|^apps\.(move|update)$/.test(name);
 
 let control: TestControl;
 let countRows: () => Promise<unknown>;
