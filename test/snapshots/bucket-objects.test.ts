@@ -100,7 +100,11 @@ test('unchanged objects are not read again, and large ones are read and put back
 
   const before = [...memory.objects.keys()].filter((name) => !second.read.has(name.slice(FOLDER.length)));
   await store.delete('main', { method: 'delete', object: 'large' });
-  memory.objects.set('of/cellar/apps/app1/data/v1/old', { body: Buffer.from('x'), etag: '"x"', at: '' });
+  memory.objects.set('of/cellar/apps/app1/data/v1/old', {
+    body: Buffer.from('x'),
+    etag: '"x"',
+    at: new Date().toISOString(),
+  });
   writeFileSync(join(directory, 'data'), 'new');
   await replaceFolder(folder, directory);
   const after = [...memory.objects.keys()];

@@ -19,8 +19,19 @@ function write(store: MemoryStore, name: string, content: string): void {
   store.objects.set(FOLDER + name, { body, etag: `"${content}"`, at: new Date().toISOString() });
 }
 
+/** Names of packs, as git makes them. */
+const [ONE, TWO, THREE, ALL, NEWER, LEFT] = [...'123456'].map((digit) => `pack-${digit.repeat(40)}`) as [
+  string,
+  string,
+  string,
+  string,
+  string,
+  string,
+];
+
 function writeRefs(store: MemoryStore, ...packs: string[]): void {
-  write(store, 'repository/refs.json', JSON.stringify({ format: 1, refs: { main: 'a' }, packs }));
+  const refs = { 'refs/heads/main': 'a'.repeat(40) };
+  write(store, 'repository/refs.json', JSON.stringify({ format: 1, refs, packs }));
 }
 
 /** Returns the store of a part, and a capture that remembers what it read. */
@@ -49,30 +60,29 @@ const names = (files: FileEntry[] | null) => files?.map(({ path }) => path).sort
 
 test('refs have all their packs, also when these are made one meanwhile, and known packs are not read', async () => {
   await using store = await new MemoryStore().start();
-  for (const pack of ['one', 'two', 'left']) write(store, `repository/packs/${pack}.pack`, pack);
-  writeRefs(store, 'one', 'two');
+  for (const pack of [ONE, TWO, LEFT]) write(store, `repository/packs/${pack}.pack`, pack);
+  writeRefs(store, ONE, TWO);
   const first = capturing(store, 'repository');
   const files = await captureRepository(first.from, first.capture);
-  assert.deepEqual(names(files), ['packs/one.pack', 'packs/two.pack', 'refs.json']);
-  write(store, 'repository/packs/three.pack', 'three');
-  writeRefs(store, 'one', 'two', 'three');
+  assert.deepEqual(names(files), [`packs/${ONE}.pack`, `packs/${TWO}.pack`, 'refs.json']);
+  write(store, `repository/packs/${THREE}.pack`, 'three');
+  writeRefs(store, ONE, TWO, THREE);
   const second = capturing(store, 'repository', files!);
   await captureRepository(second.from, second.capture);
-  assert.deepEqual(Object.keys(second.read), ['packs/three.pack', 'refs.json']);
+  assert.deepEqual(Object.keys(second.read), [`packs/${THREE}.pack`, 'refs.json']);
   const third = capturing(store, 'repository');
   third.whenAdded(() => {
     third.whenAdded(() => {});
-    write(store, 'repository/packs/all.pack', 'all');
-    writeRefs(store, 'all');
-    for (const pack of ['one', 'two', 'three'])
-      store.objects.delete(`${FOLDER}repository/packs/${pack}.pack`);
+    write(store, `repository/packs/${ALL}.pack`, 'all');
+    writeRefs(store, ALL);
+    for (const pack of [ONE, TWO, THREE]) store.objects.delete(`${FOLDER}repository/packs/${pack}.pack`);
   });
   assert.deepEqual(names(await captureRepository(third.from, third.capture)), [
-    'packs/all.pack',
+    `packs/${ALL}.pack`,
     'refs.json',
   ]);
-  store.objects.delete(`${FOLDER}repository/packs/all.pack`);
-  await assert.rejects(captureRepository(third.from, third.capture), /all\.pack is missing/);
+  store.objects.delete(`${FOLDER}repository/packs/${ALL}.pack`);
+  await assert.rejects(captureRepository(third.from, third.capture), /pack-4+\.pack is missing/);
 });
 
 test('code that the bucket does not have is said to be missing', async () => {
@@ -94,9 +104,9 @@ test('restored code is in the bucket, unless that has newer code', async (t) => 
     mkdirSync(dirname(join(directory, name)), { recursive: true });
     writeFileSync(join(directory, name), content);
   };
-  const refs = JSON.stringify({ format: 1, refs: {}, packs: ['one'] });
+  const refs = JSON.stringify({ format: 1, refs: {}, packs: [ONE] });
   put('app1/repository/refs.json', refs);
-  put('app1/repository/packs/one.pack', 'one');
+  put(`app1/repository/packs/${ONE}.pack`, 'one');
   put('app1/releases/d1.tar.gz', 'a release');
   const place = store.place('of/cellar/');
   store.faults = { losesReplies: true };
@@ -105,11 +115,11 @@ test('restored code is in the bucket, unless that has newer code', async (t) => 
   await restoring;
   const body = (name: string) => store.objects.get(FOLDER + name)?.body.toString();
   assert.equal(body('repository/refs.json'), refs);
-  assert.deepEqual([body('repository/packs/one.pack'), body('releases/d1.tar.gz')], ['one', 'a release']);
-  writeRefs(store, 'newer');
-  store.objects.delete(`${FOLDER}repository/packs/one.pack`);
+  assert.deepEqual([body(`repository/packs/${ONE}.pack`), body('releases/d1.tar.gz')], ['one', 'a release']);
+  writeRefs(store, NEWER);
+  store.objects.delete(`${FOLDER}repository/packs/${ONE}.pack`);
   await restoreCode(place, directory);
-  assert.match(body('repository/refs.json')!, /newer/);
-  assert.equal(body('repository/packs/one.pack'), undefined);
+  assert.match(body('repository/refs.json')!, /pack-5/);
+  assert.equal(body(`repository/packs/${ONE}.pack`), undefined);
   await restoreCode(place, join(directory, 'none'));
 });

@@ -139,6 +139,7 @@ test(
     const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
     const table = button(/^orders/);
     await page.getByRole('gridcell', { name: 'Ada', exact: true }).dblclick();
+    await page.locator('input:focus, textarea:focus').waitFor();
     await page.keyboard.type('Lovelace g d /');
     await page.keyboard.press('Enter');
     const isKept = async (when: string) => {
