@@ -53,7 +53,7 @@ export function assemble(config: Config) {
     hosts,
     leaving: hosts && {
       self: hosts.homes.self,
-      endDeploys,
+      endDeploys: (id) => deploys.queue.interrupt(id),
       left: (id, to, hostname) => {
         hosts.homes.moved(id, to);
         return hosts.resolve(hostname)?.backend ?? hosts.app(id);
@@ -131,10 +131,6 @@ export function assemble(config: Config) {
         error: reason(error),
       }),
     );
-  }
-
-  async function endDeploys(appId: string): Promise<void> {
-    await deploys.queue.interrupt(appId);
   }
 
   /** An app or a preview has come from another host. */

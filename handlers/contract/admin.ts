@@ -132,7 +132,7 @@ export const admin = [
       deploys: z.strictObject({ total: z.int(), unfinished: z.int() }),
       /** The host's own figures; null while it does not answer. */
       host: HostStats.nullable(),
-      /** The figures of the other hosts of a Cellar of several; those that do not answer are left out. */
+      /** Figures of the other hosts, if there are several. Hosts that do not answer are missing. */
       other_hosts: z.array(z.strictObject({ id: z.string(), name: z.string(), stats: HostStats })),
     }),
   }),

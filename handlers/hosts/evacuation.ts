@@ -14,7 +14,7 @@ export interface Evacuation {
   /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. */
   why: () => keyof typeof MOVES;
   app: (id: string) => DurableObjectStub<AppObject>;
-  /** Returns the host that gets the next app; null when there is none. */
+  /** Returns the host for the next app; null when no host takes apps. */
   place: () => string | null;
   /** Called after each move. */
   moved: () => void;
@@ -22,7 +22,7 @@ export interface Evacuation {
   goesOn: () => boolean;
 }
 
-/** Moves every app that can move. Those that fail stay, until the next run. */
+/** Moves every app that can move. The next run tries again those that failed. */
 export async function evacuate(evacuation: Evacuation): Promise<void> {
   const { db, from, why, place } = evacuation;
   const heir = why() === 'lost' ? place() : null;

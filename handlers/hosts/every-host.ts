@@ -19,7 +19,7 @@ export function hostsOf(env: Env): DurableObjectStub<HostsObject> {
 }
 
 /**
- * Asks each host, unless it is silent. Those that do not answer are left out.
+ * Asks every host that is not silent. The result lacks hosts that do not answer.
  * @param ask makes the call, with the id of the host as `home` of its query; its deadline is `HOST_ANSWER_MS`
  */
 export async function askHosts<Answer>(

@@ -32,7 +32,7 @@ export interface HostsBindings extends Bindings {
   APP: DurableObjectNamespace<AppObject>;
 }
 
-/** A host with what it reported last; null when it has not reported since this object started. */
+/** A host and its last report. Fields of the report are null until the host reports to this object. */
 export interface SeenHost {
   row: HostRow;
   state: HostState;

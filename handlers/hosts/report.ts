@@ -1,4 +1,4 @@
-// `POST /internal/hosts/report`: what a host tells the others every two seconds, and what it learns of them.
+// `POST /internal/hosts/report`: each host sends its state every two seconds, and gets the other hosts and the routes.
 import { readRoutes } from '../../sqlite/control/hosts.ts';
 import { unwrap } from '../app/outcome.ts';
 import type { RequestContext } from '../context.ts';

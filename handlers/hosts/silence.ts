@@ -10,7 +10,7 @@ export interface Heard {
   at: number;
 }
 
-/** What is known of all hosts. Times in ms. */
+/** The reports of all hosts. Times in ms. */
 export interface Known {
   now: number;
   /** Since when reports are received. */
@@ -21,8 +21,8 @@ export interface Known {
 }
 
 /**
- * Whether a host is silent. Of one that has not reported since reports are received, the others know it earlier: all of them,
- * apart from those that are lost in the same way, say that it did not answer them.
+ * Whether a host is silent. A host that has never reported here may be silent earlier: if no other host had an answer from it.
+ * Hosts that are lost in the same way need not say so.
  */
 export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {
   const own = heard.get(id);

@@ -7,7 +7,7 @@ const AGAIN_MS = 3_600_000;
 /** A host that drained this long before was shut down on purpose, in ms. */
 const DRAINED_MS = 60_000;
 
-/** What is known of a host. Times are of a clock that is never set, in ms. */
+/** A host as this one saw it last. Times are in ms, on a clock that is never set. */
 interface Seen {
   isSilent: boolean;
   /** When it was last seen to drain. */

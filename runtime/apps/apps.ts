@@ -505,7 +505,7 @@ export class Apps extends KnownApps {
     }
   }
 
-  /** Ends what is left of an app that has left, and removes its files, except the cache of its code. */
+  /** Ends the remaining work of an app that has left. Removes its files, except the cache of its code. */
   async #tidyAfter({ id, fleet }: App, hosts: AppHosts): Promise<void> {
     const { paths, buckets, outward, users } = this.#options;
     await fleet.close();

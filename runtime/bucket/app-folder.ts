@@ -6,7 +6,7 @@ import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
 import { isIdOf } from '../storage/object-id.ts';
 import type { S3Place } from './place.ts';
 import { S3Store, SMALL_MS } from './s3-store.ts';
-import { MissingObject, type Stored } from './store.ts';
+import { ifThere, type Stored } from './store.ts';
 
 /** The lease records of an app's processes. They belong to the processes of one machine, and are never copied. */
 export const LEASES = 'v1/nodes/';
@@ -229,10 +229,7 @@ export async function contentOf(store: S3Store): Promise<Stored[]> {
 
 /** Returns the bytes of an object; null when the cluster has removed it meanwhile. */
 export function readIfThere(store: S3Store, name: string): Promise<Buffer<ArrayBuffer> | null> {
-  return store.read(name).catch((error: unknown) => {
-    if (error instanceof MissingObject) return null;
-    throw error;
-  });
+  return ifThere(store.read(name));
 }
 
 /** Does `work` for each item, a few at a time. After a failure no more begins, and those under way end before it rejects. */

@@ -5,7 +5,7 @@ import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
 import { UnusableStore } from './probe.ts';
 import { smallObjects } from './s3-store.ts';
-import { ChangedObject, MissingObject } from './store.ts';
+import { ChangedObject, ifThere } from './store.ts';
 
 const OWNER = 'cellar.json';
 const CHECK = 'belongs to this Cellar';
@@ -47,12 +47,9 @@ function areSame(one: string, other: string): boolean {
 
 /** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
-  const found = await smallObjects(place)
-    .readTagged(OWNER)
-    .catch((error: unknown) => {
-      if (error instanceof MissingObject) return null;
-      throw new UnusableStore(CHECK, reason(error), true);
-    });
+  const found = await ifThere(smallObjects(place).readTagged(OWNER)).catch((error: unknown) => {
+    throw new UnusableStore(CHECK, reason(error), true);
+  });
   if (found === null) return null;
   try {
     const { cellar, machine, several, proof } = JSON.parse(found.bytes.toString('utf8'));

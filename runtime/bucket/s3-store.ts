@@ -10,7 +10,7 @@ import { bucketUrl, innermostCause, s3Client, shownText, storeFailure } from './
 import { element, isPlain, LIST_BYTES, listEntries, listFolders, nextToken } from './list-xml.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
-import { ChangedObject, MissingObject, type Store, type Stored } from './store.ts';
+import { ChangedObject, ifThere, MissingObject, type Store, type Stored } from './store.ts';
 
 /** Timeout of one attempt, in ms; an object in memory has little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
@@ -169,13 +169,7 @@ export class S3Store implements Store {
 
   /** Returns the tag of an object's content; null when it is missing. */
   async etagOf(name: string): Promise<string | null> {
-    return this.#ask('HEAD', this.#path(name)).then(
-      ({ etag }) => etag,
-      (error: unknown) => {
-        if (error instanceof MissingObject) return null;
-        throw error;
-      },
-    );
+    return (await ifThere(this.#ask('HEAD', this.#path(name))))?.etag ?? null;
   }
 
   async write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void> {

@@ -30,6 +30,16 @@ export class MissingObject extends Error {
   }
 }
 
+/** Returns what a reading of an object resolves with; null when the object is missing. */
+export async function ifThere<Read>(reading: Promise<Read>): Promise<Read | null> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof MissingObject) return null;
+    throw error;
+  }
+}
+
 /** Another writer has changed the object. */
 export class ChangedObject extends Error {
   constructor(name: string) {

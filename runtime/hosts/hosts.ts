@@ -1,5 +1,4 @@
 // The other hosts and their apps, as the parts of this host use them.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import type { Admission, Backend, Refused } from '../edge/upstream/backend.ts';
@@ -8,8 +7,7 @@ import { hostsKey } from './hosts-key.ts';
 import { Peers } from './peers.ts';
 import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
-/** Shortest time between two questions about unknown host names, in ms. */
-const ASK_EVERY_MS = 500;
+/** Fewer apps than this are not worth the time to look for deleted ones. */
 const TIDY_MIN = 100;
 
 export interface HostsOptions {
@@ -27,15 +25,13 @@ export class Hosts implements Elsewhere {
   /** By which the hosts know each other. */
   readonly key: string;
   readonly here: HostsOptions['here'];
-  /** Asks the control plane for routes now. Never rejects. */
+  /** Asks the control plane for routes, for all who want to know. Never rejects. */
   askNow: () => Promise<void> = async () => {};
   readonly #baseDomain: string;
   /** By app id. */
   readonly #apps = new Map<string, RemoteBackend>();
   /** The size at which deleted apps are forgotten. It doubles, because that takes time for each app. */
   #tidyAt = TIDY_MIN;
-  #askedAt = Number.NEGATIVE_INFINITY;
-  #asking: Promise<void> | null = null;
 
   constructor({ homes, baseDomain, clusterKey, here }: HostsOptions) {
     this.homes = homes;
@@ -109,17 +105,9 @@ export class Hosts implements Elsewhere {
         if (!this.homes.isKnown) return { kind: 'hold', ready: this.homes.changed };
         if (hasAsked) return refusal;
         hasAsked = true;
-        return { kind: 'hold', ready: this.ask() };
+        return { kind: 'hold', ready: this.askNow() };
       },
     };
-  }
-
-  /** Asks the control plane for routes, for all who want to know, and at most twice a second. Never rejects. */
-  ask(): Promise<void> {
-    this.#asking ??= this.#askInTime().finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
   }
 
   /** Destroys all connections to other hosts. */
@@ -134,12 +122,5 @@ export class Hosts implements Elsewhere {
 
   #backend(appId: string, to: Hopping, previewHost: string | null = null): RemoteBackend {
     return new RemoteBackend(this, appId, to, () => this.here(appId, previewHost), 0);
-  }
-
-  async #askInTime(): Promise<void> {
-    const wait = this.#askedAt + ASK_EVERY_MS - performance.now();
-    if (wait > 0) await sleep(wait, undefined, { ref: false });
-    this.#askedAt = performance.now();
-    await this.askNow();
   }
 }

@@ -80,7 +80,7 @@ export function makeEdge(
       resolve: privateGateway({
         ...{ homes: hosts.homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
         ...{ has: (appId) => apps.get(appId) !== undefined, toApp: resolve.toApp, wake: resolve.wake },
-        ask: () => hosts.ask(),
+        ask: () => hosts.askNow(),
         queues: () => apps.queues(),
         depths,
         hostCalls: { site: 'host', admit: () => ({ kind: 'forward', upstream: calls }) },

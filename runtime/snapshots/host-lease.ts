@@ -1,7 +1,7 @@
 // Work that one host of several does at a time: a record in the bucket names the host, and until when.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { S3Store } from '../bucket/s3-store.ts';
-import { ChangedObject, MissingObject } from '../bucket/store.ts';
+import { ChangedObject, ifThere } from '../bucket/store.ts';
 import { log, reason } from '../log.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
@@ -87,10 +87,7 @@ export class HostLease {
     const { store, self, leaseMs = LEASE_MS, lookMs = LOOK_MS } = this.#options;
     for (;;) {
       signal.throwIfAborted();
-      const found = await store.readTagged(this.#name).catch((error: unknown) => {
-        if (error instanceof MissingObject) return null;
-        throw error;
-      });
+      const found = await ifThere(store.readTagged(this.#name));
       const lease = found && (JSON.parse(found.bytes.toString('utf8')) as Lease);
       if (lease === null || lease.host === self || lease.until <= Date.now()) {
         try {

@@ -40,7 +40,7 @@ export interface HostReport {
   unanswered: { id: string; ms: number }[];
   /** The routes that it knows; 0: none. */
   revision: number;
-  /** Whether apps without a home are its own, from when it was the only host. Those that joined others never had any. */
+  /** Whether it was the only host before: then apps without a home are its own. */
   adopts: boolean;
   /** Whether it is shutting down: then its apps move away before the answer. */
   leaves?: true;
@@ -74,7 +74,7 @@ export interface HostReportAnswer {
   hosts: KnownHost[];
   /** Of the newest route; the next report carries it. */
   revision: number;
-  /** Whether `routes` are all there are. Otherwise those that changed since the revision of the report. */
+  /** True: `routes` has every app. False: it has only those that changed since the revision of the report. */
   whole: boolean;
   routes: AppRoute[];
   /** Ids of apps that were deleted since. */

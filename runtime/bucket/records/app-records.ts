@@ -3,7 +3,7 @@ import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { AppRecord, AppRecordQueries, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
-import { ChangedObject, MissingObject } from '../store.ts';
+import { ChangedObject, ifThere } from '../store.ts';
 import { damagedRecord, readRecord } from './record-content.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
@@ -188,10 +188,7 @@ export class AppRecords {
 
   async #read(appId: string): Promise<{ record: AppRecord | DeletedApp; etag: string } | null> {
     const name = nameOf(appId);
-    const found = await this.#store.readTagged(name).catch((error: unknown) => {
-      if (error instanceof MissingObject) return null;
-      throw error;
-    });
+    const found = await ifThere(this.#store.readTagged(name));
     if (found === null) return null;
     try {
       return { record: readRecord(found.bytes, appId), etag: found.etag };

@@ -8,7 +8,7 @@ import { reason } from '../../log.ts';
 import type { S3Place } from '../place.ts';
 import { UnusableStore } from '../probe.ts';
 import { smallObjects } from '../s3-store.ts';
-import { ChangedObject, MissingObject } from '../store.ts';
+import { ChangedObject, ifThere } from '../store.ts';
 
 const NAME = 'secrets.json';
 const CHECK = 'keeps the secrets of this Cellar';
@@ -96,12 +96,7 @@ function filesOf({ token, apiKey, alertKey, secretsKey, signInKey, hostSecret }:
 }
 
 async function read(place: S3Place, clusterKey: string): Promise<string | null> {
-  const found = await smallObjects(place)
-    .read(NAME)
-    .catch((error: unknown) => {
-      if (error instanceof MissingObject) return null;
-      return isAway(error);
-    });
+  const found = await ifThere(smallObjects(place).read(NAME)).catch(isAway);
   return found && open(found, clusterKey, place.prefix + NAME);
 }
 

@@ -1,16 +1,13 @@
 // Which Cellar a store belongs to.
 
-import { MissingObject, type Store } from '../../bucket/store.ts';
+import { ifThere, type Store } from '../../bucket/store.ts';
 import { Unusable } from '../errors.ts';
 
 const OWNER = 'cellar.json';
 
 /** Claims the store for this Cellar. @throws {Unusable} when another Cellar has it */
 export async function requireOwn(store: Store, of: string): Promise<void> {
-  const found = await store.read(OWNER).catch((error: unknown) => {
-    if (error instanceof MissingObject) return null;
-    throw error;
-  });
+  const found = await ifThere(store.read(OWNER));
   if (found === null) return store.write(OWNER, Buffer.from(`${JSON.stringify({ cellar: of })}\n`));
   const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
   if (cellar !== of)

@@ -2,7 +2,7 @@
 import { ARCHIVE, PACKS, packObject, REFS } from '../../bucket/code/code-names.ts';
 import { readRefsJson } from '../../bucket/code/refs-content.ts';
 import type { S3Store } from '../../bucket/s3-store.ts';
-import { MissingObject, type Stored } from '../../bucket/store.ts';
+import { ifThere, MissingObject, type Stored } from '../../bucket/store.ts';
 import type { FileEntry } from '../store/manifest.ts';
 import { type ObjectsCapture, objectPieces, piecesOf } from './capture-objects.ts';
 
@@ -20,10 +20,7 @@ export async function captureRepository(
 ): Promise<FileEntry[] | null> {
   let missing: unknown;
   for (let round = 0; round < ROUNDS; round++) {
-    const refs = await store.readTagged(REFS).catch((error: unknown) => {
-      if (error instanceof MissingObject) return null;
-      throw error;
-    });
+    const refs = await ifThere(store.readTagged(REFS));
     if (refs === null) return null;
     const { packs } = readRefsJson(refs.bytes, REFS);
     try {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketUrl } from '../../bucket/client.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { S3Store } from '../../bucket/s3-store.ts';
-import { MissingObject } from '../../bucket/store.ts';
+import { ifThere } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import type { Part } from '../part.ts';
 import { type CopiedRow, hashOf, pack, textOf, unpack } from './content.ts';
@@ -109,10 +109,7 @@ export class Copies implements Part {
   async #loadOne(source: CopySource, name: string): Promise<void> {
     this.#closing.signal.throwIfAborted();
     if (source.isOld(name, Date.now())) return source.copies.save(name, '');
-    const bytes = await this.#store.read(name).catch((error: unknown) => {
-      if (error instanceof MissingObject) return null;
-      throw error;
-    });
+    const bytes = await ifThere(this.#store.read(name));
     if (bytes === null) return;
     try {
       const { rows, hash } = await unpack(bytes);

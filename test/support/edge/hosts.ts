@@ -92,7 +92,7 @@ export class TestHost {
           limits: { site: appId, clientRpm: 0, appRpm: 0 },
         }),
         wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
-        ask: () => hosts.ask(),
+        ask: () => hosts.askNow(),
         queues: () => this.queues,
         depths: this.depths,
         hostCalls: this.#hostCalls,

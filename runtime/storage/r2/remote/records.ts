@@ -1,6 +1,6 @@
 // The records of objects in the bucket: one small JSON object for each R2 object, replaced with conditional writes.
 import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
-import { MissingObject, type Stored } from '../../../bucket/store.ts';
+import { ifThere, type Stored } from '../../../bucket/store.ts';
 import { requireCondition } from '../bucket/conditions.ts';
 import { smallBlob } from '../bytes/small-blobs.ts';
 import { bucketAway, internalError } from '../errors.ts';
@@ -51,27 +51,18 @@ export class Records {
 
   /** Returns the current record; null for none. @throws {R2Error} */
   async read(name: string): Promise<Kept | null> {
-    try {
-      const { etag, bytes } = await this.#client.read(name);
-      return { etag, record: parse(bytes) };
-    } catch (error) {
-      if (error instanceof MissingObject) return null;
-      throw error;
-    }
+    const found = await ifThere(this.#client.read(name));
+    return found && { etag: found.etag, record: parse(found.bytes) };
   }
 
   /** Returns a record from a list, or a newer one; null when it was deleted meanwhile. Asks the store at most once for each version. */
   async listed({ name, etag }: Pick<Stored, 'name' | 'etag'>): Promise<ObjectRecord | null> {
-    try {
-      const bytes = await smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {
-        const { bytes } = await this.#client.read(name);
-        return bytes;
-      });
-      return parse(bytes);
-    } catch (error) {
-      if (error instanceof MissingObject) return null;
-      throw error;
-    }
+    const reading = smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {
+      const { bytes } = await this.#client.read(name);
+      return bytes;
+    });
+    const bytes = await ifThere(reading);
+    return bytes && parse(bytes);
   }
 
   /**

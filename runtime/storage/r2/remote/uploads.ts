@@ -1,7 +1,7 @@
 // Multipart uploads in the bucket. Each part is a blob of its own, so that completing an upload copies nothing.
 import { randomBytes } from 'node:crypto';
 import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
-import { MissingObject } from '../../../bucket/store.ts';
+import { ifThere } from '../../../bucket/store.ts';
 import { SerialQueues } from '../../../queues/serial-queue.ts';
 import { chosenParts, describe, keyBytes, newVersion, uploadEtag } from '../bucket/object-rules.ts';
 import type { Body } from '../bucket/object-store.ts';
@@ -151,12 +151,8 @@ export class Uploads {
 
 /** Returns an upload by its name; null when there is none. */
 export async function readUpload(client: ObjectClient, name: string): Promise<Upload | null> {
-  try {
-    return JSON.parse((await client.read(name)).bytes.toString('utf8')) as Upload;
-  } catch (error) {
-    if (error instanceof MissingObject) return null;
-    throw error;
-  }
+  const found = await ifThere(client.read(name));
+  return found && (JSON.parse(found.bytes.toString('utf8')) as Upload);
 }
 
 /** The folder of the parts of an upload. */
