@@ -25,6 +25,8 @@ import { threads } from './threads/worker.ts';
 const RESERVE_MS = 3_000;
 /** How long requests of other hosts may take once those of clients have ended, in ms. */
 const FROM_HOSTS_MS = 1_000;
+/** A step of the start that takes longer is named in the log, again and again, in ms. */
+const SLOW_STEP_MS = 10_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** How long its apps may take to move to other hosts before it closes, in ms; longer if `RUNNER_DRAIN_S` is. */
@@ -93,16 +95,20 @@ export class Host {
     const betweenHosts = RUNNER_ADDRESS === null ? [] : [RUNNER_ADDRESS.port, RUNNER_ADDRESS.port + 1];
     const ownPorts = [api, edge, ...betweenHosts];
     const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts, openPorts };
-    await isolation.open(users, paths.builds, registryEndpoints, network);
+    await shown(
+      'preparing the isolation of apps',
+      isolation.open(users, paths.builds, registryEndpoints, network),
+    );
     await this.#spawner.open();
     buckets.warm();
     // The host holds the proxy's socket, and the proxy is started again by itself.
-    await this.#parts.bucket
+    const proxy = this.#parts.bucket
       ?.serve()
       .catch((error: unknown) =>
         log('error', 'the bucket proxy does not start; it is tried again', { error: reason(error) }),
       );
-    await apps.resume(false);
+    if (proxy) await shown('starting the bucket proxy', proxy);
+    await shown('starting the apps on this disk', apps.resume(false));
     const deployMissed = () => {
       missed.start();
       previews.start();
@@ -114,17 +120,18 @@ export class Host {
         .then(() => rounds.storeReleases())
         .then(() => this.#parts.codeCache?.trim());
     if (membership === null) resumeInBucket();
-    await bucket;
+    if (bucket) await shown('checking the bucket', bucket);
     if (this.#closed) return known.addresses;
     if (membership === null) deployMissed();
-    await this.#startControl();
+    await shown('starting the control plane', this.#startControl());
     // By now the disk has space.
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
-    await membership?.join();
-    await this.#parts.movedAway?.settle();
+    if (membership !== null) await shown('joining the other hosts', membership.join());
+    if (this.#parts.movedAway)
+      await shown('handing over apps that have moved', this.#parts.movedAway.settle());
     outbox.open();
-    await rounds.start();
+    await shown('reading what is due', rounds.start());
     if (this.#closed) return known.addresses;
     if (membership !== null) {
       // Only now it is known which apps have other homes.
@@ -323,6 +330,16 @@ export class Host {
     await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
     this.#parts.hosts?.close();
   }
+}
+
+/** Names a step of the start in the log as long as it takes. */
+async function shown(step: string, work: Promise<void>): Promise<void> {
+  const from = performance.now();
+  const saying = setInterval(
+    () => log('info', 'still starting', { step, s: Math.round((performance.now() - from) / 1000) }),
+    SLOW_STEP_MS,
+  );
+  await work.finally(() => clearInterval(saying));
 }
 
 /**

@@ -174,15 +174,16 @@ export class ProxyServer {
       ([name]) => ANSWERED.includes(name) || name.startsWith(META),
     );
     response.writeHead(answer.statusCode, Object.fromEntries(passed));
-    watch.moves();
+    watch.awaitsStore();
     const reports = this.#reports;
     await pipeline(
       answer.body,
       async function* (chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) {
           reports.count(appId, 'bytesOut', chunk.length);
-          yield chunk;
           watch.moves();
+          yield chunk;
+          watch.awaitsStore();
         }
       },
       response,
@@ -193,7 +194,7 @@ export class ProxyServer {
   /** Answers an error of the store in words of its own: those of the store may show the real keys. */
   async #fail(answer: Answer, response: ServerResponse, method: string, watch: Watch): Promise<void> {
     const { statusCode: status } = answer;
-    watch.moves();
+    watch.awaitsStore();
     const code = /<Code>(\w{1,64})<\/Code>/.exec(await startOf(answer))?.[1] ?? `Status${status}`;
     // The keys that the store refuses are not the app's.
     const isAway = status >= 500 || status === 401 || status === 403 || status < 400;

@@ -2,8 +2,10 @@
 
 /** Longest wait for the head of the store's answer, in ms. */
 const HEAD_MS = 10_000;
-/** Longest silence of a body, in ms. */
+/** Longest silence of one who sends or reads a body, in ms. */
 const SILENCE_MS = 30_000;
+/** Longest silence of an answer's body, in ms. An engine that starts waits for it, and asks again once it ends. */
+const STORE_SILENCE_MS = 10_000;
 
 export class Watch {
   readonly #controller = new AbortController();
@@ -20,9 +22,14 @@ export class Watch {
     return this.#isStoreLate;
   }
 
-  /** A chunk of a body has moved, or one is awaited. */
+  /** A chunk is awaited from a sender, or passed on to a reader. */
   moves(): void {
     this.#wait(SILENCE_MS, () => this.abort('a body was silent for 30 s'));
+  }
+
+  /** The next chunk of the store's answer is awaited. */
+  awaitsStore(): void {
+    this.#wait(STORE_SILENCE_MS, () => this.abort('the body of an answer was silent for 10 s'));
   }
 
   /** All is sent. */

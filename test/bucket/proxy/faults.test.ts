@@ -53,6 +53,16 @@ test('a store that hangs is answered for after 10 s', { timeout: 30_000 }, async
   await eventually(() => away.length > 0, 'it is reported', 5_000);
 });
 
+test('an answer whose body falls silent ends after 10 s', { timeout: 30_000 }, async (t) => {
+  await using store = await new MemoryStore().start();
+  const { port } = await startProxy(t, store.place());
+  await ask(port, 'a1', { method: 'PUT', path: PATH, body: 'half' });
+  store.faults = { stalls: true };
+  const from = performance.now();
+  await assert.rejects(ask(port, 'a1', { path: PATH }));
+  assert.ok(performance.now() - from < 20_000);
+});
+
 /** Starts a store that answers as a test says. */
 async function startStore(
   t: TestContext,

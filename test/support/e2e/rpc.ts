@@ -17,8 +17,10 @@ export function rpcOf(cellar: Cellar) {
       signal: AbortSignal.timeout(60_000),
     });
     // biome-ignore lint/suspicious/noExplicitAny: see above
-    const { result, error } = (await response.json()) as any;
-    if (!error) return result;
+    const answer = (await response.json()) as any;
+    if ('result' in answer) return answer.result;
+    // While the control plane is away, the answer is a problem of HTTP.
+    const { error = { code: answer.code, message: answer.detail } } = answer;
     return { code: error.data?.code ?? error.code, detail: error.data?.detail ?? error.message };
   };
 }

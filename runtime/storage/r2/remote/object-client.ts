@@ -288,13 +288,13 @@ async function* watched(
   watch: Watch,
 ): AsyncGenerator<Buffer> {
   let left = length;
-  watch.moves();
+  watch.awaitsStore();
   for await (const chunk of body as AsyncIterable<Buffer>) {
     // Only the store is watched: a client may be slow.
     watch.end();
     left -= chunk.length;
     yield chunk;
-    watch.moves();
+    watch.awaitsStore();
   }
   watch.end();
   if (left !== 0) throw new Error('the bucket answered another length');
@@ -303,9 +303,9 @@ async function* watched(
 async function wholeOf({ body }: Dispatcher.ResponseData, watch: Watch, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
-  watch.moves();
+  watch.awaitsStore();
   for await (const chunk of body as AsyncIterable<Buffer>) {
-    watch.moves();
+    watch.awaitsStore();
     chunks.push(chunk);
     size += chunk.length;
     if (size > most) throw new Error(`the bucket answered more than ${most} bytes`);
