@@ -123,7 +123,7 @@ export class Cellar {
   }
 
   /** Starts the host and waits until it serves. Later starts use the ports of the first. */
-  async start(): Promise<this> {
+  async start(deadlineMs = START_DEADLINE_MS): Promise<this> {
     const child = spawn(this.#node, START, {
       cwd: ROOT,
       env: {
@@ -157,16 +157,17 @@ export class Cellar {
     const ready = await this.waitFor(
       / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
       from,
+      deadlineMs,
     );
     this.api = ready[1]!;
     this.edgePort = Number(ready[2]);
     return this;
   }
 
-  /** Resolves with the first match in the output after offset `from`. Rejects after 60 s, or when the host ends first. */
-  async waitFor(pattern: RegExp, from = 0): Promise<RegExpMatchArray> {
+  /** Resolves with the first match in the output after offset `from`. Rejects when there is none in time, or the host ends first. */
+  async waitFor(pattern: RegExp, from = 0, deadlineMs = START_DEADLINE_MS): Promise<RegExpMatchArray> {
     const child = this.#child!;
-    const deadline = AbortSignal.timeout(START_DEADLINE_MS);
+    const deadline = AbortSignal.timeout(deadlineMs);
     for (;;) {
       const printed = this.#output.slice(from);
       const match = printed.match(pattern);
@@ -177,7 +178,7 @@ export class Cellar {
         );
       }
       await once(this.#printed, 'line', { signal: deadline }).catch(() => {
-        throw new Error(`no ${pattern} within ${START_DEADLINE_MS} ms:\n${printed}`);
+        throw new Error(`no ${pattern} within ${deadlineMs} ms:\n${printed}`);
       });
     }
   }
