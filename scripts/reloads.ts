@@ -8,6 +8,7 @@ const RULES: readonly [begins: string, reloads: readonly (Reload | 'host')[]][] 
   ['handlers/ui/', ['ui']],
   ['handlers/', ['control']],
   ['ui/', ['ui']],
+  ['docs/', ['ui']],
   ['client/', ['ui']],
   ['runtime/dev/', []],
   ['runtime/', ['host']],

@@ -25,6 +25,12 @@ export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
 /** Whether the account may see the hosts, of several. */
 export const seesHosts = computed(() => isAdmin.value && session.value!.hosts);
+/** Whether apps answer below `localhost`, where no domain can lead. */
+export const isLocal = computed(
+  () =>
+    session.value != null &&
+    new URL(session.value.urls.app.replace('{slug}', 'a')).hostname === 'a.localhost',
+);
 /** Whether the account may create apps. A guest may not. */
 export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 

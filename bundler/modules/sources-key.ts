@@ -14,14 +14,15 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id';
  * Returns a hash of sources in this repository, of package versions and of the boot. The boot counts because cached bundles
  * are not synced to the disk: a power cut may lose them.
  * @param folders paths below the repository's root
+ * @param files more paths below it
  * @returns 64 hexadecimal digits
  */
-export async function sourcesKey(folders: readonly string[]): Promise<string> {
+export async function sourcesKey(folders: readonly string[], files: readonly string[] = []): Promise<string> {
   const entries = await Promise.all(
     folders.map((folder) => readdir(join(ROOT, folder), { recursive: true, withFileTypes: true })),
   );
   const sources = entries.flat().flatMap((each) => (each.isFile() ? join(each.parentPath, each.name) : []));
-  const paths = [BOOT_ID, join(ROOT, LOCK), ...sources.sort()];
+  const paths = [BOOT_ID, ...[LOCK, ...files].map((file) => join(ROOT, file)), ...sources.sort()];
   const contents = await Promise.all(paths.map((path) => readFile(path)));
   const hash = createHash('sha256');
   for (const [n, path] of paths.entries()) {

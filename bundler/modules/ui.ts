@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BuildOptions, Metafile, Plugin } from 'esbuild';
+import { docsPages } from './docs.ts';
 import { build } from './esbuild.ts';
 
 /** A file of the control UI. */
@@ -38,6 +39,7 @@ const MAIN = 'ui/main.tsx';
 const HOME = 'ui/screens/overview/apps.tsx';
 const THEME = 'ui/theme-first.ts';
 const STYLE = 'ui/style/index.css';
+const DOCS_STYLE = 'ui/style/docs.css';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Parts that few screens need. All others are in one chunk. */
@@ -90,7 +92,7 @@ const common = {
 export async function bundleUi(): Promise<BundledUi> {
   const [main, before] = await Promise.all([
     build({ ...common, entryPoints: [MAIN], format: 'esm', splitting: true, plugins: [oneSharedChunk] }),
-    build({ ...common, entryPoints: [THEME, STYLE], format: 'iife' }),
+    build({ ...common, entryPoints: [THEME, STYLE, DOCS_STYLE], format: 'iife' }),
   ]);
   const { outputs } = main.metafile;
   const theme = outputOf(before.metafile.outputs, THEME);
@@ -104,6 +106,13 @@ export async function bundleUi(): Promise<BundledUi> {
     `<script type="module" src="/${shared}"></script>`,
     ...scripts.filter((path) => path !== shared).map((path) => `<link rel="modulepreload" href="/${path}">`),
   ];
+  const docsTags = [
+    tags[0],
+    `<link rel="stylesheet" href="/${outputOf(before.metafile.outputs, DOCS_STYLE)}">`,
+  ];
+  const docs = docsPages(docsTags.join('\n')).map(
+    ({ path, html }): UiFile => ({ path, contents: Buffer.from(html), type: TYPES.html!, immutable: false }),
+  );
   const page = readFileSync(join(root, 'ui/index.html'), 'utf8').replace(PLACE, tags.join('\n'));
   const built = [...main.outputFiles, ...before.outputFiles].map(({ path, contents }) =>
     file(path.slice(root.length - 1), contents, true),
@@ -113,6 +122,7 @@ export async function bundleUi(): Promise<BundledUi> {
       file('/index.html', Buffer.from(page), false),
       file('/favicon.svg', readFileSync(join(root, 'ui/favicon.svg')), false),
       ...built,
+      ...docs,
     ],
     first: [theme, style, ...scripts].map((path) => `/${path}`),
     metafile: main.metafile,

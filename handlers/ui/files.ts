@@ -1,5 +1,5 @@
 // Static files of the UI: its page, scripts and styles.
-import { ENCODINGS, type Encoding, PAGE } from '../contract/host/ui-files.ts';
+import { ENCODINGS, type Encoding } from '../contract/host/ui-files.ts';
 import type { Env } from './env.ts';
 
 /** One year, in seconds. */
@@ -32,7 +32,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
     etag: found.etag,
     vary: 'accept-encoding',
     'cache-control': found.immutable ? IMMUTABLE : 'no-cache',
-    ...(path === PAGE && { 'content-security-policy': PAGE_POLICY }),
+    ...(found.type.startsWith('text/html') && { 'content-security-policy': PAGE_POLICY }),
   });
   // Compares weakly: one etag stands for all encodings.
   const known = (request.headers.get('if-none-match') ?? '')

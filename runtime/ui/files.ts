@@ -4,6 +4,7 @@ import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import { ROOT_PAGES } from '../../bundler/modules/docs.ts';
 import { bundleUiServer } from '../../bundler/modules/handlers.ts';
 import { sourcesKey } from '../../bundler/modules/sources-key.ts';
 import { type UiFile as BundledFile, bundleUi } from '../../bundler/modules/ui.ts';
@@ -32,7 +33,7 @@ export const FILES = 'files';
 /** Describes the directory's contents. Written last and removed first, so that it never describes an incomplete directory. */
 const KEPT = 'kept.json';
 /** Folders with the sources of the bundles, and with the code that bundles them. */
-const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui'];
+const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui', 'docs'];
 
 /** The bundled files, and the key of their sources. */
 interface Kept {
@@ -51,7 +52,7 @@ export interface Bundled {
 
 /** Bundles the UI and its server. @throws {Error} esbuild's, with file and line */
 export async function bundle(): Promise<Bundled> {
-  const key = await sourcesKey(SOURCES);
+  const key = await sourcesKey(SOURCES, ROOT_PAGES);
   const [worker, { files }] = await Promise.all([bundleUiServer(), bundleUi()]);
   return { key, worker, files };
 }
@@ -63,7 +64,7 @@ export async function bundle(): Promise<Bundled> {
  * @throws {Error} esbuild's, with file and line
  */
 export async function writeUi(directory: string, bundled: Bundled | null = null): Promise<UiFiles> {
-  const key = bundled?.key ?? (await sourcesKey(SOURCES));
+  const key = bundled?.key ?? (await sourcesKey(SOURCES, ROOT_PAGES));
   const kept = await readKept(directory);
   if (kept?.key === key) return kept.files;
   const path = join(directory, KEPT);

@@ -61,3 +61,22 @@ test('immutable files have a hash in their name, and every file has a type', () 
     assert.ok(type, path);
   }
 });
+
+test('the docs are pages whose links lead to other pages and to headings that exist', () => {
+  const pages = new Map(
+    files
+      .filter(({ path }) => path.startsWith('/docs/'))
+      .map(({ path, contents }) => [path, new TextDecoder().decode(contents)]),
+  );
+  assert.ok(pages.size > 20);
+  for (const [path, html] of pages) {
+    assert.doesNotMatch(html, /<script(?![^>]*src=)|<style|style="|\son\w+="/, path);
+    for (const [, href] of html.matchAll(/(?:src|href)="([^"]*)"/g)) {
+      if (/^https?:/.test(href!)) continue;
+      const [to, anchor] = href!.split('#');
+      const target = to === '' ? html : pages.get(to!);
+      assert.ok(target !== undefined || sizes.has(to!) || to === '/', `${path} leads to ${href}`);
+      if (anchor !== undefined) assert.ok(target!.includes(` id="${anchor}"`), `${path} leads to ${href}`);
+    }
+  }
+});

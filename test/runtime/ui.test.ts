@@ -4,6 +4,7 @@ import { cpSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } fr
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { ROOT_PAGES } from '../../bundler/modules/docs.ts';
 import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { askSocket } from '../../runtime/sockets/ask-socket.ts';
 import { bundle, writeUi } from '../../runtime/ui/files.ts';
@@ -79,6 +80,8 @@ test('a build error of the UI names its place, and the previous UI keeps serving
     'sqlite',
     'bundler',
     'runtime',
+    'docs',
+    ...ROOT_PAGES,
     'package.json',
     'package-lock.json',
   ];

@@ -124,11 +124,13 @@ test(
     await page.goto('/apps/shop/deploys');
     await page.getByRole('link', { name: 'first', exact: true }).click();
     await page.getByRole('button', { name: 'Roll back to this' }).click();
+    await page.getByRole('button', { name: 'Roll back to this deploy' }).click();
     await answers('first');
     await page.getByText('Ada rolled back').waitFor();
     // Rolls forward from the list.
     await page.goto('/apps/shop/deploys');
     await page.getByRole('button', { name: 'Roll back to this' }).first().click();
+    await page.getByRole('button', { name: 'Roll back to this deploy' }).click();
     await answers('mended');
     browser.assertQuiet();
   },

@@ -342,6 +342,8 @@ test('the keyboard alone is enough from sign-in to rollback', NEEDS_CHROMIUM, as
   }
   assert.equal(await answers(), 'newer');
   await keyboard.press('Enter');
+  await page.getByRole('dialog').getByRole('button', { name: 'Roll back to this deploy' }).waitFor();
+  await keyboard.press('Enter');
   await eventually(async () => (await answers()) === before, 'the app is as it was');
   browser.assertQuiet();
 });

@@ -224,6 +224,7 @@ test(
 
     await page.goto(pathOf('settings'));
     await button('Stop the app').click();
+    await dialog.getByRole('button', { name: 'Stop the app' }).click();
     await button('Start the app').click();
     await button('Put it to sleep').click();
     await button('Wake it').waitFor();
@@ -281,6 +282,7 @@ test(
     await page.getByRole('dialog').getByText('▸ start: the first release').waitFor();
     await page.keyboard.press('Escape');
     await row.getByRole('button', { name: 'Promote' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Promote the preview' }).click();
     await page.waitForURL(/\/deploys\/[0-9a-z]{16}$/);
     await eventually(
       async () => (await rpc('deploys.list', { id: SHOP })).items[0].status === 'live',

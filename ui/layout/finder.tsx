@@ -1,4 +1,4 @@
-// ⌘K: a command palette that finds everything by a few letters.
+// ⌘K: a command palette that finds everything by a few letters. It is the app switcher too.
 import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
@@ -8,12 +8,23 @@ import { showModal } from '../parts/controls/dialog.tsx';
 import { failed, toast } from '../parts/status/toast.tsx';
 import { may } from '../role.ts';
 import { follow, href, open, type Route, route } from '../router.ts';
+import { above } from '../screens/index.ts';
 import { isAdmin, ownsApps, signOut } from '../session.ts';
 import { type Theme, theme } from '../theme.ts';
-import { everywhere, groupsOf, routeOf } from './sections.ts';
+import {
+  docsPages,
+  everywhere,
+  groupsOf,
+  routeOf,
+  type Section,
+  type Task,
+  tasksOfAccount,
+  tasksOfApp,
+  tasksOfMachine,
+} from './sections.ts';
 
-/** Whether the palette is open. */
-export const finding = signal(false);
+/** What the open palette finds; null when it is closed. `apps`: the other apps, on the section that is shown. */
+export const finding = signal<'everything' | 'apps' | null>(null);
 
 /** Page size of the list of apps, and the most apps read. */
 const APPS = { page: 200, most: 2_000 };
@@ -25,17 +36,17 @@ const slugs = signal<readonly string[]>([]);
 const kept = signal<readonly { app: string; text: string; to: Route }[]>([]);
 
 export function Finder() {
-  return finding.value ? <Open /> : null;
+  return finding.value === null ? null : <Open key={finding.value} onlyApps={finding.value === 'apps'} />;
 }
 
-function Open() {
+function Open({ onlyApps }: { onlyApps: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const list = useRef<HTMLDivElement>(null);
   const [typed, setTyped] = useState('');
   const [at, setAt] = useState(0);
   const id = useId();
   const close = () => {
-    finding.value = false;
+    finding.value = null;
   };
   useEffect(() => {
     const end = showModal(dialog.current!);
@@ -44,7 +55,8 @@ function Open() {
     readStorage().catch(() => {});
     return end;
   }, []);
-  const found = search(everything(slugs.value), typed);
+  const found = search(onlyApps ? otherApps(slugs.value) : everything(slugs.value), typed);
+  const label = onlyApps ? 'Switch to another app' : 'Find an app, a place or something to do';
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
@@ -67,7 +79,7 @@ function Open() {
     <dialog
       ref={dialog}
       class="dialog finder"
-      aria-label="Find"
+      aria-label={onlyApps ? 'Switch app' : 'Find'}
       onClose={close}
       onClick={(event) => event.target === dialog.current && close()}
     >
@@ -78,8 +90,8 @@ function Open() {
           aria-expanded="true"
           aria-controls={id}
           aria-activedescendant={found.length > 0 ? `${id}-${chosen}` : undefined}
-          aria-label="Find an app, a place or something to do"
-          placeholder="Find an app, a place or something to do"
+          aria-label={label}
+          placeholder={label}
           autofocus
           spellcheck={false}
           autocomplete="off"
@@ -157,40 +169,83 @@ async function readStorage(): Promise<void> {
   ].map((each) => ({ app, ...each }));
 }
 
+const go = (to: Route) => () => follow(href(to));
+
+/** Returns the apps besides the current one. Each opens with the section that is shown now. */
+function otherApps(apps: readonly string[]): Found[] {
+  const here = route.value;
+  if (here === null || !('app' in here)) return [];
+  const [name = here.name] = above(here.name);
+  const section = groupsOf('app')
+    .flatMap(({ sections }) => sections)
+    .find((each) => each.name === name);
+  return apps
+    .filter((slug) => slug !== here.app)
+    .map((slug) => ({
+      group: 'app',
+      text: slug,
+      run: go(section ? routeOf(section, slug) : { name: 'overview', app: slug }),
+    }));
+}
+
 /** Returns everything in the order shown before typing: the current app, all apps, the rest. */
 function everything(apps: readonly string[]): Found[] {
   const here = route.value;
   const app = here !== null && 'app' in here ? here.app : null;
-  const go = (to: Route) => () => follow(href(to));
+  const place = (section: Section, group: string, slug: string | null): Found => ({
+    group,
+    text: section.text,
+    ...(section.also !== undefined && { also: section.also }),
+    run: go(routeOf(section, slug)),
+  });
+  const task = ({ text, also, section: name }: Task, group: string, slug: string | null): Found => ({
+    group,
+    text,
+    also,
+    run: go(routeOf({ name }, slug)),
+  });
   const sectionsOf = (slug: string): Found[] =>
-    groupsOf('app').flatMap(({ sections }) =>
-      sections.map((section) => ({ group: slug, text: section.text, run: go(routeOf(section, slug)) })),
-    );
+    groupsOf('app').flatMap(({ sections }) => sections.map((section) => place(section, slug, slug)));
+  const tasksOf = (slug: string): Found[] =>
+    tasksOfApp.filter(({ needs }) => needs === undefined || may(needs)).map((each) => task(each, slug, slug));
   const places = everywhere.filter(({ name }) => name !== 'machine' || isAdmin.value);
   return [
     ...(app === null
       ? []
-      : [...sectionsOf(app), ...keptBy(app), ...actionsOf(app)].map((item) => ({ ...item, near: true }))),
+      : [...sectionsOf(app), ...keptBy(app), ...actionsOf(app), ...tasksOf(app)].map((item) => ({
+          ...item,
+          near: true,
+        }))),
     ...apps
       .filter((slug) => slug !== app)
       .map((slug) => ({ group: 'app', text: slug, run: go({ name: 'overview', app: slug }) })),
-    ...places.map((section) => ({ group: 'Cellar', text: section.text, run: go(routeOf(section, null)) })),
+    ...places.map((section) => place(section, 'Cellar', null)),
+    ...tasksOfAccount.map((each) => task(each, 'Account', null)),
     ...(ownsApps.value
       ? [{ group: 'Cellar', text: 'New app', also: 'create make', run: go({ name: 'new' }) }]
       : []),
     ...(isAdmin.value
-      ? groupsOf('machine').flatMap(({ sections }) =>
-          sections
-            .filter(({ name }) => name !== 'machine')
-            .map((section) => ({ group: 'Machine', text: section.text, run: go(routeOf(section, null)) })),
-        )
+      ? [
+          ...groupsOf('machine').flatMap(({ sections }) =>
+            sections
+              .filter(({ name }) => name !== 'machine')
+              .map((section) => place(section, 'Machine', null)),
+          ),
+          ...tasksOfMachine.map((each) => task(each, 'Machine', null)),
+        ]
       : []),
     ...(['light', 'dark', 'system'] as const).map((each) => ({
       group: 'Cellar',
       text: each === 'system' ? 'Theme as the system' : `Theme: ${each}`,
       run: () => setTheme(each),
     })),
-    { group: 'Cellar', text: 'Sign out', also: 'log out leave', run: signOut },
+    { group: 'Cellar', text: 'Sign out', also: 'logout log out leave', run: signOut },
+    ...docsPages.map(([page, title]) => ({
+      group: 'Docs',
+      text: title,
+      also: `help manual ${page}`,
+      run: () => window.open(`/docs/${page}`, '_blank', 'noreferrer'),
+    })),
     ...apps.filter((slug) => slug !== app).flatMap(sectionsOf),
   ];
 }
@@ -219,7 +274,7 @@ function actionsOf(app: string): Found[] {
       text: 'Put to sleep',
       run: async () => {
         await api('apps.sleep', { id: app });
-        toast(`${app} sleeps`);
+        toast(`${app} is sleeping`);
       },
     },
     ...(may('admin')
@@ -229,7 +284,7 @@ function actionsOf(app: string): Found[] {
             text: 'Wake or start',
             run: async () => {
               await api('apps.update', { id: app, desired_state: 'running' });
-              toast(`${app} is awake`);
+              toast(`${app} is running`);
             },
           },
         ]

@@ -4,8 +4,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { lostSince } from '../api.ts';
 import { Mark } from '../parts/code/mark.tsx';
 import { Button, Link } from '../parts/controls/button.tsx';
+import { Confirm } from '../parts/controls/confirm.tsx';
 import { Menu } from '../parts/controls/menu.tsx';
 import {
+  IconBookOpen,
+  IconChevronsUpDown,
   IconLogOut,
   IconMenu,
   IconMonitor,
@@ -24,7 +27,7 @@ import { isAdmin, session, signOut } from '../session.ts';
 import { theme } from '../theme.ts';
 import { Finder, finding } from './finder.tsx';
 import { Keys } from './keys.tsx';
-import { groupsOf, routeOf } from './sections.ts';
+import { docsUrl, groupsOf, routeOf } from './sections.ts';
 
 /** Rights of people who are not admins of the app. */
 const ROLES = {
@@ -67,7 +70,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
           type="button"
           class="find"
           onClick={() => {
-            finding.value = true;
+            finding.value = 'everything';
           }}
           aria-keyshortcuts="Meta+K Control+K"
         >
@@ -75,7 +78,17 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
           <span>Find</span>
           <kbd>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
         </button>
-        <AccountMenu />
+        {isAdmin.value && (
+          <Link to={{ name: 'machine' }} class="bar-link" current={screen?.place === 'machine'}>
+            <IconServer />
+            <span>Machine</span>
+          </Link>
+        )}
+        <a class="bar-link" href={docsUrl(section)} target="_blank" rel="noreferrer">
+          <IconBookOpen />
+          <span>Docs</span>
+        </a>
+        <AccountMenu docs={docsUrl(section)} />
       </header>
       {groups.length > 0 && (
         <nav class="nav" aria-label="Sections">
@@ -105,6 +118,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
       <Lost />
       <Finder />
       <Keys />
+      <Confirm />
     </div>
   );
 }
@@ -128,6 +142,17 @@ function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
         {app !== null && (
           <li>
             <Link to={{ name: 'overview', app }}>{app}</Link>
+            <Button
+              look="quiet"
+              short
+              label="Switch to another app"
+              aria-haspopup="dialog"
+              onClick={() => {
+                finding.value = 'apps';
+              }}
+            >
+              <IconChevronsUpDown />
+            </Button>
           </li>
         )}
         {above(shown.name).map((name) => (
@@ -147,7 +172,7 @@ function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
   );
 }
 
-function AccountMenu() {
+function AccountMenu({ docs }: { docs: string }) {
   const account = session.value?.account;
   const next = { system: 'light', light: 'dark', dark: 'system' } as const;
   const words = { system: 'Theme: as the system', light: 'Theme: light', dark: 'Theme: dark' };
@@ -161,6 +186,7 @@ function AccountMenu() {
       items={[
         { text: account?.name ?? 'Account', icon: IconUser, href: href({ name: 'account' }) },
         ...(isAdmin.value ? [{ text: 'Machine', icon: IconServer, href: href({ name: 'machine' }) }] : []),
+        { text: 'Docs of this page', icon: IconBookOpen, href: docs },
         null,
         {
           text: words[chosen],

@@ -29,7 +29,7 @@ function onKey(event: KeyboardEvent) {
   const { key } = event;
   if ((event.metaKey || event.ctrlKey) && !event.shiftKey && !event.altKey && key.toLowerCase() === 'k') {
     event.preventDefault();
-    finding.value = !finding.value;
+    finding.value = finding.value === null ? 'everything' : null;
     return;
   }
   if (
@@ -49,7 +49,7 @@ function onKey(event: KeyboardEvent) {
   else if (key === '/') {
     const search = document.querySelector<HTMLInputElement>('main [data-search]');
     if (search) search.focus();
-    else finding.value = true;
+    else finding.value = 'everything';
     event.preventDefault();
   }
 }

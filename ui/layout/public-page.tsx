@@ -22,7 +22,9 @@ export function PublicPage({
         </div>
         {children}
       </div>
-      <p class="small muted">{location.host} · Cellar</p>
+      <p class="small muted">
+        {location.host} · Cellar · <a href="/docs/control-ui">Docs</a>
+      </p>
     </div>
   );
 }

@@ -36,6 +36,10 @@ export interface Section {
   key?: string;
   /** The role that the section needs, if it is more than `view`. */
   needs?: Role;
+  /** Page of the documentation, with an optional anchor: `storage#quotas`. */
+  docs: string;
+  /** Other words by which the finder finds it. */
+  also?: string;
 }
 
 interface Group {
@@ -45,39 +49,136 @@ interface Group {
 
 const ofApp: readonly Group[] = [
   {
-    title: 'See',
+    title: 'Observe',
     sections: [
-      { name: 'overview', text: 'Overview', icon: IconLayoutDashboard, key: 'o' },
-      { name: 'logs', text: 'Logs', icon: IconScrollText, key: 'l' },
-      { name: 'errors', text: 'Errors', icon: IconBug, key: 'e' },
-      { name: 'traces', text: 'Traces', icon: IconWaypoints, key: 't' },
+      {
+        name: 'overview',
+        text: 'Overview',
+        icon: IconLayoutDashboard,
+        key: 'o',
+        docs: 'readme#states-of-an-app',
+        also: 'status',
+      },
+      {
+        name: 'logs',
+        text: 'Logs',
+        icon: IconScrollText,
+        key: 'l',
+        docs: 'telemetry#the-log-of-an-app',
+        also: 'console tail',
+      },
+      {
+        name: 'errors',
+        text: 'Errors',
+        icon: IconBug,
+        key: 'e',
+        docs: 'telemetry#errors',
+        also: 'exceptions',
+      },
+      {
+        name: 'traces',
+        text: 'Traces',
+        icon: IconWaypoints,
+        key: 't',
+        docs: 'telemetry#traces',
+        also: 'spans slow',
+      },
     ],
   },
   {
-    title: 'Change',
+    title: 'Deploy',
     sections: [
-      { name: 'deploys', text: 'Deploys', icon: IconRocket, key: 'd' },
-      { name: 'source', text: 'Source', icon: IconFileCode, key: 's' },
-      { name: 'variables', text: 'Variables', icon: IconKeyRound, key: 'v', needs: 'push' },
-      { name: 'domains', text: 'Domains', icon: IconGlobe, key: 'm' },
+      {
+        name: 'deploys',
+        text: 'Deploys',
+        icon: IconRocket,
+        key: 'd',
+        docs: 'projects',
+        also: 'releases builds previews history',
+      },
+      {
+        name: 'source',
+        text: 'Source',
+        icon: IconFileCode,
+        key: 's',
+        docs: 'projects',
+        also: 'code files git commits',
+      },
     ],
   },
   {
-    title: 'Hold',
+    title: 'Data',
     sections: [
-      { name: 'storage', text: 'Storage', icon: IconDatabase, key: 'h', needs: 'push' },
-      { name: 'events', text: 'Events', icon: IconActivity, key: 'n' },
-      { name: 'users', text: 'Users', icon: IconUsers, key: 'u', needs: 'push' },
-      { name: 'insights', text: 'Insights', icon: IconSparkles, key: 'i' },
+      {
+        name: 'storage',
+        text: 'Storage',
+        icon: IconDatabase,
+        key: 'h',
+        needs: 'push',
+        docs: 'storage',
+        also: 'd1 kv r2 sql databases buckets durable objects workflows',
+      },
+      {
+        name: 'events',
+        text: 'Events',
+        icon: IconActivity,
+        key: 'n',
+        docs: 'operations-of-the-api',
+      },
+      {
+        name: 'users',
+        text: 'Users',
+        icon: IconUsers,
+        key: 'u',
+        needs: 'push',
+        docs: 'operations-of-the-api',
+      },
+      {
+        name: 'insights',
+        text: 'Insights',
+        icon: IconSparkles,
+        key: 'i',
+        docs: 'operations-of-the-api',
+      },
     ],
   },
   {
     title: 'Settings',
     sections: [
-      { name: 'settings', text: 'General', icon: IconSettings, key: ',' },
-      { name: 'limits', text: 'Limits', icon: IconGauge },
-      { name: 'alerts', text: 'Alerts', icon: IconBell, needs: 'admin' },
-      { name: 'collaborators', text: 'Collaborators', icon: IconShieldCheck },
+      { name: 'settings', text: 'General', icon: IconSettings, key: ',', docs: 'readme#states-of-an-app' },
+      {
+        name: 'variables',
+        text: 'Variables',
+        icon: IconKeyRound,
+        key: 'v',
+        needs: 'push',
+        docs: 'storage#secrets',
+        also: 'env environment secrets config',
+      },
+      {
+        name: 'domains',
+        text: 'Domains',
+        icon: IconGlobe,
+        key: 'm',
+        docs: 'operations#on-a-server',
+        also: 'dns hostname https tls certificate url',
+      },
+      { name: 'limits', text: 'Limits', icon: IconGauge, docs: 'limits', also: 'rate throttle' },
+      {
+        name: 'alerts',
+        text: 'Alerts',
+        icon: IconBell,
+        needs: 'admin',
+        docs: 'alerts',
+        also: 'webhook notifications',
+      },
+      {
+        name: 'collaborators',
+        text: 'Collaborators',
+        icon: IconShieldCheck,
+        docs: 'control-ui',
+        also: 'invite team members roles access',
+      },
     ],
   },
 ];
@@ -86,21 +187,85 @@ const ofMachine: readonly Group[] = [
   {
     title: 'Machine',
     sections: [
-      { name: 'machine', text: 'Now', icon: IconServer },
-      { name: 'hosts', text: 'Hosts', icon: IconNetwork },
-      { name: 'snapshots', text: 'Snapshots', icon: IconHistory },
-      { name: 'people', text: 'People', icon: IconUsers },
-      { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal },
+      { name: 'machine', text: 'Overview', icon: IconServer, docs: 'operations', also: 'memory disk server' },
+      { name: 'hosts', text: 'Hosts', icon: IconNetwork, docs: 'several-machines' },
+      { name: 'snapshots', text: 'Snapshots', icon: IconHistory, docs: 'snapshots', also: 'backup restore' },
+      {
+        name: 'people',
+        text: 'People',
+        icon: IconUsers,
+        docs: 'control-ui',
+        also: 'invite accounts members',
+      },
+      { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal, docs: 'settings' },
     ],
   },
 ];
 
 /** Sections that every screen can reach with `g`, besides those of the app. */
 export const everywhere: readonly Section[] = [
-  { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a' },
-  { name: 'account', text: 'Account', icon: IconUser, key: 'y' },
-  { name: 'machine', text: 'Machine', icon: IconServer, key: 'c' },
+  { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a', docs: 'readme' },
+  { name: 'account', text: 'Account', icon: IconUser, key: 'y', docs: 'control-ui', also: 'profile passkey' },
+  { name: 'machine', text: 'Machine', icon: IconServer, key: 'c', docs: 'operations' },
 ];
+
+/** Something to do, as people type it into the finder, and the section in which it is done. */
+export interface Task {
+  text: string;
+  also: string;
+  section: RouteName;
+  /** The role that it needs. */
+  needs?: Role;
+}
+
+export const tasksOfApp: readonly Task[] = [
+  { text: 'Set a secret', also: 'password token', section: 'variables', needs: 'push' },
+  { text: 'Set an environment variable', also: 'vars config', section: 'variables', needs: 'push' },
+  { text: 'Roll back to an earlier deploy', also: 'rollback revert undo', section: 'deploys', needs: 'push' },
+  { text: 'Promote a preview', also: 'branch production', section: 'deploys', needs: 'push' },
+  { text: 'Run a cron now', also: 'schedule timer trigger', section: 'overview' },
+  { text: 'Add a domain', also: 'dns hostname certificate tls https', section: 'domains', needs: 'admin' },
+  { text: 'Send alerts to a webhook', also: 'notify slack email', section: 'alerts', needs: 'admin' },
+  { text: 'Invite somebody to this app', also: 'team member', section: 'collaborators', needs: 'admin' },
+  { text: 'Stop this app', also: 'pause shut down', section: 'settings', needs: 'admin' },
+  { text: 'Rename this app', also: 'name slug', section: 'settings', needs: 'admin' },
+  { text: 'Delete this app', also: 'remove destroy', section: 'settings', needs: 'admin' },
+];
+
+/** For everybody. */
+export const tasksOfAccount: readonly Task[] = [
+  { text: 'Make an API key', also: 'token git password', section: 'account' },
+  { text: 'Change your password', also: 'passkey two-factor 2fa totp', section: 'account' },
+];
+
+/** For admins of the machine. */
+export const tasksOfMachine: readonly Task[] = [
+  { text: 'Back up this machine: take a snapshot', also: 'backup export', section: 'snapshots' },
+  { text: 'Restore an app from a snapshot', also: 'backup recover undelete', section: 'snapshots' },
+  { text: 'Invite somebody to this machine', also: 'account member user', section: 'people' },
+];
+
+/** Pages of the documentation that the finder offers: page and title. */
+export const docsPages = [
+  ['readme', 'Start'],
+  ['projects', 'What can be deployed'],
+  ['previews', 'Previews'],
+  ['storage', 'Storage and secrets'],
+  ['telemetry', 'Logs, errors and traces'],
+  ['alerts', 'Alerts'],
+  ['cli', 'The command line'],
+  ['api', 'The API'],
+  ['snapshots', 'Backup and restore'],
+  ['limits', 'Limits'],
+  ['operations', 'Operations'],
+  ['settings', 'Settings of the machine'],
+] as const;
+
+/** Returns the URL of the documentation about a screen. @param section null: no section is above the screen */
+export function docsUrl(section: RouteName | null): string {
+  const all = [...ofApp, ...ofMachine].flatMap(({ sections }) => sections).concat(everywhere);
+  return `/docs/${all.find(({ name }) => name === section)?.docs ?? 'readme'}`;
+}
 
 /** Returns the sidebar's groups for a screen, without sections that the person may not see. */
 export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly Group[] {
@@ -117,6 +282,6 @@ export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly
 }
 
 /** Returns the route of a section, in the current app. */
-export function routeOf({ name }: Section, app: string | null): Route {
+export function routeOf({ name }: Pick<Section, 'name'>, app: string | null): Route {
   return (app === null ? { name } : name === 'source' ? { name, app, path: '' } : { name, app }) as Route;
 }

@@ -69,6 +69,12 @@ export const IconBell = icon(
     <path d="M3.262 15.326A1 1 0 0 0 4 17h16a1 1 0 0 0 .74-1.673C19.41 13.956 18 12.499 18 8A6 6 0 0 0 6 8c0 4.499-1.411 5.956-2.738 7.326" />
   </>,
 );
+export const IconBookOpen = icon(
+  <>
+    <path d="M12 7v14" />
+    <path d="M3 18a1 1 0 0 1-1-1V4a1 1 0 0 1 1-1h5a4 4 0 0 1 4 4 4 4 0 0 1 4-4h5a1 1 0 0 1 1 1v13a1 1 0 0 1-1 1h-6a3 3 0 0 0-3 3 3 3 0 0 0-3-3z" />
+  </>,
+);
 export const IconBox = icon(
   <>
     <path d="M21 8a2 2 0 0 0-1-1.73l-7-4a2 2 0 0 0-2 0l-7 4A2 2 0 0 0 3 8v8a2 2 0 0 0 1 1.73l7 4a2 2 0 0 0 2 0l7-4A2 2 0 0 0 21 16Z" />
@@ -94,6 +100,12 @@ export const IconBug = icon(
 export const IconCheck = icon(<path d="M20 6 9 17l-5-5" />);
 export const IconChevronDown = icon(<path d="m6 9 6 6 6-6" />);
 export const IconChevronRight = icon(<path d="m9 18 6-6-6-6" />);
+export const IconChevronsUpDown = icon(
+  <>
+    <path d="m7 15 5 5 5-5" />
+    <path d="m7 9 5-5 5 5" />
+  </>,
+);
 export const IconCircleAlert = icon(
   <>
     <circle cx="12" cy="12" r="10" />

@@ -24,6 +24,8 @@ type ButtonProps = ButtonLook & {
   onClick?: (event: MouseEvent) => unknown;
   type?: 'button' | 'submit';
   disabled?: boolean;
+  /** Gets the focus when its dialog opens. */
+  autofocus?: boolean;
   /** The needed role on the current app. Without it the button is disabled, and says why. */
   needs?: Role;
   children: ComponentChildren;
@@ -41,6 +43,7 @@ export function Button({
   onClick,
   type = 'button',
   disabled,
+  autofocus,
   needs,
   children,
   buttonRef,
@@ -67,6 +70,7 @@ export function Button({
       type={type}
       class={classOf({ look, short, label })}
       disabled={disabled || busy || refused !== null}
+      autofocus={autofocus}
       aria-label={label}
       title={refused ?? label}
       onClick={run}

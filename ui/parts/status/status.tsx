@@ -1,5 +1,6 @@
 // A status with a shape and a word, never only a colour.
 import type { Result } from '../../api.ts';
+import { Age } from './time.tsx';
 
 type AppStatusName = Result<'apps.get'>['status'];
 type DeployStatus = Result<'deploys.rollback'>['status'];
@@ -50,12 +51,36 @@ export function Status({
   );
 }
 
-/** The status of an app. `isIdle`: it has a release and no process. */
-export function AppStatus({ of, isIdle }: { of: AppStatusName; isIdle: boolean }) {
-  if (!isIdle) return <Status of={of} />;
+/**
+ * The status of an app, in the same words everywhere. `idle`: it has a release and no process.
+ * @param props.since start of its sleep
+ */
+export function AppStatus({
+  of,
+  isIdle,
+  since = null,
+  silent = false,
+}: {
+  of: AppStatusName;
+  isIdle: boolean;
+  since?: string | null;
+  silent?: boolean;
+}) {
+  if (!isIdle)
+    return (
+      <>
+        <Status of={of} silent={silent} />
+        {of === 'sleeping' && since !== null && (
+          <span class="muted">
+            {' '}
+            for <Age since={since} />
+          </span>
+        )}
+      </>
+    );
   return (
     <span title="No process runs. The next request starts one, in some tenths of a second.">
-      <Status of="sleeping" word="idle" />
+      <Status of="sleeping" word="idle" silent={silent} />
     </span>
   );
 }

@@ -25,7 +25,7 @@ function show(toast: Omit<Toast, 'id'>, shownMs: number): () => void {
   return remove;
 }
 
-/** Shows a message: "Copied", "The app sleeps". */
+/** Shows a message: "Copied", "The app is sleeping". */
 export function toast(text: string) {
   show({ text, isDanger: false, undo: null }, SHOWN_MS);
 }

@@ -22,7 +22,7 @@ import { Status } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 import { open, queryOf } from '../../router.ts';
-import { titleOf } from './deploys.tsx';
+import { askToRollBack, titleOf } from './deploys.tsx';
 
 type Model = ReturnType<typeof deployModel>;
 
@@ -65,7 +65,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
                 </Link>
               </>
             )}
-            , <Time at={started_at} otherwise={isUnderWay(deploy) ? 'waits for its turn' : 'never began'} />
+            , <Time at={started_at} otherwise={isUnderWay(deploy) ? 'queued' : 'never began'} />
             {started_at !== null && (
               <>
                 , {isUnderWay(deploy) ? 'runs for' : 'took'} {duration(tookMs(deploy, now))}
@@ -87,11 +87,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
           </LinkButton>
         )}
         {deploy.can_roll_back && status !== 'live' && (
-          <Button
-            needs="push"
-            look="primary"
-            onClick={() => go(api('deploys.rollback', { id: app, deploy_id: id }))}
-          >
+          <Button needs="push" look="primary" onClick={() => askToRollBack(app, deploy)}>
             <IconRotateCcw /> Roll back to this
           </Button>
         )}
@@ -190,7 +186,7 @@ function Steps({
   if (steps.length === 0 && isUnderWay(deploy))
     return (
       <div class="panel">
-        <Empty title={deploy.status === 'queued' ? 'It waits for its turn' : 'It is about to begin'}>
+        <Empty title={deploy.status === 'queued' ? 'The deploy is queued' : 'It is about to begin'}>
           <p>{queued ? `It is ${queued.detail}.` : 'The first step is shown here as soon as it runs.'}</p>
         </Empty>
       </div>

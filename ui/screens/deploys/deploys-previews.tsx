@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { authorName } from '../../models/deploys/deploys.ts';
 import { type Preview, previewsModel } from '../../models/deploys/previews.ts';
 import { Button, Link, LinkButton } from '../../parts/controls/button.tsx';
+import { askFirst } from '../../parts/controls/confirm.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
 import { firstLine } from '../../parts/format.ts';
 import { useModel } from '../../parts/model.ts';
@@ -17,10 +18,16 @@ export function Previews({ app }: { app: string }) {
   const [log, setLog] = useState<{ name: string; text: string } | null>(null);
   const { previews } = model;
   if (previews.items.value.length === 0) return null;
-  const promote = async (name: string) => {
-    const { id } = await model.promote(name);
-    open({ name: 'deploy', app, deploy: id });
-  };
+  const promote = (name: string) =>
+    askFirst({
+      title: `Promote ${name}?`,
+      about: `Its code replaces the release of ${app} that serves now; no request is dropped. Data of the preview is not copied.`,
+      action: 'Promote the preview',
+      run: async () => {
+        const { id } = await model.promote(name);
+        open({ name: 'deploy', app, deploy: id });
+      },
+    });
   return (
     <section class="panel" aria-labelledby="previews">
       <header>
@@ -66,7 +73,7 @@ function OnePreview({
 }: {
   app: string;
   preview: Preview;
-  promote: () => Promise<void>;
+  promote: () => void;
   showLog: () => Promise<void>;
   drop: () => void;
 }) {

@@ -4,6 +4,7 @@ import { api } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
 import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
 import { Button, Link } from '../../parts/controls/button.tsx';
+import { askFirst } from '../../parts/controls/confirm.tsx';
 import { duration, firstLine, shortSha } from '../../parts/format.ts';
 import { IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
@@ -18,6 +19,20 @@ import { Previews } from './deploys-previews.tsx';
 /** Returns a deploy's title from its message. */
 export function titleOf({ message, sha }: Deploy): string {
   return firstLine(message) || (sha === '' ? 'An upload' : `Commit ${shortSha(sha)}`);
+}
+
+/** Asks, then rolls back and opens the deploy that does it. */
+export function askToRollBack(app: string, deploy: Deploy): void {
+  askFirst({
+    title: `Roll back to “${titleOf(deploy)}”?`,
+    about:
+      'Its release replaces the one that serves now; no request is dropped. Code goes back, data does not: databases and migrations stay as they are.',
+    action: 'Roll back to this deploy',
+    run: async () => {
+      const { id } = await api('deploys.rollback', { id: app, deploy_id: deploy.id });
+      open({ name: 'deploy', app, deploy: id });
+    },
+  });
 }
 
 const columns = (app: string): readonly Column<Deploy>[] => [
@@ -50,24 +65,21 @@ const columns = (app: string): readonly Column<Deploy>[] => [
     name: 'When',
     number: true,
     cell: (deploy) => (
-      <Time at={deploy.started_at} otherwise={isUnderWay(deploy) ? 'waits' : 'never began'} />
+      <Time at={deploy.started_at} otherwise={isUnderWay(deploy) ? 'queued' : 'never began'} />
     ),
   },
   {
     name: 'What to do',
     silent: true,
-    cell: ({ id, status, can_roll_back }) =>
-      can_roll_back &&
-      status !== 'live' && (
+    cell: (deploy) =>
+      deploy.can_roll_back &&
+      deploy.status !== 'live' && (
         <Button
           needs="push"
           look="quiet"
           short
           label="Roll back to this"
-          onClick={async () => {
-            const made = await api('deploys.rollback', { id: app, deploy_id: id });
-            open({ name: 'deploy', app, deploy: made.id });
-          }}
+          onClick={() => askToRollBack(app, deploy)}
         >
           <IconRotateCcw />
         </Button>

@@ -66,7 +66,7 @@ function Figures({ all, host }: { all: Stats; host: HostStats }) {
   const { cells, disk, wakes, event_loop_delay: loop, control_plane } = host;
   return (
     <ul class="gauges">
-      <Figure title="Apps awake" value={String(cells.running)}>
+      <Figure title="Apps running" value={String(cells.running)}>
         of {plural(all.apps.total, 'app')}
       </Figure>
       <Figure title="Disk free" value={bytes(disk.free_bytes)}>
@@ -158,11 +158,7 @@ function Apps({ host: { apps } }: { host: HostStats }) {
           {
             name: 'Process',
             cell: ({ memory_bytes }) =>
-              memory_bytes === null ? (
-                <Status of="sleeping" word="none" />
-              ) : (
-                <Status of="running" word="awake" />
-              ),
+              memory_bytes === null ? <Status of="sleeping" word="none" /> : <Status of="running" />,
           },
           { name: 'Memory', number: true, label: 'memory', cell: (app) => bytes(app.memory_bytes) },
           { name: 'Disk', number: true, label: 'disk', cell: (app) => bytes(app.disk_bytes) },
@@ -223,7 +219,7 @@ function Rest({ all, host }: { all: Stats; host: HostStats }) {
       <dl class="facts body">
         <dt>Deploys</dt>
         <dd>
-          {plural(queues.deploys_running, 'deploy')} under way, {queues.deploys_waiting} waiting,{' '}
+          {plural(queues.deploys_running, 'deploy')} under way, {queues.deploys_waiting} queued,{' '}
           {count(all.deploys.total)} in all
         </dd>
         <dt>Starts that wait</dt>

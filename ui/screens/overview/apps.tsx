@@ -10,7 +10,7 @@ import { bytes, count, duration, firstLine, percent, person, plural } from '../.
 import { IconBox, IconPlus, IconTriangleAlert } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty, Loaded, Skeleton } from '../../parts/status/states.tsx';
-import { Status } from '../../parts/status/status.tsx';
+import { AppStatus, Status } from '../../parts/status/status.tsx';
 import { Age, Time } from '../../parts/status/time.tsx';
 import { type Column, Table } from '../../parts/tables/table.tsx';
 import { queryOf, setQuery } from '../../router.ts';
@@ -18,7 +18,7 @@ import { ownsApps } from '../../session.ts';
 
 const columns: readonly Column<App>[] = [
   { name: 'App', cell: (app) => <Name app={app} /> },
-  { name: 'Status', cell: (app) => <AppStatus app={app} /> },
+  { name: 'Status', cell: (app) => <Word app={app} /> },
   { name: 'Requests, 24 h', skipSmall: true, cell: (app) => <Requests app={app} /> },
   { name: 'Errors', number: true, label: 'errors', cell: ({ figures }) => <ErrorRate figures={figures} /> },
   {
@@ -73,7 +73,7 @@ function Sums({ sums }: { sums: ReturnType<typeof sumsOf> }) {
   const { total, awake, perMinute, memory, machine, attention: wanting } = sums;
   return (
     <Figures>
-      <Figure name="Awake" value={awake} note={`of ${plural(total, 'app')}`} />
+      <Figure name="Running" value={awake} note={`of ${plural(total, 'app')}`} />
       <Figure
         name="Memory of apps"
         value={bytes(memory)}
@@ -108,7 +108,7 @@ function Name({ app }: { app: App }) {
   const why = attention(app);
   return (
     <span class="app-name">
-      {isIdle(app) ? <Status of="sleeping" word="idle" silent /> : <Status of={app.status} silent />}
+      <AppStatus of={app.status} isIdle={isIdle(app)} silent />
       <Link to={{ name: 'overview', app: app.slug }} class="main-cell">
         {app.slug}
       </Link>
@@ -122,12 +122,13 @@ function Name({ app }: { app: App }) {
   );
 }
 
-function AppStatus({ app }: { app: App }) {
+/** The status as text; its shape is beside the name. */
+function Word({ app }: { app: App }) {
   const { status, asleep_since } = app;
   if (status === 'sleeping' && asleep_since !== null)
     return (
       <span class="muted nowrap">
-        asleep for <Age since={asleep_since} />
+        sleeping for <Age since={asleep_since} />
       </span>
     );
   if (isIdle(app)) return <span class="muted">idle</span>;

@@ -21,10 +21,11 @@ import {
 import { useModel } from '../../parts/model.ts';
 import { Empty, Loaded, Notice, Skeleton, SkeletonRows } from '../../parts/status/states.tsx';
 import { AppStatus, Status } from '../../parts/status/status.tsx';
-import { Age, Time } from '../../parts/status/time.tsx';
+import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { may } from '../../role.ts';
 import { href, open } from '../../router.ts';
+import { askToStop } from '../settings/ask-to-stop.ts';
 import { Crons } from './overview-crons.tsx';
 import { Figures } from './overview-figures.tsx';
 
@@ -98,16 +99,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
   return (
     <Head
       title={slug}
-      status={
-        <>
-          <AppStatus of={status} isIdle={model.isIdle.value} />
-          {isAsleep && asleep_since !== null && (
-            <span class="muted">
-              for <Age since={asleep_since} />
-            </span>
-          )}
-        </>
-      }
+      status={<AppStatus of={status} isIdle={model.isIdle.value} since={asleep_since} />}
       about={
         <span class="address">
           <a href={url} target="_blank" rel="noreferrer">
@@ -150,12 +142,13 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
             : [
                 null,
                 {
-                  text: 'Stop: answer nothing until it is started',
+                  text: 'Stop the app',
                   icon: IconPower,
-                  run: async () => {
-                    await model.run('stopped');
-                    toast(`${slug} is stopped`);
-                  },
+                  run: () =>
+                    askToStop(slug, async () => {
+                      await model.run('stopped');
+                      toast(`${slug} is stopped`);
+                    }),
                 },
               ]),
         ]}
@@ -181,7 +174,7 @@ function LastDeploys({ model, slug }: { model: OverviewModel; slug: string }) {
                   {firstLine(message)}
                 </Link>
                 <span class="muted small nowrap">
-                  {person(author)}, <Time at={finished_at ?? started_at} otherwise="waiting" />
+                  {person(author)}, <Time at={finished_at ?? started_at} otherwise="queued" />
                 </span>
               </li>
             ))}

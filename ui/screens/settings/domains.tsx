@@ -8,14 +8,14 @@ import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { exactTime } from '../../parts/format.ts';
-import { IconExternalLink, IconGlobe, IconRefreshCw } from '../../parts/icons.tsx';
+import { IconCircleAlert, IconExternalLink, IconGlobe, IconRefreshCw } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
-import { Empty, Skeleton } from '../../parts/status/states.tsx';
+import { Empty, Notice, Skeleton } from '../../parts/status/states.tsx';
 import { Status } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { List, remove } from '../../parts/tables/pages.tsx';
-import { session } from '../../session.ts';
+import { isLocal, session } from '../../session.ts';
 
 export default function Domains({ app }: { app: string }) {
   const model = useModel(() => domainsModel(app));
@@ -23,7 +23,8 @@ export default function Domains({ app }: { app: string }) {
   const [hostname, setHostname] = useState('');
   const { busy, onSubmit } = useSubmit(async () => {
     const { hostname: name, state } = await model.add(hostname);
-    toast(state === 'active' ? `${name} is served` : `${name} is added, and waits for its DNS`);
+    const done = isLocal.value ? 'answers on this machine' : 'is served';
+    toast(`${name} ${state === 'active' ? done : 'is added, and waits for its DNS'}`);
     setHostname('');
   });
   const own = session.value?.urls.app.replace('{slug}', app) ?? '';
@@ -31,7 +32,11 @@ export default function Domains({ app }: { app: string }) {
     <>
       <Head
         title="Domains"
-        about="The app answers at its own address, and at each hostname that you add here and point to this machine."
+        about={
+          isLocal.value
+            ? 'The app answers at its own address, on this machine only.'
+            : 'The app answers at its own address, and at each hostname that you add here and point to this machine.'
+        }
       />
       <div class="stack">
         <div class="panel">
@@ -44,6 +49,19 @@ export default function Domains({ app }: { app: string }) {
             <span class="muted">always there</span>
           </div>
         </div>
+        {isLocal.value && (
+          <Notice icon={IconCircleAlert}>
+            <p>
+              This Cellar runs on <code>localhost</code>: no domain can lead here, and nothing gets a
+              certificate. A hostname that you add answers only requests from this machine that name it, such
+              as <code>curl -H "host: shop.example.com" {own.replace(app, '').replace('//.', '//')}</code>.{' '}
+              <a href="/docs/operations#on-a-server" target="_blank" rel="noreferrer">
+                Run Cellar on a server
+              </a>{' '}
+              to use domains.
+            </p>
+          </Notice>
+        )}
         <section class="panel" aria-label="Domains">
           <header>
             <form class="row grow" onSubmit={onSubmit}>
@@ -69,7 +87,9 @@ export default function Domains({ app }: { app: string }) {
             empty={
               <Empty title="No domain of your own" icon={IconGlobe}>
                 <p>
-                  Add its name first; then this page says which record to set where you manage the domain.
+                  {isLocal.value
+                    ? 'Add one to try how the app answers to it.'
+                    : 'Add its name first; then this page says which record to set where you manage the domain.'}
                 </p>
               </Empty>
             }
@@ -113,9 +133,18 @@ function OneDomain({
   return (
     <li class="domain">
       <div class="row apart">
-        <a href={`${isTls ? 'https' : 'http'}://${hostname}`} target="_blank" rel="noreferrer" class="strong">
-          {hostname} <IconExternalLink />
-        </a>
+        {isLocal.value ? (
+          <span class="strong">{hostname}</span>
+        ) : (
+          <a
+            href={`${isTls ? 'https' : 'http'}://${hostname}`}
+            target="_blank"
+            rel="noreferrer"
+            class="strong"
+          >
+            {hostname} <IconExternalLink />
+          </a>
+        )}
         <span class="row-actions">
           <Button look="quiet" short label={`Check ${hostname} again`} onClick={check}>
             <IconRefreshCw />
@@ -131,13 +160,23 @@ function OneDomain({
         <>
           <p class="row">
             {state.state === 'pending' && <Status of="created" word="pending" />}
-            <Dns state={state} />
-            {state.state === 'active' && <Certificate state={state} />}
+            {isLocal.value ? (
+              state.state === 'active' && <Status of="done" word="answers on this machine" />
+            ) : (
+              <>
+                <Dns state={state} />
+                {state.state === 'active' && <Certificate state={state} />}
+              </>
+            )}
             <span class="muted">
               added <Time at={created_at} />
             </span>
           </p>
-          {state.state === 'pending' ? <Proof state={state} /> : <WhatToSet state={state} />}
+          {state.state === 'pending' ? (
+            <Proof state={state} />
+          ) : (
+            !isLocal.value && <WhatToSet state={state} />
+          )}
         </>
       )}
     </li>

@@ -6,6 +6,7 @@ import { Head } from '../../layout/head.tsx';
 import { type App, appModel } from '../../models/settings.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Button, Link } from '../../parts/controls/button.tsx';
+import { askFirst } from '../../parts/controls/confirm.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
@@ -15,6 +16,7 @@ import { AppStatus } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { open } from '../../router.ts';
+import { askToStop } from './ask-to-stop.ts';
 import { BuildSettings } from './settings-builds.tsx';
 import { HomePanel } from './settings-home.tsx';
 import { PreviewsPanel } from './settings-previews.tsx';
@@ -37,7 +39,7 @@ export default function Settings({ app: slug }: { app: string }) {
             <section class="panel" aria-labelledby="runs">
               <header>
                 <h2 id="runs">Whether it runs</h2>
-                <AppStatus of={app.status} isIdle={model.isIdle.value} />
+                <AppStatus of={app.status} isIdle={model.isIdle.value} since={app.asleep_since} />
               </header>
               <div class="body stack">
                 <State {...{ app, model }} />
@@ -99,11 +101,19 @@ type Parts = { app: App; model: ReturnType<typeof appModel> };
 
 function Rename({ app, model }: Parts) {
   const [slug, setSlug] = useState(app.slug);
-  const { busy, onSubmit } = useSubmit(async () => {
+  const rename = async () => {
     await model.rename(slug);
     toast(`The app is ${slug} now`);
     open({ name: 'settings', app: slug }, { replace: true });
-  });
+  };
+  const { busy, onSubmit } = useSubmit(async () =>
+    askFirst({
+      title: `Rename ${app.slug} to ${slug}?`,
+      about: `${app.url} and the git remote stop working at once. Others who push need the new remote.`,
+      action: 'Rename the app',
+      run: rename,
+    }),
+  );
   return (
     <form class="body stack form" onSubmit={onSubmit}>
       <TextField
@@ -148,14 +158,14 @@ function State({ app, model }: Parts) {
       <p>
         {sleeps ? (
           <>
-            The app has slept since <Time at={app.asleep_since} />. The next request wakes it.
+            The app is sleeping since <Time at={app.asleep_since} />. The next request wakes it.
           </>
         ) : app.live_deploy_id === null ? (
           <>
             Nothing is deployed yet. <Link to={{ name: 'overview', app: app.slug }}>Bring code to it</Link>
           </>
         ) : (
-          'The app answers. Without a request it hibernates by itself, and starts again with the next one.'
+          'The app answers. Without requests it becomes idle: no process runs, and the next request starts one.'
         )}
       </p>
       {app.last_error && <p class="danger">{app.last_error}</p>}
@@ -171,7 +181,7 @@ function State({ app, model }: Parts) {
             </Button>
           )
         )}
-        <Button needs="admin" onClick={model.stop}>
+        <Button needs="admin" onClick={() => askToStop(app.slug, model.stop)}>
           Stop the app
         </Button>
       </div>

@@ -82,7 +82,7 @@ function Look({
   if (type !== null && IMAGES.includes(type) && size <= IMAGE_BYTES)
     return (
       <div class="picture">
-        <img src={url} alt="" />
+        <img src={url} alt="" class={type === 'image/svg+xml' ? 'drawing' : undefined} />
       </div>
     );
   const raw = bytesOf((whole ?? beginning)!);
