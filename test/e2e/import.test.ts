@@ -71,6 +71,48 @@ async function ended(id: string, deployId: string): Promise<any> {
   return found;
 }
 
+/** The templates with a page and an icon of their own. */
+const SHOWN = ['list', 'links', 'drop', 'ai', 'react'];
+
+/** Uses each of these templates as its page does. */
+async function eachWorks(): Promise<void> {
+  const post = (slug: string, path: string, body: string) => cellar.get(slug, path, { method: 'POST', body });
+  assert.equal((await post('from-list', '/items', '  Bread ')).status, 204);
+  assert.equal((await post('from-list', '/items', ' ')).status, 400);
+  assert.equal((await cellar.get('from-list', '/items/1', { method: 'PUT' })).status, 204);
+  const items = async () => JSON.parse((await cellar.get('from-list', '/items')).text);
+  assert.deepEqual(await items(), [{ id: 1, text: 'Bread', done: 1 }]);
+  await cellar.get('from-list', '/items/1', { method: 'DELETE' });
+  assert.deepEqual(await items(), []);
+
+  const link = { url: 'https://example.com/long', name: 'short' };
+  assert.equal((await post('from-links', '/api/links', JSON.stringify(link))).status, 200);
+  assert.equal((await post('from-links', '/api/links', JSON.stringify(link))).status, 409);
+  const bad = JSON.stringify({ url: 'javascript:alert(1)' });
+  assert.equal((await post('from-links', '/api/links', bad)).status, 400);
+  const led = await cellar.get('from-links', '/short', { redirect: 'manual' });
+  assert.deepEqual([led.status, led.headers.get('location')], [302, link.url]);
+
+  const path = `/files/${encodeURIComponent('a plan ü.html')}`;
+  const put = () => cellar.get('from-drop', path, { method: 'PUT', body: '<script>' });
+  assert.deepEqual([(await put()).status, (await put()).status], [201, 409]);
+  const file = await cellar.get('from-drop', path);
+  assert.equal(file.text, '<script>');
+  assert.match(file.headers.get('content-disposition')!, /^attachment/);
+  assert.match((await cellar.get('from-drop', '/files')).text, /a plan ü/);
+
+  const asked = await post('from-ai', '/chat', JSON.stringify([{ role: 'user', content: 'Hello' }]));
+  assert.equal(asked.status, 502);
+  assert.match(asked.text, /RUNNER_AI_URL/);
+  assert.equal((await post('from-ai', '/chat', '[null]')).status, 400);
+
+  const voted = JSON.parse((await post('from-react', '/api/choices/2/votes', '')).text);
+  assert.deepEqual(
+    voted.map(({ votes }: { votes: number }) => votes),
+    [0, 1, 0],
+  );
+}
+
 test('each template is listed, has a folder, and becomes an app that answers', async () => {
   const { items } = (await rpc('apps.templates', {})).result;
   assert.deepEqual(items, templates);
@@ -91,6 +133,14 @@ test('each template is listed, has a folder, and becomes an app that answers', a
   const signed = await cellar.get('from-guestbook', '/', { method: 'POST', body, redirect: 'manual' });
   assert.equal(signed.status, 303);
   assert.match((await cellar.get('from-guestbook')).text, /<b>Ada &#60;3<\/b> hello/);
+  for (const name of SHOWN) {
+    const page = await cellar.get(`from-${name}`);
+    assert.match(page.text, /<title>/, name);
+    assert.match(page.text, /href="\/favicon\.svg"/, name);
+    const icon = await cellar.get(`from-${name}`, '/favicon.svg');
+    assert.equal(icon.headers.get('content-type'), 'image/svg+xml', name);
+  }
+  await eachWorks();
   const again = await rpc('source.template', { id: 'from-hello', template: 'site' });
   assert.equal(again.error.data.code, 'commit_conflict');
 });

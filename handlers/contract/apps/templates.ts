@@ -9,19 +9,44 @@ export interface Template {
 
 export const templates = [
   {
-    name: 'hello',
-    title: 'Hello Worker',
-    description: 'A Worker in one file that answers requests and logs them.',
+    name: 'list',
+    title: 'Shared list',
+    description: 'A to-do list in a D1 database that changes on all open pages at once.',
   },
-  { name: 'site', title: 'Static site', description: 'Pages and a style sheet, served as they are.' },
   {
-    name: 'guestbook',
-    title: 'Guestbook',
-    description: 'A form and a list, kept in a D1 database with a migration.',
+    name: 'links',
+    title: 'Link shortener',
+    description: 'Short addresses that lead to long ones, kept in a KV namespace.',
+  },
+  {
+    name: 'drop',
+    title: 'File drop',
+    description: 'A page to drop files on and to download them from, kept in an R2 bucket.',
+  },
+  {
+    name: 'ai',
+    title: 'AI chat',
+    description: 'A chat with a language model of the AI server of this Cellar, as it writes.',
+  },
+  {
+    name: 'react',
+    title: 'Full-stack React app',
+    description: 'A poll: React and Vite for the page, a Worker with a D1 database behind it.',
   },
   {
     name: 'chat',
     title: 'Chat room',
     description: 'Messages over WebSockets, kept by a Durable Object.',
+  },
+  {
+    name: 'guestbook',
+    title: 'Guestbook',
+    description: 'A form and a list, kept in a D1 database with a migration.',
+  },
+  { name: 'site', title: 'Static site', description: 'Pages and a style sheet, served as they are.' },
+  {
+    name: 'hello',
+    title: 'Hello Worker',
+    description: 'A Worker in one file that answers requests and logs them.',
   },
 ] as const satisfies readonly Template[];
