@@ -14,9 +14,11 @@ import { previewCommands } from './commands/previews.ts';
 import { settingCommands } from './commands/settings.ts';
 import { storageCommands } from './commands/storage.ts';
 import { workflowCommands } from './commands/workflows.ts';
+import { gitCredentialCommand } from './git-credential.ts';
 
 export const commands: readonly Command[] = [
   ...localCommands,
+  gitCredentialCommand,
   devCommand,
   completionCommand(() => commands),
   ...appCommands,

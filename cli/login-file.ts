@@ -13,7 +13,15 @@ export interface Login {
   key: string | null;
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
+/** What `cellar login` keeps. */
+export interface Saved {
+  url: string;
+  token: string;
+  /** The origin of git, such as `https://git.apps.example.com`, if it is known. */
+  git?: string;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else that of `cellar login`, else the Cellar of this clone.
@@ -21,7 +29,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * @throws {Stopped} when there is no login, or `CELLAR_URL` is invalid
  */
 export function findLogin(env: Environment, root: string): Login {
-  const kept = readSaved(env);
+  const kept = savedLogin(env);
   const own = ownAddress(root);
   const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? own);
   if (url === undefined)
@@ -76,7 +84,7 @@ export function addressOf(text: string, name: string): string {
 }
 
 /** Saves a login for later commands, readable only by its user. @returns the file */
-export function keepLogin(env: Environment, kept: { url: string; token: string }): string {
+export function keepLogin(env: Environment, kept: Saved): string {
   const file = fileOf(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
@@ -93,11 +101,12 @@ function login(url: string, token: string): Login {
   return { url, token, key: token.startsWith('cellar_') ? token : null };
 }
 
-function readSaved(env: Environment): { url: string; token: string } | null {
+/** Returns the login that `cellar login` saved; null without one. @throws {Stopped} for a damaged file */
+export function savedLogin(env: Environment): Saved | null {
   const file = fileOf(env);
   if (!existsSync(file)) return null;
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as { url: string; token: string };
+    return JSON.parse(readFileSync(file, 'utf8')) as Saved;
   } catch {
     throw new Stopped('signIn', `${file} is not what \`cellar login\` wrote.`, 'cellar login');
   }

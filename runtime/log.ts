@@ -23,7 +23,7 @@ export function log(level: Level, message: string, fields: Fields = {}): void {
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined) continue;
     const text = String(value);
-    line += ` ${key}=${/^[\w.:/@-]*$/.test(text) ? text : JSON.stringify(text)}`;
+    line += ` ${key}=${/^[\w.:/@#-]*$/.test(text) ? text : JSON.stringify(text)}`;
   }
   write(`${line}\n`);
 }

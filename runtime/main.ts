@@ -31,7 +31,7 @@ async function main(): Promise<void> {
   flushCompileCache();
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
-    log('warn', 'no such setting; docs/settings.md has their names', { name });
+    log('warn', 'no such setting', { name, see: 'docs/settings.md' });
   void warnOfPlainHttp(config);
   await continueFromBucket(config, layout(config.RUNNER_DATA_DIR));
   const host = new Host(config);

@@ -6,8 +6,9 @@ import { slug as slugSchema } from '../../handlers/contract/apps/apps.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
-import { addressOf, keepLogin, ownAddress } from '../login-file.ts';
-import type { Session } from '../session.ts';
+import { gitBeside, installHelper, isKey } from '../git-credential.ts';
+import { addressOf, keepLogin, ownAddress, savedLogin } from '../login-file.ts';
+import type { Client, Session } from '../session.ts';
 import { fields } from '../show.ts';
 
 /** The compatibility date in a new Wrangler configuration. */
@@ -18,7 +19,7 @@ export const localCommands: readonly Command[] = [
   command({
     words: 'login',
     summary:
-      'Keeps the address of a Cellar and a token for it; without a terminal the token is read from standard input',
+      'Keeps the address of a Cellar and a token for it, also for git if it is an API key; without a terminal the token is read from standard input',
     arguments: [
       { name: 'url', summary: "the API's address, such as https://api.apps.example.com", optional: true },
     ],
@@ -26,8 +27,13 @@ export const localCommands: readonly Command[] = [
     answers: 'accounts.me',
     run: async (session, input) => {
       const { url, token } = await askLogin(session, textOf(input, 'url'));
-      const me = await session.connect({ url, token, key: null }).call('accounts.me', {});
-      session.place.say(`Kept in ${keepLogin(session.place.env, { url, token })}\n`);
+      const client = session.connect({ url, token, key: null });
+      const me = await client.call('accounts.me', {});
+      const { place } = session;
+      const git = isKey(token) ? (gitBeside(url) ?? (await gitOfApps(client))) : null;
+      place.say(`Kept in ${keepLogin(place.env, { url, token, ...(git !== null && { git }) })}\n`);
+      if (git !== null && installHelper(place, git)) place.say(`git uses this key for ${git}\n`);
+      else if (!isKey(token)) place.say('git needs an API key: `cellar keys create` makes one\n');
       return me;
     },
     show: ({ name, email }) =>
@@ -66,11 +72,18 @@ export const localCommands: readonly Command[] = [
       }
       const remote = await session.call('git.remote', { id: slug });
       link(session, slug, remote.url);
+      useKeyOfLogin(session, remote.url);
       return remote;
     },
     show: ({ url }) => `${url} is the git remote ${REMOTE}. Next: cellar deploy`,
   }),
 ];
+
+/** Returns the origin of git, from the address of any app; null when there is none. */
+async function gitOfApps(client: Client): Promise<string | null> {
+  const { items } = await client.call('apps.list', { limit: 1 });
+  return items[0] ? new URL(items[0].git_url).origin : null;
+}
 
 async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
   const { env, isTerminal, input, root } = session.place;
@@ -100,6 +113,15 @@ function link(session: Session, slug: string, url: string): void {
   if (configurationOf(folder) !== null || main === undefined) return;
   writeFileSync(join(folder, 'wrangler.jsonc'), configuration(slug, main), { flag: 'wx' });
   say(`Wrote wrangler.jsonc for ${main}\n`);
+}
+
+/** Lets git use the key of `cellar login`, whose Cellar had no app yet that named the server of git. */
+function useKeyOfLogin({ login, place }: Session, remote: string): void {
+  const saved = savedLogin(place.env);
+  const git = new URL(remote).origin;
+  if (saved === null || saved.url !== login.url || saved.git === git || !isKey(saved.token)) return;
+  keepLogin(place.env, { ...saved, git });
+  if (installHelper(place, git)) place.say(`git uses the key of \`cellar login\` for ${git}\n`);
 }
 
 function git(folder: string, ...words: string[]): void {

@@ -12,6 +12,10 @@ import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
 import { canFilter } from './seccomp.ts';
 import { type AppUsers, canBindRoot, NOBODY, type User } from './users.ts';
+import { short, warnOfWeakness } from './weakness.ts';
+
+/** The section about builds. */
+const BUILDS = 'docs/security.md#builds';
 
 interface Probe {
   scratch: string;
@@ -69,8 +73,7 @@ export class Isolation {
     const firewall =
       users === null ? 'apps have no users of their own' : await openFirewall(this.#name, users, network);
     if (typeof firewall === 'string') {
-      const what = "builds reach this machine's own services and its networks";
-      return log('warn', `${what}: deploy only code you trust`, { why: firewall });
+      return warnOfWeakness("builds reach this machine's networks", firewall, BUILDS);
     }
     this.#firewall = firewall;
     this.#registries = registries;
@@ -150,19 +153,15 @@ export class Isolation {
     await removeTree(scratch).catch(() => {});
     if (typeof found !== 'string') {
       if (user === null && process.getuid?.() === 0 && !canBindRoot()) {
-        const kept = "builds keep root's capabilities in their sandbox";
-        log('warn', `${kept}: deploy only code you trust`, { why: 'this root lacks CAP_SETPCAP' });
+        warnOfWeakness("builds keep root's capabilities in their sandbox", 'no CAP_SETPCAP', BUILDS);
       }
       if (process.getuid?.() === 0 && !canFilter()) {
-        const what = 'builds open sockets of any family, also to what runs this virtual machine';
-        log('warn', `${what}: deploy only code you trust`, {
-          why: 'there is no /usr/bin/perl; install perl',
-        });
+        const what = 'builds open sockets of any family';
+        warnOfWeakness(what, 'there is no /usr/bin/perl; install perl', BUILDS);
       }
       return found;
     }
-    const what = "builds see this machine's files and processes, as far as their user may";
-    log('warn', `${what}: deploy only code you trust`, { why: found });
+    warnOfWeakness("builds see this machine's files and processes", found, BUILDS);
     return null;
   }
 }
@@ -176,9 +175,10 @@ function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | strin
     ...(limits?.processors ? [] : ['the processors']),
   ];
   if (missing.length === 0) return;
-  const what = `Cellar may make no control groups for ${missing.join(', ')}`;
-  log('warn', `${what}: it limits them less strictly, see "Control groups" in docs/operations.md`, {
-    why: groups instanceof ControlGroups ? groups.problems : groups,
+  const why = groups instanceof ControlGroups ? groups.problems : groups;
+  log('warn', `no control groups: limits are less strict for ${missing.join(', ')}`, {
+    see: 'docs/operations.md#control-groups',
+    why: short(why),
   });
 }
 

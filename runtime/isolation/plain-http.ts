@@ -10,7 +10,10 @@ const ENDPOINTS = ['RUNNER_BUCKET_ENDPOINT', 'RUNNER_SNAPSHOT_ENDPOINT'] as cons
 export async function warnOfPlainHttp(config: Pick<Config, (typeof ENDPOINTS)[number]>): Promise<void> {
   for (const setting of ENDPOINTS)
     if (await isExposed(config[setting]))
-      log('warn', 'the store is reached without TLS over a public network: use https', { setting });
+      log('warn', 'the store is reached without TLS over a public network: use https', {
+        setting,
+        see: 'docs/security.md#the-bucket',
+      });
 }
 
 /** Whether requests to a URL leave this machine and private networks without TLS. A name that is not found is not exposed. */

@@ -5,9 +5,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { directoriesOfUsers, type Layout, openToUsers } from '../disk/data-directory.ts';
-import { log } from '../log.ts';
 import { runChild } from '../processes/child.ts';
 import { findProgram } from '../processes/programs.ts';
+import { warnOfWeakness } from './weakness.ts';
 
 /** A user of the machine, alone in its group. */
 export interface User {
@@ -108,8 +108,7 @@ export function appUsers(
     };
     return { hasUsers: true, users };
   }
-  const what = "builds and apps run as the host's own user, and nothing but their sandboxes keeps them apart";
-  log('warn', `${what}: deploy only code you trust`, { why });
+  warnOfWeakness("builds and apps share the host's own user", why, 'docs/security.md#apps');
   return { hasUsers: false, users: () => ({ build: null, cell: null }) };
 }
 

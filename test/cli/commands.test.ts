@@ -375,6 +375,19 @@ test('every command for an operation prints JSON that matches the contract', asy
   operationsByName.get('accounts.me')!.output.parse(JSON.parse(login.out));
   const file = join(home, '.config/cellar/login.json');
   assert.equal(statSync(file).mode & 0o777, 0o600);
+  // With this login, git needs no key in its address.
+  const git = new URL(cellar.remote('asked'));
+  git.username = '';
+  git.password = '';
+  const asking = { input: `protocol=http\nhost=${git.host}\n\n` };
+  assert.equal((await cli(['git-credential', 'get'], asking)).out, '', 'no app named the server of git yet');
+  await cellar.create('asked');
+  assert.equal((await cli(['login', cellar.api], { input: cellar.key })).code, 0);
+  assert.equal((await cli(['git-credential', 'get'], asking)).out, `username=git\npassword=${cellar.key}\n`);
+  const other = { input: 'protocol=http\nhost=git.example.com\n\n' };
+  assert.equal((await cli(['git-credential', 'get'], other)).out, '');
+  const env = { PATH: process.env.PATH, HOME: home, GIT_TERMINAL_PROMPT: '0' };
+  execFileSync('git', ['ls-remote', git.href], { env, timeout: 60_000 });
   const left = commands
     .filter((each) => each.answers !== null && !parsed.has(each))
     .map(({ words }) => words);

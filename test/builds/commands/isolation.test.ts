@@ -168,7 +168,7 @@ test('bubblewrap isolates the builds of an unprivileged host in the same way', L
   giveCloneTo(host);
   await host.start();
   await assertWalled(host, join(host.data, 'host.sqlite'));
-  assert.match(host.output, /run as the host's own user, and nothing but their sandboxes keeps them apart/);
+  assert.match(host.output, /share the host's own user.* see=docs\/security\.md#apps why=/);
   assert.doesNotMatch(host.output, /builds see this machine's files/);
   const printed = await build(host, HOG);
   assert.match(printed, /deploy failed: .*1000 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
