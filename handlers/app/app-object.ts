@@ -327,7 +327,7 @@ function notInserted(
   if (refusal === 'quota_exceeded')
     return new Problem(
       refusal,
-      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and has that many; delete one first.`,
+      'This account owns as many apps as its quota allows. Delete one, or have an admin of this machine raise the quota (People in the control UI).',
     );
   return new Problem(
     refusal,

@@ -43,6 +43,7 @@ export const meanings: Readonly<Record<string, string>> = {
   mode: 'Whether the file may be executed: 100755, else 100644.',
   delete: 'The file is deleted.',
   url: 'An http or https address.',
+  max_apps: 'How many apps the account may own; null: `RUNNER_MAX_APPS_PER_USER`.',
   template: 'The name of a template, as `apps.templates` lists it.',
   database_id: 'The id of a database, as `storage.overview` lists it.',
   tables: 'Names of tables: these alone, with their indexes and triggers. Left out: the whole database.',

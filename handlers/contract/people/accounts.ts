@@ -13,6 +13,8 @@ export const Account = z.strictObject({
    * token when signed in to the control UI. `guest`: was invited to an app, and owns none.
    */
   role: z.enum(['owner', 'admin', 'member', 'guest']),
+  /** How many apps it may own; null: `RUNNER_MAX_APPS_PER_USER`. */
+  max_apps: z.int().min(0).nullable(),
   created_at: time,
 });
 
@@ -68,6 +70,15 @@ export const accounts = [
     method: 'POST',
     needs: 'account',
     input: z.strictObject({ account: reference, name: text(100) }),
+    output: Account,
+    errors: ['account_not_found'],
+  }),
+  operation({
+    name: 'accounts.set_max_apps',
+    summary: 'Sets how many apps an account may own; null: as the settings say',
+    method: 'POST',
+    needs: 'runner',
+    input: z.strictObject({ account: reference, max_apps: z.int().min(0).max(100_000).nullable() }),
     output: Account,
     errors: ['account_not_found'],
   }),

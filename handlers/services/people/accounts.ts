@@ -9,6 +9,7 @@ import {
   listAccounts,
   listKeys,
   renameAccount,
+  setMaxApps,
 } from '../../../sqlite/control/people/accounts.ts';
 import {
   deleteCollaborator,
@@ -24,7 +25,7 @@ import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
 const accountsCreate: Service<'accounts.create'> = async ({ db, at }, { name, email }) => {
-  const row = { id: newId(), name, email, role: 'member' as const, created_at: at };
+  const row = { id: newId(), name, email, role: 'member' as const, max_apps: null, created_at: at };
   if (!(await insertAccount(db, row))) throw new Problem('email_taken');
   return row;
 };
@@ -41,6 +42,12 @@ const accountsMe: Service<'accounts.me'> = async ({ reads, actor }) => {
 const accountsRename: Service<'accounts.rename'> = async ({ db, actor }, { account, name }) => {
   requireOwnAccount(actor, account);
   const row = await renameAccount(db, account, name);
+  if (row === null) throw new Problem('account_not_found');
+  return row;
+};
+
+const accountsSetMaxApps: Service<'accounts.set_max_apps'> = async ({ db }, { account, max_apps }) => {
+  const row = await setMaxApps(db, account, max_apps);
   if (row === null) throw new Problem('account_not_found');
   return row;
 };
@@ -100,6 +107,7 @@ export const accountServices = {
   'accounts.list': accountsList,
   'accounts.me': accountsMe,
   'accounts.rename': accountsRename,
+  'accounts.set_max_apps': accountsSetMaxApps,
   'accounts.delete': accountsDelete,
   'keys.create': keysCreate,
   'keys.list': keysList,

@@ -21,7 +21,7 @@ export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exc
 /**
  * Adds an app. The same statement checks the quota, so that two concurrent calls cannot both take the last place.
  * @param app.owner an account's id; null for the first account
- * @param app.quota maximum apps of the owner
+ * @param app.quota maximum apps of an owner without a maximum of their own
  * @param app.storage where it keeps its data
  * @param app.home the host that runs it; null in a Cellar of one host
  */
@@ -44,7 +44,8 @@ export async function insertApp(
        SELECT ?2, ?3, ${owner}, 'running', ?6, ?7, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
-         AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
+         AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL)
+           < (SELECT coalesce(max_apps, ?4) FROM accounts WHERE id = ${owner})`,
     )
     .bind(app.owner, app.id, app.slug, app.quota, app.at, app.storage, app.home);
   const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);

@@ -34,11 +34,13 @@ export interface AccountRow {
   email: string | null;
   /** `owner`: the first account, an admin too. `guest`: invited to an app, and owns none. */
   role: 'owner' | 'admin' | 'member' | 'guest';
+  /** Most apps that it may own; null: as the settings say. */
+  max_apps: number | null;
   created_at: string;
 }
 
 /** The columns with the role that the API shows: `accounts.role` only marks the first account. */
-const ACCOUNT = `id, name, email, created_at,
+const ACCOUNT = `id, name, email, max_apps, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
 export interface KeyRow {
@@ -70,6 +72,14 @@ export function renameAccount(db: D1Database, id: string, name: string): Promise
   return db
     .prepare(`UPDATE accounts SET name = ?2 WHERE id = ?1 RETURNING ${ACCOUNT}`)
     .bind(id, name)
+    .first<AccountRow>();
+}
+
+/** Sets how many apps an account may own. @returns the account; null for an unknown id */
+export function setMaxApps(db: D1Database, id: string, maxApps: number | null): Promise<AccountRow | null> {
+  return db
+    .prepare(`UPDATE accounts SET max_apps = ?2 WHERE id = ?1 RETURNING ${ACCOUNT}`)
+    .bind(id, maxApps)
     .first<AccountRow>();
 }
 

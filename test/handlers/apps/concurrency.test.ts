@@ -35,7 +35,7 @@ test('fifty creates at once never exceed the quota, by either transport, and an 
     const refused = rest.find(({ status }) => status === 403)!.body.detail;
     assert.equal(
       refused,
-      'This account may own 3 apps (RUNNER_MAX_APPS_PER_USER), and has that many; delete one first.',
+      'This account owns as many apps as its quota allows. Delete one, or have an admin of this machine raise the quota (People in the control UI).',
     );
     assert.equal((await small.api('GET', '/v1/apps')).body.items.length, 3);
     assert.deepEqual([...small.host.wanted.keys()].sort(), created.map(({ id }) => id).sort());

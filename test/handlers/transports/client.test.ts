@@ -26,6 +26,7 @@ test('every implemented operation answers as the contract says', async () => {
   const { id } = await call('apps.create', { slug: 'typed' });
   const account = await call('accounts.create', { name: 'A', email: 'a@example.com' });
   assert.equal((await call('accounts.rename', { account: account.id, name: 'B' })).name, 'B');
+  assert.equal((await call('accounts.set_max_apps', { account: account.id, max_apps: 3 })).max_apps, 3);
   const key = await call('keys.create', { account: account.id });
   await call('apps.list', { limit: 1 });
   await call('apps.overview', {});

@@ -128,6 +128,7 @@ const rpcOnly = [
   'accounts.list',
   'accounts.me',
   'accounts.rename',
+  'accounts.set_max_apps',
   'accounts.delete',
   'keys.create',
   'keys.list',

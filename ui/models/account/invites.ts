@@ -32,6 +32,11 @@ export function peopleModel() {
       return { url, mail };
     },
     revoke: (id: string) => api('invites.revoke', { id }),
+    /** @param maxApps null: as the settings of the machine say */
+    async setMaxApps(account: string, maxApps: number | null) {
+      await api('accounts.set_max_apps', { account, max_apps: maxApps });
+      await accounts.refresh();
+    },
     deleteAccount: (id: string) => api('accounts.delete', { id }),
     close() {
       accounts.close();

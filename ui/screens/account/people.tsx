@@ -13,6 +13,7 @@ import { useModel } from '../../parts/model.ts';
 import { Empty } from '../../parts/status/states.tsx';
 import { Badge } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
+import { toast } from '../../parts/status/toast.tsx';
 import { Listed, remove } from '../../parts/tables/pages.tsx';
 import { sendsMail, session } from '../../session.ts';
 
@@ -22,6 +23,7 @@ type AppRole = 'view' | 'push' | 'admin';
 export default function People() {
   const model = useModel(peopleModel);
   const [inviting, setInviting] = useState(false);
+  const [quota, setQuota] = useState<Account | null>(null);
   const [link, setLink] = useState<(MadeLink & { about: string }) | null>(null);
   const reset = async (account: Account) => {
     const made = await model.invite({ account: account.id });
@@ -61,6 +63,19 @@ export default function People() {
                 ),
               },
               { name: 'Role', cell: ({ role }) => <Role role={role} /> },
+              {
+                name: 'App quota',
+                cell: (account) => (
+                  <Button
+                    look="quiet"
+                    short
+                    label={`Change how many apps ${account.name} may own`}
+                    onClick={() => setQuota(account)}
+                  >
+                    {account.max_apps === null ? 'standard' : String(account.max_apps)}
+                  </Button>
+                ),
+              },
               { name: 'Since', label: 'since', cell: ({ created_at }) => <Time at={created_at} /> },
               {
                 name: 'What to do',
@@ -122,8 +137,51 @@ export default function People() {
           onClose={() => setInviting(false)}
         />
       )}
+      {quota && <Quota account={quota} save={model.setMaxApps} onClose={() => setQuota(null)} />}
       {link && <LinkDialog link={link} about={link.about} onClose={() => setLink(null)} />}
     </>
+  );
+}
+
+/** Asks for the number of apps that an account may own. */
+function Quota({
+  account: { id, name, max_apps },
+  save,
+  onClose,
+}: {
+  account: Account;
+  save: Model['setMaxApps'];
+  onClose: () => void;
+}) {
+  const [typed, setTyped] = useState(max_apps?.toString() ?? '');
+  const { busy, onSubmit } = useSubmit(async () => {
+    await save(id, typed === '' ? null : Number(typed));
+    toast(`The quota of ${name} is changed`);
+    onClose();
+  });
+  return (
+    <Dialog title={`App quota of ${name}`} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label="Apps that this account may own"
+          name="max_apps"
+          inputMode="numeric"
+          pattern="[0-9]{1,5}"
+          title="A whole number up to 99999."
+          placeholder="standard"
+          value={typed}
+          onValue={setTyped}
+          hint="Empty: the standard of this machine, RUNNER_MAX_APPS_PER_USER. Apps that exist stay."
+          autocomplete="off"
+        />
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy}>
+            Set the quota
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }
 
