@@ -1,9 +1,11 @@
 // The documentation: pages made from the code are as the code is, and no link leads nowhere.
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { pages } from '../scripts/docs.ts';
+import { temporaryDirectory } from './support/temporary.ts';
 
 const README_BYTES = 8 * 1024;
 
@@ -39,4 +41,13 @@ test('files that pages name are there', () => {
     );
     for (const [, path] of names) assert.ok(existsSync(path!), `${page} names ${path}`);
   }
+});
+
+test('the tour of the README commits a template on a machine without a Git identity', (t) => {
+  const home = temporaryDirectory(t);
+  const [commands] = /cp -r templates\/hello .*\n.* commit .*/.exec(readFileSync('README.md', 'utf8'))!;
+  const env = { PATH: process.env.PATH, HOME: home, GIT_CONFIG_NOSYSTEM: '1' };
+  execFileSync('sh', ['-ec', commands.replaceAll('/tmp/hello', `${home}/hello`)], { env, timeout: 30_000 });
+  const { stdout } = spawnSync('git', ['log', '--format=%s %an'], { cwd: `${home}/hello`, env });
+  assert.equal(stdout.toString(), 'Hello You\n');
 });

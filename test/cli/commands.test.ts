@@ -380,9 +380,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   git.username = '';
   git.password = '';
   const asking = { input: `protocol=http\nhost=${git.host}\n\n` };
-  assert.equal((await cli(['git-credential', 'get'], asking)).out, '', 'no app named the server of git yet');
+  assert.equal((await cli(['git-credential', 'get'], asking)).out, '', 'git does not take the runner token');
   await cellar.create('asked');
-  assert.equal((await cli(['login', cellar.api], { input: cellar.key })).code, 0);
+  assert.equal((await cli(['login', cellar.api], { token: cellar.key })).code, 0);
   assert.equal((await cli(['git-credential', 'get'], asking)).out, `username=git\npassword=${cellar.key}\n`);
   const other = { input: 'protocol=http\nhost=git.example.com\n\n' };
   assert.equal((await cli(['git-credential', 'get'], other)).out, '');
