@@ -21,7 +21,8 @@ export function docsPages(tags: string): DocsPage[] {
   const known = new Set(sources);
   return sources.sort().map((source) => {
     const { title, body } = render(source, known);
-    return { path: pathOf(source), html: pageOf(title, body, tags) };
+    const path = pathOf(source);
+    return { path, html: pageOf(path, title, body, tags) };
   });
 }
 
@@ -80,7 +81,7 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-function pageOf(title: string, body: string, tags: string): string {
+function pageOf(path: string, title: string, body: string, tags: string): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -94,7 +95,10 @@ ${tags}
 <body class="docs">
 <nav aria-label="Documentation">
 <a href="/">Cellar</a>
-${CONTENTS.map(([name, text]) => `<a href="/docs/${name}">${text}</a>`).join('\n')}
+${CONTENTS.map(([name, text]) => {
+  const current = path === `/docs/${name}` ? ' aria-current="page"' : '';
+  return `<a href="/docs/${name}"${current}>${text}</a>`;
+}).join('\n')}
 </nav>
 <main>
 ${body}</main>

@@ -12,8 +12,9 @@ function say(role, content) {
 /** Yields the texts of a stream of events. */
 async function* texts(body) {
   let rest = '';
-  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + chunk).split('\n');
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split('\n');
     rest = lines.pop();
     for (const line of lines)
       if (line.startsWith('data: ') && line !== 'data: [DONE]')

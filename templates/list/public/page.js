@@ -13,7 +13,7 @@ function row({ id, text, done }) {
   const box = Object.assign(document.createElement('input'), { type: 'checkbox', checked: done === 1 });
   box.onchange = () => send('PUT', `/items/${id}`);
   const label = Object.assign(document.createElement('label'), { className: 'text' });
-  label.append(box, ` ${text}`);
+  label.append(box, text);
   const remove = Object.assign(document.createElement('button'), { textContent: 'Remove' });
   remove.setAttribute('aria-label', `Remove ${text}`);
   remove.onclick = () => send('DELETE', `/items/${id}`);

@@ -7,6 +7,7 @@ import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
 import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
+import { plural } from '../../parts/format.ts';
 import { IconKey, IconUserPlus } from '../../parts/icons.tsx';
 import { APP_ROLES, OpenInvites } from '../../parts/invites.tsx';
 import { useModel } from '../../parts/model.ts';
@@ -66,13 +67,9 @@ export default function People() {
               {
                 name: 'App quota',
                 cell: (account) => (
-                  <Button
-                    look="quiet"
-                    short
-                    label={`Change how many apps ${account.name} may own`}
-                    onClick={() => setQuota(account)}
-                  >
-                    {account.max_apps === null ? 'standard' : String(account.max_apps)}
+                  <Button look="quiet" short onClick={() => setQuota(account)}>
+                    {account.max_apps === null ? 'standard' : plural(account.max_apps, 'app')}
+                    <span class="unseen">, change the quota of {account.name}</span>
                   </Button>
                 ),
               },
