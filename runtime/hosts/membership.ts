@@ -178,7 +178,8 @@ export class Membership {
 
   #next(): HostReport {
     const { host, homes, look } = this.#options;
-    return { protocol: HOSTS_PROTOCOL, ...host, ...look(), revision: homes.revision };
+    const awaited = homes.takeAwaited();
+    return { protocol: HOSTS_PROTOCOL, ...host, ...look(), awaited, revision: homes.revision };
   }
 
   #heard(answer: HostReportAnswer, sentAt: number): void {

@@ -149,6 +149,24 @@ test('a frozen home: what was sent is given up after its pings have failed, and 
   assert.equal(requests().length, 2);
 });
 
+test('a request that waits for an app of a lost host is told to the control plane, until the app has moved', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  const lost = [entry.known, { ...home.known, state: 'silent' as const }];
+  let asked = 0;
+  entry.homes.onAwaited = () => asked++;
+  learn([routeOf('home')], lost);
+  const reply = call(entry.port, '/', { headers: SHOP });
+  await until(() => asked === 1, 'it was told');
+  assert.deepEqual(entry.homes.takeAwaited(), [{ app: APP, home: 'home' }]);
+  assert.deepEqual(entry.homes.takeAwaited(), []);
+  learn([routeOf('home')], lost);
+  await until(() => asked === 2, 'it waits on');
+  entry.add(APP, backendOf(await answering(t, 'here')));
+  learn([routeOf('entry', { generation: 2 })], lost);
+  assert.equal((await reply).body, 'here');
+  assert.equal(asked, 2);
+});
+
 test('an app on the disk of a silent host answers 503 that names the host', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   learn([routeOf('home', { storage: 'local' })], [entry.known, { ...home.known, state: 'silent' }]);
