@@ -68,6 +68,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   backend: Backend | null = null;
   /** Set when the request is a call from another app; null for other requests. */
   call: Call | null = null;
+  /** The share that it counts against; null for none. */
+  share: string | null = null;
   /** Called once when the client leaves while the request is queued. */
   onGone: (() => void) | null = null;
   onKept: (() => void) | null = null;

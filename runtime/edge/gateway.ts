@@ -29,6 +29,8 @@ export interface GatewayOptions {
   isSampled?: boolean;
   /** Longest total time that a request may be queued, in ms. */
   holdTimeoutMs: number;
+  /** Most open requests of one share of a target. Default: a quarter of all connections. */
+  shareMax?: number;
 }
 
 /** How often timeouts are checked and idle visitors are forgotten, in ms. */
@@ -62,7 +64,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   /** @throws {TypeError} when a trusted proxy is neither an address nor a range */
   constructor(options: GatewayOptions) {
-    this.#router = new Router(options.resolve, options.holdTimeoutMs);
+    this.#router = new Router(options.resolve, options.holdTimeoutMs, options.shareMax);
     this.locate = options.locate ?? (() => '');
     this.isSampled = options.isSampled ?? false;
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
@@ -169,6 +171,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   ended(exchange: Exchange): void {
+    this.#router.ended(exchange);
     if (this.#observers.any) this.#observers.notify(exchange.record());
     if (this.closing) exchange.connection.ending = true;
     exchange.connection.exchanged();

@@ -103,6 +103,14 @@ export const TOO_MANY_CONNECTIONS: OwnRefusal = {
   detail: 'Too many connections are open.',
   retryAfterS: 5,
 };
+export const SHARE_USED: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'too_many_connections',
+  detail:
+    'Too many requests and WebSockets of this app are open between the hosts. Other apps need the rest of the connections.',
+  retryAfterS: 5,
+};
 const BROKEN_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',

@@ -167,6 +167,39 @@ test('a request that waits for an app of a lost host is told to the control plan
   assert.equal(asked, 2);
 });
 
+test('one app has a share of the connections between hosts: beyond it 503, and others are served', async (t) => {
+  const { entry, home, learn } = await twoHosts(t, { shareMax: 3 });
+  const other = 'b'.repeat(16);
+  const hanging: Socket[] = [];
+  await using upstream = await startRawUpstream((head, socket) => {
+    if (head.includes('upgrade'))
+      socket.write(
+        'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhello',
+      );
+    hanging.push(socket);
+  });
+  home.add(APP, backendOf(upstream.socketPath));
+  home.add(other, backendOf(await answering(t, 'served'), other));
+  learn([routeOf('home'), routeOf('home', { id: other, slug: 'other' })]);
+  using socket = new RawClient(entry.port);
+  socket.send('GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n');
+  await socket.expect('hello');
+  using one = new RawClient(entry.port);
+  using two = new RawClient(entry.port);
+  for (const raw of [one, two]) raw.send('GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n');
+  await until(() => hanging.length === 3, 'the share is used');
+  const refused = await call(entry.port, '/', { headers: SHOP });
+  assert.equal(refused.status, 503);
+  assert.match(refused.body, /of this app are open between the hosts/);
+  assert.equal((await call(entry.port, '/', { headers: { host: 'other.test' } })).body, 'served');
+  one.socket.destroy();
+  await until(() => hanging.some(({ destroyed }) => destroyed), 'a request has ended');
+  two.socket.destroy();
+  await until(() => hanging.filter(({ destroyed }) => destroyed).length === 2, 'another one has ended');
+  home.add(APP, backendOf(await answering(t, 'again')));
+  assert.equal((await call(entry.port, '/', { headers: SHOP })).body, 'again');
+});
+
 test('an app on the disk of a silent host answers 503 that names the host', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   learn([routeOf('home', { storage: 'local' })], [entry.known, { ...home.known, state: 'silent' }]);
