@@ -46,6 +46,8 @@ export interface ExchangeOwner {
   readonly closing: boolean;
   /** The same, while new requests are still answered. */
   readonly leaving: boolean;
+  /** Whether the client expects answers of JSON-RPC. */
+  isRpc(head: RequestHead): boolean;
   /** Asks the backend again. */
   admit(exchange: Exchange): void;
   /** Asks the backend again when `ready` settles, which never rejects. */
@@ -274,7 +276,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Refuses the request, in the form that the client can show. */
   refuse(refusal: Refusal): void {
     if (!this.#over) this.#refused = refusal.reason ?? refusal.code;
-    const answer = refusalAnswer(refusal, this.head.headers, this.requestId);
+    const answer = refusalAnswer(refusal, this.head.headers, this.requestId, this.#owner.isRpc(this.head));
     if (refusal === CLOSING && this.connection.isOfHost) answer.headers[HOP_AGAIN] = '1';
     this.answer(answer);
   }

@@ -21,6 +21,8 @@ export type { Resolve, Spans, Target } from './target.ts';
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
   resolve: Resolve;
+  /** Whether refusals of a request must be JSON-RPC. Default: none. */
+  isRpc?: (head: RequestHead) => boolean;
   /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are trusted. Default: none. */
   trustedProxies?: readonly string[];
   /** Returns the location of an address, as fields of `request.cf`: ASCII JSON without its braces. Default: nothing. */
@@ -49,6 +51,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   leaving = false;
   readonly locate: (address: string) => string;
   readonly isSampled: boolean;
+  readonly isRpc: (head: RequestHead) => boolean;
   readonly #router: Router;
   readonly #proxies: TrustedProxies;
   readonly #observers = new Observers();
@@ -67,6 +70,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     this.#router = new Router(options.resolve, options.holdTimeoutMs, options.shareMax);
     this.locate = options.locate ?? (() => '');
     this.isSampled = options.isSampled ?? false;
+    this.isRpc = options.isRpc ?? (() => false);
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
     this.#sweep = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }
