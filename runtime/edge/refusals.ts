@@ -140,15 +140,6 @@ export const HOST_BROKE_OFF: OwnRefusal = {
   reason: 'no_answer',
   detail: 'The host that runs this app did not answer, and may have seen the request.',
 };
-/** The request could not be sent to the host that runs the app, and its body cannot be read again. */
-export const HOST_NOT_THERE: OwnRefusal = {
-  status: 502,
-  code: 'bad_gateway',
-  reason: 'no_answer',
-  detail: 'The host that runs this app did not answer. The request was not sent.',
-  retryAfterS: 1,
-};
-
 /** Returns the refusal of a malformed or unsupported request. */
 export function badRequest(detail: string): { refusal: OwnRefusal } {
   return { refusal: { status: 400, code: 'bad_request', detail } };
