@@ -24,14 +24,7 @@ import { serviceHeaders } from './http/head/service-headers.ts';
 import { Tally } from './log/byte-counters.ts';
 import { clientInfoOf } from './log/client-info.ts';
 import type { RequestRecord } from './log/record.ts';
-import {
-  CLOSING,
-  failure,
-  HOST_BROKE_OFF,
-  NO_ENTRYPOINT,
-  NOT_HTTP,
-  type Refusal,
-} from './refusals.ts';
+import { CLOSING, failure, HOST_BROKE_OFF, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import type { Call, Spans } from './target.ts';
 import type { Backend, Hop } from './upstream/backend.ts';
 import type { QueuedRequest } from './upstream/request-queue.ts';

@@ -119,7 +119,8 @@ test('requests that reach a home which closes are sent again, those with a body 
   await until(() => entry.hosts.peers.get('home')!.upstream.active === 0, 'it has answered all');
   entry.add(APP, backendOf(await answering(t, 'here')));
   learn([routeOf('entry', { generation: 2 })]);
-  for (const { status, body } of [await get!, await remove!, await post!]) assert.deepEqual([status, body], [200, 'here']);
+  for (const { status, body } of [await get!, await remove!, await post!])
+    assert.deepEqual([status, body], [200, 'here']);
 });
 
 test('a large body waits at the entry until the home takes it, and is sent whole to the next one', async (t) => {

@@ -135,7 +135,10 @@ test('an app stays at its new home for some seconds before it moves on, and can 
   const changedMs = performance.now() - from;
   assert.equal((await back).moved, true);
   const movedMs = performance.now() - from;
-  assert.ok(movedMs > 2_500 && changedMs < movedMs - 500, `changed after ${changedMs}, moved after ${movedMs}`);
+  assert.ok(
+    movedMs > 2_500 && changedMs < movedMs - 500,
+    `changed after ${changedMs}, moved after ${movedMs}`,
+  );
   assert.equal((await homeOf(id)).id, 'a');
 });
 
