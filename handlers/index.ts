@@ -20,6 +20,7 @@ import { releaseBody } from './transports/large-bodies.ts';
 import { openapi } from './transports/openapi/openapi.ts';
 import { api } from './transports/rest.ts';
 import { rpc } from './transports/rpc.ts';
+import { isRpc, rpcProblemResponse } from './transports/rpc-failures.ts';
 
 export { AppObject } from './app/app-object.ts';
 export { HostsObject } from './hosts/hosts-object.ts';
@@ -51,7 +52,8 @@ async function answer(received: Request, context: RequestContext): Promise<Respo
   } catch (error) {
     const problem = await failure(error, context);
     if (request.body && !request.bodyUsed) await discard(request.body);
-    return problemResponse(problem, challenge(problem));
+    const respond = isRpc(request.method, url.pathname) ? rpcProblemResponse : problemResponse;
+    return respond(problem, challenge(problem));
   } finally {
     releaseBody(request);
   }
@@ -75,7 +77,7 @@ async function route(request: Request, pathname: string, context: RequestContext
   requireDataDestination(request);
   const whoNow = () => authenticate(request, context.env);
   const acting = { ...context, actor: await whoNow(), whoNow };
-  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
+  if (isRpc(request.method, pathname)) return rpc(request, acting);
   if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);

@@ -108,7 +108,10 @@ export function assemble(config: Config) {
     unanswered: () => hosts?.peers.unanswered ?? [],
     reconcile: () => rounds.reconcile(),
   });
-  if (hosts !== null && membership !== null) hosts.askNow = () => membership.reportNow();
+  if (hosts !== null && membership !== null) {
+    hosts.askNow = () => membership.reportNow();
+    hosts.homes.onAwaited = () => void membership.reportNow();
+  }
 
   /** About once a second. */
   function tick(): void {

@@ -105,7 +105,8 @@ function read<Answer>(status: number, text: string): Answer {
     throw new Failure(`The server answered ${status}, and not as Cellar does.`, null, status);
   }
   if (status >= 200 && status < 300) return body as Answer;
-  throw refusal({ status, ...(body as Partial<ProblemBody> | null) });
+  const { error, ...problem } = (body ?? {}) as Partial<ProblemBody> & { error?: { data: ProblemBody } };
+  throw refusal({ status, ...(error?.data ?? problem) });
 }
 
 /** Timeout of an upload without progress, in ms. */

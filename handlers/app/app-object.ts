@@ -33,6 +33,8 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** The least time between two prunings of old stream events. */
 const PRUNE_PAUSE_MS = 1_000;
+/** How long an app stays at a home at least, in ms, so that requests which waited for the move are answered. */
+const STAY_MS = 3_000;
 /** Retries of a wanted state that a later one overtakes: as many as tasks that may wait for the lock. */
 const OVERTAKE_RETRIES = 16;
 
@@ -50,6 +52,10 @@ export interface Changed {
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
+  /** Moves wait for each other without the other lock. */
+  readonly #moves = new Lock();
+  /** When the app got its home, in ms since 1970; 0 when that was long ago. */
+  #movedAt = 0;
   readonly #host = new HostClient(this.env);
   #opened: Streams | null = null;
   /** Whether an alarm is set to prune old stream events. */
@@ -146,14 +152,22 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Gives an app of the bucket another home. Other transitions wait meanwhile. What fails after the home was written is done
+   * Gives an app of the bucket another home. Other transitions wait meanwhile. If the app has just moved, it stays some seconds
+   * before, unless its home is lost. What fails after the home was written is done
    * again by reconcile.
    * @param move.isLost whether the old home does not answer: then it is not asked to hand the app over
    * @returns `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or why the new home
    *   could not prepare
    */
   rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
-    return outcomeOf(() => this.#lock.run(() => this.#rehome(id, move)));
+    return outcomeOf(() =>
+      this.#moves.run(async () => {
+        const leftMs = this.#movedAt + STAY_MS - Date.now();
+        if (!move.isLost && move.from !== move.to && leftMs > 0)
+          await scheduler.wait(Math.min(leftMs, STAY_MS));
+        return this.#lock.run(() => this.#rehome(id, move));
+      }),
+    );
   }
 
   async #rehome(
@@ -171,7 +185,11 @@ export class AppObject extends DurableObject<Bindings> {
       throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
     // The new home does not depend on it: the engine lets one process have the data.
     if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
-    return this.#pushChange(written);
+    try {
+      return await this.#pushChange(written);
+    } finally {
+      this.#movedAt = Date.now();
+    }
   }
 
   #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<null> {

@@ -1,5 +1,5 @@
 // Moves the apps of a host to others, when it is drained, shuts down or is lost.
-import { movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
+import { movableAmong, movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
 import type { AppObject } from '../app/app-object.ts';
 
 /** Apps that are read at once. */
@@ -14,6 +14,8 @@ export interface Evacuation {
   /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. */
   why: () => keyof typeof MOVES;
   app: (id: string) => DurableObjectStub<AppObject>;
+  /** Returns ids of apps for which requests wait, each once: they move next. */
+  awaited: () => string[];
   /** Returns the host for the next app; null when no host takes apps. */
   place: () => string | null;
   /** Called after each move. */
@@ -27,22 +29,30 @@ export async function evacuate(evacuation: Evacuation): Promise<void> {
   const { db, from, why, place } = evacuation;
   const heir = why() === 'lost' ? place() : null;
   if (heir !== null) await moveDeletions(db, from, heir);
-  const failed = new Set<string>();
+  const run: Run = { evacuation, ids: [], begun: new Set(), failed: 0 };
   for (;;) {
-    const ids = (await movableApps(db, from, BATCH + failed.size)).filter((id) => !failed.has(id));
-    if (ids.length === 0) return;
-    const workers = Array.from({ length: MOVES[why()] }, () => moveNext(evacuation, ids, failed));
+    const ids = await movableApps(db, from, BATCH + run.failed);
+    run.ids = ids.filter((id) => !run.begun.has(id));
+    if (run.ids.length === 0) return;
+    const workers = Array.from({ length: MOVES[why()] }, () => moveNext(run));
     const ends = await Promise.all(workers);
     if (ends.includes('stopped')) return;
   }
 }
 
-async function moveNext(
-  { from, why, app, place, moved, goesOn }: Evacuation,
-  ids: string[],
-  failed: Set<string>,
-): Promise<'done' | 'stopped'> {
-  for (let id = ids.shift(); id !== undefined; id = ids.shift()) {
+/** A run that moves the apps of a host. */
+interface Run {
+  evacuation: Evacuation;
+  /** Apps that move next. */
+  ids: string[];
+  /** Apps whose move has begun, whether it ended or not. */
+  begun: Set<string>;
+  failed: number;
+}
+
+async function moveNext(run: Run): Promise<'done' | 'stopped'> {
+  const { from, why, app, place, moved, goesOn } = run.evacuation;
+  for (let id = await next(run); id !== undefined; id = await next(run)) {
     const to = goesOn() ? place() : null;
     if (to === null) return 'stopped';
     const problem = await app(id)
@@ -55,8 +65,19 @@ async function moveNext(
       moved();
       continue;
     }
-    failed.add(id);
+    run.failed++;
     console.error(`app ${id} did not move from host ${from} to ${to}: ${problem}`);
   }
   return 'done';
+}
+
+/** Returns the app that moves next; undefined when a batch has begun. */
+async function next(run: Run): Promise<string | undefined> {
+  const { db, from, awaited } = run.evacuation;
+  const hurried = awaited();
+  if (hurried.length > 0) run.ids.unshift(...(await movableAmong(db, from, hurried)));
+  let id = run.ids.shift();
+  while (id !== undefined && run.begun.has(id)) id = run.ids.shift();
+  if (id !== undefined) run.begun.add(id);
+  return id;
 }

@@ -24,6 +24,8 @@ import { type Heard, isSilent } from './silence.ts';
 const STALLED_MS = 10_000;
 /** The least time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
+/** Most apps of a lost host that move before the others because requests wait for them. */
+const AWAITED_MAX = 1_000;
 /** How long a report waits until silent hosts are recorded, in ms. The database may be away after the loss of a host. */
 const WRITE_MS = 1_000;
 
@@ -53,6 +55,8 @@ export class HostsObject extends DurableObject<HostsBindings> {
   /** Runs that move apps away, by host, and when the last one ended. */
   readonly #moving = new Map<string, Promise<void>>();
   readonly #moved = new Map<string, number>();
+  /** Apps for which requests wait, by their lost home. */
+  readonly #awaited = new Map<string, Set<string>>();
   #since = Date.now();
   #lastReport = Date.now();
   #rows: Promise<Map<string, HostRow>> | null = null;
@@ -76,6 +80,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
       const row = rows.get(report.id);
       if (row === undefined || differs(row, report)) await this.#write(rows, report);
       await within(WRITE_MS, this.#judge(rows));
+      this.#hurry(rows, report.awaited);
       for (const id of rows.keys()) if (this.#mustMove(rows, id)) this.#moveAway(rows, id);
       if (report.leaves) await this.#moveAway(rows, report.id);
       return [...rows.values()].map((each) => this.#shown(each));
@@ -203,6 +208,23 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return row !== undefined && this.#stateOf(row) !== 'active';
   }
 
+  /** Has apps move before the others. They are forgotten when the run that moves them has ended. */
+  #hurry(rows: Map<string, HostRow>, awaited: HostReport['awaited']): void {
+    for (const { app, home } of awaited) {
+      const row = rows.get(home);
+      if (row === undefined || this.#stateOf(row) !== 'silent') continue;
+      const apps = this.#awaited.get(home) ?? new Set();
+      this.#awaited.set(home, apps);
+      if (apps.size < AWAITED_MAX) apps.add(app);
+    }
+  }
+
+  #takeAwaited(home: string): string[] {
+    const apps = [...(this.#awaited.get(home) ?? [])];
+    this.#awaited.delete(home);
+    return apps;
+  }
+
   /** Resolves when all apps have moved that can move. Never rejects. */
   #moveAway(rows: Map<string, HostRow>, id: string): Promise<void> {
     const running = this.#moving.get(id);
@@ -217,6 +239,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
         return this.#leaving.has(id) ? 'leaves' : 'drained';
       },
       app: (app) => this.env.APP.getByName(app),
+      awaited: () => this.#takeAwaited(id),
       place: () => this.#place(rows, id),
       moved: () => this.#hasHandedOver(id),
       goesOn: () => this.#mustMove(rows, id),
@@ -225,6 +248,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
       .finally(() => {
         this.#moving.delete(id);
         this.#moved.set(id, Date.now());
+        this.#awaited.delete(id);
       });
     this.#moving.set(id, run);
     this.ctx.waitUntil(run);

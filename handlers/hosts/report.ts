@@ -1,26 +1,50 @@
 // `POST /internal/hosts/report`: each host sends its state every two seconds, and gets the other hosts and the routes.
-import { readRoutes } from '../../sqlite/control/hosts.ts';
+import { type Routes, readRoutes } from '../../sqlite/control/hosts.ts';
 import { unwrap } from '../app/outcome.ts';
 import type { RequestContext } from '../context.ts';
 import type { HostReport, HostReportAnswer } from '../contract/host/hosts.ts';
 import { HOST_CALL_BYTES } from '../contract/sizes.ts';
+import { Problem } from '../problem.ts';
 import { readHostJson } from '../transports/body.ts';
 import { hostsOf } from './every-host.ts';
 
 /** How long the database may take, in ms. After the loss of the host that had it, that may be 20 s. */
 const ROUTES_MS = 2_000;
 
-/** @throws {Problem} `host_incompatible` */
-export async function hostReport(request: Request, { env, db }: RequestContext): Promise<Response> {
+/** A host whose routes are read for longer than this gets another try, in ms. */
+const READ_MS = 30_000;
+
+/** Hosts whose routes are read now, and since when, in ms since 1970: a slow database is not asked again meanwhile. */
+const reading = new Map<string, number>();
+
+/** @throws {Problem} `host_incompatible`; `host_unavailable` when there are no routes for a host without any */
+export async function hostReport(request: Request, context: RequestContext): Promise<Response> {
   const report = (await readHostJson(request, HOST_CALL_BYTES)) as HostReport;
-  const hosts = unwrap(await hostsOf(env).report(report));
+  const hosts = unwrap(await hostsOf(context.env).report(report));
   // Read last: the report may have moved apps.
-  const routes = readRoutes(db, report.revision);
-  // The object has the report: a host that knows routes is not cut off because it gets no newer ones now.
-  const known = { revision: report.revision, whole: false, routes: [], deleted: [] };
-  const read = report.revision === 0 ? routes : Promise.race([routes.catch(() => known), later(known)]);
-  const answer: HostReportAnswer = { hosts, ...(await read) };
+  const answer: HostReportAnswer = { hosts, ...(await routesFor(report, context)) };
   return Response.json(answer);
+}
+
+async function routesFor(
+  { id, revision, leaves }: HostReport,
+  { db, waitUntil }: RequestContext,
+): Promise<Routes> {
+  // The object has the report: a host that knows routes is not cut off because it gets no newer ones now.
+  const known = { revision, whole: false, routes: [], deleted: [] };
+  const since = reading.get(id);
+  // Nothing comes after the last report of a host that leaves.
+  if (!leaves && since !== undefined && Math.abs(Date.now() - since) < READ_MS) {
+    if (revision > 0) return known;
+    throw new Problem('host_unavailable', 'The routes of all apps are being read already.');
+  }
+  const startedAt = Date.now();
+  reading.set(id, startedAt);
+  const routes = readRoutes(db, revision).finally(() => {
+    if (reading.get(id) === startedAt) reading.delete(id);
+  });
+  waitUntil(routes.catch(() => {}));
+  return revision === 0 ? routes : Promise.race([routes.catch(() => known), later(known)]);
 }
 
 async function later<Value>(value: Value): Promise<Value> {

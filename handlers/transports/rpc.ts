@@ -1,7 +1,6 @@
 // JSON-RPC 2.0, generated from the contract.
 
 import type { Context } from '../context.ts';
-import type { ProblemBody } from '../contract/errors.ts';
 import { operations, operationsByName } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { BODY_BYTES, RPC_ENVELOPE_BYTES } from '../contract/sizes.ts';
@@ -13,6 +12,17 @@ import { idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
 import { holdBody } from './large-bodies.ts';
 import { eventStream } from './rest.ts';
+import {
+  codeOf,
+  type Failed,
+  failed,
+  type Id,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  METHOD_NOT_FOUND,
+  PARSE_ERROR,
+  REFUSED,
+} from './rpc-failures.ts';
 import { invalidInput } from './validate.ts';
 
 /** Largest message, single or batch: as large as the largest body of an operation. */
@@ -22,23 +32,6 @@ const BODY_LIMIT_BYTES =
 /** Most calls in one batch. */
 const BATCH_LIMIT = 100;
 
-const PARSE_ERROR = -32700;
-const INVALID_REQUEST = -32600;
-const METHOD_NOT_FOUND = -32601;
-const INVALID_PARAMS = -32602;
-const INTERNAL_ERROR = -32603;
-/** In the range for implementations: the operation was refused. `data.code` says why. */
-const REFUSED = -32000;
-
-const messages: Record<number, string> = {
-  [PARSE_ERROR]: 'Parse error',
-  [INVALID_REQUEST]: 'Invalid Request',
-  [METHOD_NOT_FOUND]: 'Method not found',
-  [INVALID_PARAMS]: 'Invalid params',
-  [INTERNAL_ERROR]: 'Internal error',
-};
-
-type Id = string | number | null;
 interface Call {
   id: Id | undefined;
   method: string;
@@ -49,12 +42,7 @@ interface Sender {
   context: Context;
   isLarge: boolean;
 }
-interface Failure {
-  code: number;
-  message: string;
-  data: ProblemBody;
-}
-type Answer = { jsonrpc: '2.0'; id: Id } & ({ result: unknown } | { error: Failure });
+type Answer = { jsonrpc: '2.0'; id: Id; result: unknown } | Failed;
 
 /** Answers `POST /rpc`: a call, a notification, or a batch of both. */
 export async function rpc(request: Request, context: Context): Promise<Response> {
@@ -134,16 +122,11 @@ async function run(
   }
   try {
     const { output } = await invoke(operation, context, params, { transport: 'rpc', key });
-    return { jsonrpc: '2.0', id, result: output };
+    return { jsonrpc: '2.0', id, result: output ?? null };
   } catch (error) {
     const problem = await failure(error, context);
     return failed(id, codeOf(problem), problem);
   }
-}
-
-function codeOf(problem: Problem): number {
-  if (problem.code === 'invalid_input') return INVALID_PARAMS;
-  return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;
 }
 
 /** Parses a call. Returns an error answer for an invalid message. */
@@ -163,11 +146,6 @@ function readCall(message: unknown): Call | Answer {
 
 function invalid(message: string): Problem {
   return invalidInput([{ path: '', message }]);
-}
-
-function failed(id: Id, code: number, problem: Problem): Answer {
-  const error = { code, message: messages[code] ?? problem.message, data: problem.body() };
-  return { jsonrpc: '2.0', id, error };
 }
 
 function send(answer: Answer | Answer[] | undefined): Response {

@@ -6,6 +6,7 @@ import { PAGE } from '../contract/host/ui-files.ts';
 import type { SignedIn } from '../contract/people/sign-in.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
+import { isRpc, rpcProblemResponse } from '../transports/rpc-failures.ts';
 import { askAbout, isApi, passOn } from './api.ts';
 import { type Auth, cookiePrefix, createAuth, isAuthRoute, LOCK_S } from './auth.ts';
 import type { Env } from './env.ts';
@@ -219,7 +220,9 @@ export default {
       if (request.body && !request.bodyUsed) await discard(request.body);
       const wait: Record<string, string> =
         problem instanceof TooMany ? { 'retry-after': String(problem.seconds) } : {};
-      return secured(problemResponse(problem, wait));
+      const { pathname } = new URL(request.url);
+      const respond = isRpc(request.method, pathname) ? rpcProblemResponse : problemResponse;
+      return secured(respond(problem, wait));
     }
   },
 } satisfies ExportedHandler<Env>;

@@ -52,6 +52,9 @@ export function sites({
 }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
+  /** Whether a request at either gateway gets answers of JSON-RPC. */
+  isRpcOfApi: (head: RequestHead) => boolean;
+  isRpcOfEdge: (head: RequestHead) => boolean;
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
   wake: (appId: string) => Target;
 } {
@@ -152,9 +155,12 @@ export function sites({
     path === FLEET_HEALTH
       ? { kind: 'respond', respond: () => fleetHealth(fleet), limits }
       : { kind: 'proxy', backend: fleet, limits };
+  const isRpc = ({ method, path }: RequestHead) => method === 'POST' && path === '/rpc';
   return {
     api,
     edge,
+    isRpcOfApi: isRpc,
+    isRpcOfEdge: (head) => isRpc(head) && (head.host === baseDomain || head.host === `api.${baseDomain}`),
     toApp: (head, appId, previewHost) => {
       const fleet = apps.fleetAt(appId, previewHost);
       if (fleet === undefined) return { kind: 'respond', respond: () => unknownHost(head.host) };

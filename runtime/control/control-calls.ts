@@ -58,10 +58,11 @@ export class ControlCalls {
 }
 
 function refusalOf(path: string, status: number, text: string): ControlError {
-  const message = `${path} answered ${status}: ${text.slice(0, 500)}`;
+  const messageOf = (why: string) => `${path} answered ${status}: ${why.slice(0, 500)}`;
   try {
-    return new ControlError(status, message, (JSON.parse(text) as { code?: unknown }).code);
+    const { code, detail } = JSON.parse(text) as { code?: unknown; detail?: unknown };
+    return new ControlError(status, messageOf(typeof detail === 'string' ? detail : text), code);
   } catch {
-    return new ControlError(status, message);
+    return new ControlError(status, messageOf(text));
   }
 }

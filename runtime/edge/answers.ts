@@ -9,6 +9,9 @@ import type { Refusal } from './refusals.ts';
 /** Longest part of `Accept` that is parsed, in characters. No browser sends more, and each part costs time. */
 const ACCEPT_MAX = 1_024;
 
+/** The error code of JSON-RPC for a refusal. */
+const RPC_REFUSED = -32000;
+
 /** A whole response. `content-length` and `x-request-id` are added when it is sent. */
 export interface Answer {
   status: number;
@@ -22,13 +25,23 @@ export type LocalAnswer = Answer | { refusal: Refusal };
 /**
  * Returns a refusal in the form that the client can show: `application/problem+json` (RFC 9457), a page when `Accept`
  * prefers HTML, or plain text for git, which shows its user nothing else.
- * @param request the request's headers: names and values in turn
+ * @param request the request's headers: names and values in turn @param isRpc whether the client expects JSON-RPC
  */
-export function refusalAnswer(refusal: Refusal, request: readonly string[], requestId: string): Answer {
+export function refusalAnswer(
+  refusal: Refusal,
+  request: readonly string[],
+  requestId: string,
+  isRpc = false,
+): Answer {
   const { status, code, detail, retryAfterS } = refusal;
   const headers: Record<string, string> = { 'cache-control': 'no-store' };
   if (retryAfterS !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterS)));
-  const title = STATUS_CODES[status] ?? 'Error';
+  const problem = { type: 'about:blank', title: STATUS_CODES[status] ?? 'Error', status, detail, code };
+  if (isRpc) {
+    headers['content-type'] = 'application/json';
+    const error = { code: RPC_REFUSED, message: detail, data: problem };
+    return { status, headers, body: `${JSON.stringify({ jsonrpc: '2.0', id: null, error })}\n` };
+  }
   if (headerValue(request, 'user-agent')?.startsWith('git/')) {
     headers['content-type'] = 'text/plain; charset=utf-8';
     return { status, headers, body: `${detail}\n` };
@@ -37,11 +50,7 @@ export function refusalAnswer(refusal: Refusal, request: readonly string[], requ
     return { status, headers: { ...headers, ...PAGE_HEADERS }, body: refusalPage(refusal, requestId) };
   }
   headers['content-type'] = 'application/problem+json';
-  return {
-    status,
-    headers,
-    body: `${JSON.stringify({ type: 'about:blank', title, status, detail, code })}\n`,
-  };
+  return { status, headers, body: `${JSON.stringify(problem)}\n` };
 }
 
 /** Returns a refusal as raw bytes, for a request that could not be parsed. The connection must be closed after it. */

@@ -24,15 +24,7 @@ import { serviceHeaders } from './http/head/service-headers.ts';
 import { Tally } from './log/byte-counters.ts';
 import { clientInfoOf } from './log/client-info.ts';
 import type { RequestRecord } from './log/record.ts';
-import {
-  CLOSING,
-  failure,
-  HOST_BROKE_OFF,
-  HOST_NOT_THERE,
-  NO_ENTRYPOINT,
-  NOT_HTTP,
-  type Refusal,
-} from './refusals.ts';
+import { CLOSING, failure, HOST_BROKE_OFF, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import type { Call, Spans } from './target.ts';
 import type { Backend, Hop } from './upstream/backend.ts';
 import type { QueuedRequest } from './upstream/request-queue.ts';
@@ -46,6 +38,8 @@ export interface ExchangeOwner {
   readonly closing: boolean;
   /** The same, while new requests are still answered. */
   readonly leaving: boolean;
+  /** Whether the client expects answers of JSON-RPC. */
+  isRpc(head: RequestHead): boolean;
   /** Asks the backend again. */
   admit(exchange: Exchange): void;
   /** Asks the backend again when `ready` settles, which never rejects. */
@@ -68,6 +62,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   backend: Backend | null = null;
   /** Set when the request is a call from another app; null for other requests. */
   call: Call | null = null;
+  /** The share that it counts against; null for none. */
+  share: string | null = null;
   /** Called once when the client leaves while the request is queued. */
   onGone: (() => void) | null = null;
   onKept: (() => void) | null = null;
@@ -95,6 +91,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Why the gateway refused the request; null when it did not. */
   #refused: string | null = null;
   #continued = false;
+  /** Whether the request's body is read from the client. */
+  #takesBody = false;
   /** Whether the client has not yet read what was written. */
   #blocked = false;
   /** Whether the whole response was written. */
@@ -196,15 +194,30 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   onConnection(process: UpstreamConnection): void {
-    const { head, connection } = this;
+    const { head } = this;
     this.#process = process;
-    if (head.awaitsContinue && !this.#continued) send(connection.socket, 'HTTP/1.1 100 Continue\r\n\r\n');
-    this.#continued = true;
+    if (!this.#asksFirst) this.#continue();
     const parts = requestHead(head, this.#forwarded.lines, this.#ownLines());
     this.#request = new Outgoing(process.socket, parts, head.framing === 'chunked');
-    if (head.hasBody) connection.takeBody();
+    if (head.hasBody && !this.#asksFirst) this.#takeBody();
     // The head is sent at once; the body may come later.
     if (this.#request !== null) this.sendBody([], !head.hasBody);
+  }
+
+  /** Whether the body waits until another host asks for it, so that the request can be sent again before. */
+  get #asksFirst(): boolean {
+    return this.#hop !== null && this.head.hasBody;
+  }
+
+  #continue(): void {
+    const { head, connection } = this;
+    if (head.awaitsContinue && !this.#continued) send(connection.socket, 'HTTP/1.1 100 Continue\r\n\r\n');
+    this.#continued = true;
+  }
+
+  #takeBody(): void {
+    this.#takesBody = true;
+    this.connection.takeBody();
   }
 
   /** Returns the header lines that depend on the target. */
@@ -218,9 +231,10 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (this.#hop === null) return '';
     const { parentSpanId } = this.#forwarded;
     const parentLine = parentSpanId === null ? '' : `${HOP_PARENT}: ${parentSpanId}\r\n`;
-    if (this.call === null) return this.#hop.lines(false) + parentLine;
+    const ownLines = this.#asksFirst ? `${parentLine}expect: 100-continue\r\n` : parentLine;
+    if (this.call === null) return this.#hop.lines(false) + ownLines;
     const { socketName, hopLines = '' } = this.call;
-    const lines = this.#hop.lines(true) + hopLines + parentLine;
+    const lines = this.#hop.lines(true) + hopLines + ownLines;
     return socketName === null ? lines : `${lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 
@@ -272,7 +286,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Refuses the request, in the form that the client can show. */
   refuse(refusal: Refusal): void {
     if (!this.#over) this.#refused = refusal.reason ?? refusal.code;
-    const answer = refusalAnswer(refusal, this.head.headers, this.requestId);
+    const answer = refusalAnswer(refusal, this.head.headers, this.requestId, this.#owner.isRpc(this.head));
     if (refusal === CLOSING && this.connection.isOfHost) answer.headers[HOP_AGAIN] = '1';
     this.answer(answer);
   }
@@ -312,6 +326,11 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   onInformation(answer: AnswerHead): void {
+    if (answer.status === 100 && this.#asksFirst && !this.#takesBody) {
+      this.#continue();
+      this.#takeBody();
+      return;
+    }
     // An HTTP/1.0 client would take a 1xx for the final response.
     if (this.head.minorVersion === 0) return;
     const head = `HTTP/1.1 ${answer.status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}\r\n`;
@@ -321,6 +340,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   onHead(whole: AnswerHead): void {
     if (this.#hop !== null && this.#isSentBack(whole)) {
       this.#process!.abandon();
+      this.#request = null;
       this.#endUpstream();
       this.#askAgain(this.#hop, true);
       return;
@@ -367,15 +387,14 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
 
   /** The other host did not answer: sends the request again if that does no harm, there or where the app is by then. */
   #failedElsewhere(hop: Hop, sent: boolean): void {
-    const { hasBody, method } = this.head;
-    const may = !sent || (SAFE_METHODS.has(method) && this.#unanswered < TAKEN_AGAIN_MAX);
-    if (!hasBody && may) this.#askAgain(hop, sent);
-    else this.refuse(sent ? HOST_BROKE_OFF : HOST_NOT_THERE);
+    const isSafe = SAFE_METHODS.has(this.head.method) && this.#unanswered < TAKEN_AGAIN_MAX;
+    if (!this.#takesBody && (!sent || isSafe)) this.#askAgain(hop, sent);
+    else this.refuse(HOST_BROKE_OFF);
   }
 
   /** Whether the other host closes, and the request can be sent again. An app may say so too, of its own requests. */
   #isSentBack({ status, headers }: AnswerHead): boolean {
-    if (status !== CLOSING.status || this.head.hasBody || this.#unanswered >= TAKEN_AGAIN_MAX) return false;
+    if (status !== CLOSING.status || this.#takesBody || this.#unanswered >= TAKEN_AGAIN_MAX) return false;
     return headerValue(headers, HOP_AGAIN) !== undefined;
   }
 

@@ -21,6 +21,8 @@ export type { Resolve, Spans, Target } from './target.ts';
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
   resolve: Resolve;
+  /** Whether refusals of a request must be JSON-RPC. Default: none. */
+  isRpc?: (head: RequestHead) => boolean;
   /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are trusted. Default: none. */
   trustedProxies?: readonly string[];
   /** Returns the location of an address, as fields of `request.cf`: ASCII JSON without its braces. Default: nothing. */
@@ -29,6 +31,8 @@ export interface GatewayOptions {
   isSampled?: boolean;
   /** Longest total time that a request may be queued, in ms. */
   holdTimeoutMs: number;
+  /** Most open requests of one share of a target. Default: a quarter of all connections. */
+  shareMax?: number;
 }
 
 /** How often timeouts are checked and idle visitors are forgotten, in ms. */
@@ -47,6 +51,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   leaving = false;
   readonly locate: (address: string) => string;
   readonly isSampled: boolean;
+  readonly isRpc: (head: RequestHead) => boolean;
   readonly #router: Router;
   readonly #proxies: TrustedProxies;
   readonly #observers = new Observers();
@@ -62,9 +67,10 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   /** @throws {TypeError} when a trusted proxy is neither an address nor a range */
   constructor(options: GatewayOptions) {
-    this.#router = new Router(options.resolve, options.holdTimeoutMs);
+    this.#router = new Router(options.resolve, options.holdTimeoutMs, options.shareMax);
     this.locate = options.locate ?? (() => '');
     this.isSampled = options.isSampled ?? false;
+    this.isRpc = options.isRpc ?? (() => false);
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
     this.#sweep = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }
@@ -169,6 +175,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   ended(exchange: Exchange): void {
+    this.#router.ended(exchange);
     if (this.#observers.any) this.#observers.notify(exchange.record());
     if (this.closing) exchange.connection.ending = true;
     exchange.connection.exchanged();

@@ -103,6 +103,14 @@ export const TOO_MANY_CONNECTIONS: OwnRefusal = {
   detail: 'Too many connections are open.',
   retryAfterS: 5,
 };
+export const SHARE_USED: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'too_many_connections',
+  detail:
+    'Too many requests and WebSockets of this app are open between the hosts. Other apps need the rest of the connections.',
+  retryAfterS: 5,
+};
 const BROKEN_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',
@@ -132,15 +140,6 @@ export const HOST_BROKE_OFF: OwnRefusal = {
   reason: 'no_answer',
   detail: 'The host that runs this app did not answer, and may have seen the request.',
 };
-/** The request could not be sent to the host that runs the app, and its body cannot be read again. */
-export const HOST_NOT_THERE: OwnRefusal = {
-  status: 502,
-  code: 'bad_gateway',
-  reason: 'no_answer',
-  detail: 'The host that runs this app did not answer. The request was not sent.',
-  retryAfterS: 1,
-};
-
 /** Returns the refusal of a malformed or unsupported request. */
 export function badRequest(detail: string): { refusal: OwnRefusal } {
   return { refusal: { status: 400, code: 'bad_request', detail } };

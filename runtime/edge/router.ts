@@ -3,7 +3,15 @@ import { log, reason as messageOf } from '../log.ts';
 import type { Exchange } from './exchange.ts';
 import { Limiter } from './limits/rate-limits.ts';
 import { RefusalQueue } from './limits/refusal-queue.ts';
-import { CLOSING, INTERNAL, QUEUED_TOO_LONG, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
+import { Shares } from './limits/shares.ts';
+import {
+  CLOSING,
+  INTERNAL,
+  QUEUED_TOO_LONG,
+  SHARE_USED,
+  TOO_MANY_HELD,
+  tooManyRequests,
+} from './refusals.ts';
 import type { Resolve, Respond, Target } from './target.ts';
 import { RequestQueues } from './upstream/request-queue.ts';
 
@@ -13,12 +21,15 @@ export class Router {
   readonly #requestQueues: RequestQueues;
   readonly #limiter = new Limiter();
   readonly #refusals = new RefusalQueue();
+  readonly #shares: Shares;
 
   /**
    * @param resolve routes requests from a port, or from our own proxy
    * @param holdTimeoutMs longest total time that a request may be queued
+   * @param shareMax most open requests of one share
    */
-  constructor(resolve: Resolve, holdTimeoutMs: number) {
+  constructor(resolve: Resolve, holdTimeoutMs: number, shareMax?: number) {
+    this.#shares = new Shares(shareMax);
     this.#resolve = resolve;
     this.#requestQueues = new RequestQueues(holdTimeoutMs);
   }
@@ -41,12 +52,21 @@ export class Router {
       }
       exchange.backend = target.backend;
       exchange.call = target.call ?? null;
+      if (!this.#takeShare(target, exchange)) {
+        this.#refusals.add(() => exchange.refuse(SHARE_USED));
+        return;
+      }
     } catch (error) {
       log('error', 'a request could not be routed', { host: head.host, reason: messageOf(error) });
       exchange.refuse(INTERNAL);
       return;
     }
     this.admit(exchange);
+  }
+
+  /** Call it once a request has ended. */
+  ended({ share }: Exchange): void {
+    if (share !== null) this.#shares.give(share);
   }
 
   /** Asks the backend what to do with a request that was routed to it. */
@@ -82,6 +102,13 @@ export class Router {
     if (limits === undefined) return 0;
     exchange.site = limits.site;
     return this.#limiter.admit(limits, exchange.client, exchange.tally.startedAt);
+  }
+
+  #takeShare({ share }: Target, exchange: Exchange): boolean {
+    if (share === undefined) return true;
+    if (!this.#shares.take(share)) return false;
+    exchange.share = share;
+    return true;
   }
 
   async #respond(exchange: Exchange, respond: Respond): Promise<void> {

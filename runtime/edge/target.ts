@@ -7,8 +7,11 @@ import type { Backend } from './upstream/backend.ts';
 /** Answers a request without a process. @param client its address */
 export type Respond = (head: RequestHead, client: string) => LocalAnswer | Promise<LocalAnswer>;
 
-/** Where a request goes, and its rate limits, if any. */
-export type Target = { limits?: SiteLimits } & (
+/**
+ * Where a request goes, and its rate limits, if any.
+ * `share`: requests of the same share have a limited number of open ones together; default: no limit.
+ */
+export type Target = { limits?: SiteLimits; share?: string } & (
   | { kind: 'proxy'; backend: Backend; call?: Call }
   | { kind: 'respond'; respond: Respond }
 );

@@ -1,6 +1,9 @@
 // Which host is the home of each app: it runs the app, and every other host sends requests and calls for the app there.
 import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contract/host/hosts.ts';
 
+/** Most apps that one report names because requests wait for them. */
+const AWAITED_MAX = 200;
+
 /** What this host knows of the others. In a Cellar of one host, that is nothing, and every app is here. */
 export class Homes {
   /** The id of this host. */
@@ -11,6 +14,10 @@ export class Homes {
   readonly #routes = new Map<string, AppRoute>();
   /** Ids of apps, by host name. */
   readonly #names = new Map<string, string>();
+  /** Apps for which requests wait, and their lost homes. */
+  readonly #awaited = new Map<string, string>();
+  /** Tells the control plane soon that requests wait for an app whose home is lost. */
+  onAwaited: () => void = () => {};
   #revision = 0;
   #isKnown = false;
   #changed = Promise.withResolvers<void>();
@@ -90,6 +97,19 @@ export class Homes {
     for (const id of deleted) this.#remove(id);
     for (const route of routes) this.#put(route);
     this.#announce();
+  }
+
+  /** Has an app move before others: a request waits for it, and its home is lost. Call it again after each answer. */
+  awaits(appId: string, home: string): void {
+    if (this.#awaited.size < AWAITED_MAX) this.#awaited.set(appId, home);
+    this.onAwaited();
+  }
+
+  /** Returns the apps for which requests wait since the last call. */
+  takeAwaited(): { app: string; home: string }[] {
+    const awaited = [...this.#awaited].map(([app, home]) => ({ app, home }));
+    this.#awaited.clear();
+    return awaited;
   }
 
   /** Records that another host is the home of an app from now on. */

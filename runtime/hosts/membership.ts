@@ -89,7 +89,7 @@ export class Membership {
       signal.throwIfAborted();
       const failure = await this.#report();
       if (failure === null) break;
-      if ((failure as { code?: unknown }).code === INCOMPATIBLE) throw failure;
+      if (isRefusal(failure)) throw failure;
       await sleep(REPORT_EVERY_MS, undefined, { signal });
     }
     this.#hasJoined = true;
@@ -165,7 +165,8 @@ export class Membership {
         if (!this.#closing.signal.aborted) this.#heard(answer, sentAt);
         return null;
       } catch (error) {
-        if (!this.#closing.signal.aborted)
+        const isFinal = isRefusal(error) && !this.#hasJoined;
+        if (!this.#closing.signal.aborted && !isFinal)
           logRarely('warn', 'the control plane did not answer the report of this host; it is tried again', {
             error: reason(error),
           });
@@ -178,7 +179,8 @@ export class Membership {
 
   #next(): HostReport {
     const { host, homes, look } = this.#options;
-    return { protocol: HOSTS_PROTOCOL, ...host, ...look(), revision: homes.revision };
+    const awaited = homes.takeAwaited();
+    return { protocol: HOSTS_PROTOCOL, ...host, ...look(), awaited, revision: homes.revision };
   }
 
   #heard(answer: HostReportAnswer, sentAt: number): void {
@@ -230,4 +232,9 @@ export class Membership {
     gate.open();
     onBack();
   }
+}
+
+/** Whether the control plane refuses this host because of its version. */
+function isRefusal(error: unknown): boolean {
+  return (error as { code?: unknown }).code === INCOMPATIBLE;
 }

@@ -77,12 +77,12 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     call?: Call,
   ): Target {
     const previewHost = to === 'preview' ? head.host : null;
-    if (has(appId) && to !== 'call') return toApp(head, appId, previewHost);
+    if (has(appId) && to !== 'call') return { ...toApp(head, appId, previewHost), share: appId };
     const find = () => here(appId, previewHost);
     const elsewhere = new RemoteBackend(options, appId, to, find, hops);
     const backend = new ArrivingApp(options, elsewhere, find, generation);
     const limits = { site: appId, clientRpm: 0, appRpm: 0 };
-    return { kind: 'proxy', backend, limits, ...(call && { call }) };
+    return { kind: 'proxy', backend, limits, share: appId, ...(call && { call }) };
   }
 }
 

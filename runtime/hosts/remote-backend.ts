@@ -55,7 +55,11 @@ export class RemoteBackend implements Backend {
       return this.#here()?.admit() ?? (homes.isOnRemovedHost(this.site) ? HOST_REMOVED : held);
     if (this.#hops >= HOPS_MAX) return held;
     const isLocal = homes.get(this.site)?.storage === 'local';
-    if (home.state === 'silent') return isLocal ? hostSilent(home) : held;
+    if (home.state === 'silent') {
+      if (isLocal) return hostSilent(home);
+      homes.awaits(this.site, home.id);
+      return held;
+    }
     const peer = peers.get(home.id);
     if (peer === undefined || peer.lost.aborted) return held;
     if (peer.waiting !== null) return { kind: 'hold', ready: peer.waiting };

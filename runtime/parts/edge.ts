@@ -54,11 +54,17 @@ export function makeEdge(
     },
   });
   const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
-  const api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
+  const api = new Gateway({
+    resolve: resolve.api,
+    isRpc: resolve.isRpcOfApi,
+    trustedProxies,
+    holdTimeoutMs: wakeTimeoutMs,
+  });
   const accessLog = new AccessLog(paths.accessLog, accessLines(hosts === null ? null : hostname()));
   const geo = new Geo(config.RUNNER_GEOIP_DB);
   const edge = new Gateway({
     resolve: resolve.edge,
+    isRpc: resolve.isRpcOfEdge,
     locate: (address) => geo.locate(address),
     isSampled: config.OTEL_EXPORTER_OTLP_ENDPOINT !== '',
     trustedProxies,

@@ -94,13 +94,25 @@ export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
   return (await db.prepare('SELECT 1 FROM hosts WHERE id = ?').bind(id).first()) === null;
 }
 
-/** Returns ids of apps that a host is the home of and that can move to another one. */
+const MOVABLE = "home = ?1 AND storage = 'bucket' AND deleted_at IS NULL";
+
+/** Returns ids of apps that a host is the home of and that can move to another one: those that run, sleepers, then stopped ones. */
 export async function movableApps(db: D1Database, home: string, limit: number): Promise<string[]> {
   const { results } = await db
     .prepare(
-      `SELECT id FROM apps WHERE home = ? AND storage = 'bucket' AND deleted_at IS NULL ORDER BY id LIMIT ?`,
+      `SELECT id FROM apps WHERE ${MOVABLE}
+       ORDER BY desired_state = 'running' DESC, asleep_since IS NULL DESC, id LIMIT ?2`,
     )
     .bind(home, limit)
+    .all<{ id: string }>();
+  return results.map(({ id }) => id);
+}
+
+/** Returns those of some apps that a host is the home of and that can move to another one. */
+export async function movableAmong(db: D1Database, home: string, ids: string[]): Promise<string[]> {
+  const { results } = await db
+    .prepare(`SELECT id FROM apps WHERE ${MOVABLE} AND id IN (SELECT value FROM json_each(?2))`)
+    .bind(home, JSON.stringify(ids))
     .all<{ id: string }>();
   return results.map(({ id }) => id);
 }

@@ -40,12 +40,9 @@ async function frozen(t: TestContext) {
   return { address: `127.0.0.2:${(server.address() as AddressInfo).port}`, requests };
 }
 
-test('a request that never reached a lost home waits for the new one; one with a body gets 502 once', async (t) => {
+test('a request that never reached a lost home waits for the new one', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   await home.fromHosts.close(0);
-  const post = await call(entry.port, '/', { method: 'POST', headers: SHOP, body: 'x' });
-  assert.equal(post.status, 502);
-  assert.match(post.body, /did not answer. The request was not sent/);
   const later = ['GET', 'DELETE', 'POST'].map((method) =>
     call(entry.port, '/', { method, headers: SHOP, ...(method === 'POST' && { body: 'x' }) }),
   );
@@ -113,17 +110,65 @@ test('requests that the home breaks off hold no others, and are not repeated for
   assert.equal(broken, 4);
 });
 
-test('requests that reach a home which closes are sent again, unless they have a body', async (t) => {
+test('requests that reach a home which closes are sent again, those with a body too', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   home.fromHosts.closing = true;
   const [get, remove, post] = ['GET', 'DELETE', 'POST'].map((method) =>
     call(entry.port, '/', { method, headers: SHOP, ...(method === 'POST' && { body: 'x' }) }),
   );
-  assert.equal((await post!).status, 503);
   await until(() => entry.hosts.peers.get('home')!.upstream.active === 0, 'it has answered all');
   entry.add(APP, backendOf(await answering(t, 'here')));
   learn([routeOf('entry', { generation: 2 })]);
-  for (const { status, body } of [await get!, await remove!]) assert.deepEqual([status, body], [200, 'here']);
+  for (const { status, body } of [await get!, await remove!, await post!])
+    assert.deepEqual([status, body], [200, 'here']);
+});
+
+test('a large body waits at the entry until the home takes it, and is sent whole to the next one', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  home.fromHosts.closing = true;
+  const body = 'x'.repeat(2 ** 20);
+  using raw = new RawClient(entry.port);
+  raw.send(
+    `POST / HTTP/1.1\r\nHost: shop.test\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+  );
+  const eager = call(entry.port, '/', { method: 'POST', headers: SHOP, body });
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 2, 'the home has both');
+  await until(() => entry.hosts.peers.get('home')!.upstream.active === 0, 'it has sent them back');
+  home.fromHosts.closing = false;
+  const got: number[] = [];
+  const socketPath = join(temporaryDirectory(t), 'app.sock');
+  const server = createServer(async (asked, response) => {
+    const bytes = Buffer.concat(await asked.toArray());
+    got.push(bytes.length);
+    response.end(`${bytes.length}`);
+  });
+  await once(server.listen(socketPath), 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  home.add(APP, backendOf(socketPath));
+  learn([routeOf('home')]);
+  await raw.expect('HTTP/1.1 100 Continue\r\n\r\n');
+  raw.send(body);
+  await raw.expect(`${body.length}`);
+  assert.equal((await eager).body, `${body.length}`);
+  assert.deepEqual(got, [body.length, body.length]);
+});
+
+test('a request whose body the home has taken is not sent again', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  let taken = 0;
+  await using upstream = await startRawUpstream((_head, socket) => {
+    taken++;
+    socket.on('data', () => {});
+  });
+  home.add(APP, backendOf(upstream.socketPath));
+  const reply = call(entry.port, '/', { method: 'POST', headers: SHOP, body: 'x' });
+  await until(() => taken === 1, 'the app has it');
+  await home.restart();
+  assert.equal((await reply).status, 502);
+  assert.equal(taken, 1);
 });
 
 test('a frozen home: what was sent is given up after its pings have failed, and new requests wait', async (t) => {
@@ -147,6 +192,57 @@ test('a frozen home: what was sent is given up after its pings have failed, and 
     ['here', 'here'],
   );
   assert.equal(requests().length, 2);
+});
+
+test('a request that waits for an app of a lost host is told to the control plane, until the app has moved', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  const lost = [entry.known, { ...home.known, state: 'silent' as const }];
+  let asked = 0;
+  entry.homes.onAwaited = () => asked++;
+  learn([routeOf('home')], lost);
+  const reply = call(entry.port, '/', { headers: SHOP });
+  await until(() => asked === 1, 'it was told');
+  assert.deepEqual(entry.homes.takeAwaited(), [{ app: APP, home: 'home' }]);
+  assert.deepEqual(entry.homes.takeAwaited(), []);
+  learn([routeOf('home')], lost);
+  await until(() => asked === 2, 'it waits on');
+  entry.add(APP, backendOf(await answering(t, 'here')));
+  learn([routeOf('entry', { generation: 2 })], lost);
+  assert.equal((await reply).body, 'here');
+  assert.equal(asked, 2);
+});
+
+test('one app has a share of the connections between hosts: beyond it 503, and others are served', async (t) => {
+  const { entry, home, learn } = await twoHosts(t, { shareMax: 3 });
+  const other = 'b'.repeat(16);
+  const hanging: Socket[] = [];
+  await using upstream = await startRawUpstream((head, socket) => {
+    if (head.includes('upgrade'))
+      socket.write(
+        'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhello',
+      );
+    hanging.push(socket);
+  });
+  home.add(APP, backendOf(upstream.socketPath));
+  home.add(other, backendOf(await answering(t, 'served'), other));
+  learn([routeOf('home'), routeOf('home', { id: other, slug: 'other' })]);
+  using socket = new RawClient(entry.port);
+  socket.send('GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n');
+  await socket.expect('hello');
+  using one = new RawClient(entry.port);
+  using two = new RawClient(entry.port);
+  for (const raw of [one, two]) raw.send('GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n');
+  await until(() => hanging.length === 3, 'the share is used');
+  const refused = await call(entry.port, '/', { headers: SHOP });
+  assert.equal(refused.status, 503);
+  assert.match(refused.body, /of this app are open between the hosts/);
+  assert.equal((await call(entry.port, '/', { headers: { host: 'other.test' } })).body, 'served');
+  one.socket.destroy();
+  await until(() => hanging.some(({ destroyed }) => destroyed), 'a request has ended');
+  two.socket.destroy();
+  await until(() => hanging.filter(({ destroyed }) => destroyed).length === 2, 'another one has ended');
+  home.add(APP, backendOf(await answering(t, 'again')));
+  assert.equal((await call(entry.port, '/', { headers: SHOP })).body, 'again');
 });
 
 test('an app on the disk of a silent host answers 503 that names the host', async (t) => {

@@ -38,6 +38,8 @@ export interface HostReport {
   clock_ahead_ms: number | null;
   /** Hosts that do not answer it, and for how long. */
   unanswered: { id: string; ms: number }[];
+  /** Apps for which requests wait there, and their homes, which are lost. */
+  awaited: { app: string; home: string }[];
   /** The routes that it knows; 0: none. */
   revision: number;
   /** Whether it was the only host before: then apps without a home are its own. */

@@ -45,7 +45,9 @@ export function failures(operation: Operation): Json {
 }
 
 /** Returns error responses for these codes by status, with the one that the edge can give for any route. */
-export function problems(codes: readonly ErrorCode[]): Json {
+export function problems(codes: readonly ErrorCode[], isRpc = false): Json {
+  const type = isRpc ? 'application/json' : 'application/problem+json';
+  const schema = { $ref: `#/components/schemas/${isRpc ? 'RpcFailure' : 'Problem'}` };
   const all = new Set<ErrorCode>([...codes, 'rate_limited']);
   const byStatus = Map.groupBy(all, (code) => errorCodes[code].status);
   return Object.fromEntries(
@@ -53,7 +55,7 @@ export function problems(codes: readonly ErrorCode[]): Json {
       status,
       {
         description: these.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join('\n\n'),
-        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+        content: { [type]: { schema } },
       },
     ]),
   );

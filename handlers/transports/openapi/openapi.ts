@@ -171,7 +171,7 @@ function describeOther(route: OtherRoute): Json {
     ...(takes && { requestBody: { content: { [takes]: contentOf(takes) } } }),
     responses: {
       200: { description: 'Done', content: { [answers]: schema ? { schema } : contentOf(answers) } },
-      ...problems(errors),
+      ...problems(errors, path === '/rpc'),
       ...(unavailable && {
         503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
       }),
@@ -225,7 +225,7 @@ function describeRpc(operation: Operation): Json {
         description: 'Done, or refused',
         content: { [kind === 'stream' ? 'text/event-stream' : 'application/json']: { schema: answer } },
       },
-      ...problems(['unauthorized', ...WITH_BODY]),
+      ...problems(['unauthorized', ...WITH_BODY], true),
     },
   };
 }

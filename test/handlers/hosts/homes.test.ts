@@ -125,6 +125,23 @@ test('a move prepares the new home, hands the app over, and opens it there', asy
   assert.equal((await control.call('apps.move', { id, host: 'b' })).moved, false);
 });
 
+test('an app stays at its new home for some seconds before it moves on, and can be changed meanwhile', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  await control.call('apps.move', { id, host: 'b' });
+  const from = performance.now();
+  const back = control.call('apps.move', { id, host: 'a' });
+  await control.call('limits.set', { id, clientRpm: 5 });
+  const changedMs = performance.now() - from;
+  assert.equal((await back).moved, true);
+  const movedMs = performance.now() - from;
+  assert.ok(
+    movedMs > 2_500 && changedMs < movedMs - 500,
+    `changed after ${changedMs}, moved after ${movedMs}`,
+  );
+  assert.equal((await homeOf(id)).id, 'a');
+});
+
 test('a move that cannot be prepared changes nothing; one that cannot be handed over goes on', async () => {
   await join();
   const { id } = await control.create('shop');

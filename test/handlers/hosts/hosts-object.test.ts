@@ -27,7 +27,7 @@ let moves: [string, Move][];
 /** Ids of apps whose moves fail. */
 let stuck: Set<string>;
 let work: Promise<unknown>[];
-let onMove: () => void;
+let onMove: () => unknown;
 
 beforeEach(async () => {
   mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-01-01T00:00:00.000Z') });
@@ -51,7 +51,7 @@ afterEach(() => {
 function start(): ControlHosts {
   const rehome = async (id: string, move: Move) => {
     moves.push([id, move]);
-    onMove();
+    await onMove();
     if (stuck.has(id)) return { ok: false, code: 'host_unavailable', detail: 'no answer' };
     database.all({ sql: 'UPDATE apps SET home = ?1 WHERE id = ?2', values: [move.to, id] });
     return { ok: true, value: null };
@@ -233,6 +233,40 @@ test('apps of a lost host spread over the others', async () => {
   await pass(20, 'a', 'b');
   const counts = Object.groupBy(Object.values(homes()), (home) => home as string);
   assert.deepEqual([counts.a?.length, counts.b?.length], [4, 4]);
+});
+
+test('of a lost host, apps for which requests wait move first, then those that ran, sleepers and stopped ones', async () => {
+  for (const id of ['a', 'b', 'c']) await report(id);
+  const ids = Array.from({ length: 40 }, (_, n) => `app-${String(n).padStart(2, '0')}`);
+  for (const id of ids) addApp(id, 'b');
+  const set = (change: string, from: number, to: number) =>
+    database.all({
+      sql: `UPDATE apps SET ${change} WHERE id >= ?1 AND id < ?2`,
+      values: [ids[from], ids[to]],
+    });
+  set(`desired_state = 'stopped'`, 0, 10);
+  set(`asleep_since = '2026-01-01T00:00:00.000Z'`, 10, 20);
+  addApp('elsewhere', 'c');
+  const awaited = ['app-05', 'app-35', 'elsewhere', 'unknown'].map((app) => ({ app, home: 'b' }));
+  let told: Promise<unknown> | null = null;
+  onMove = () => {
+    told ??= hosts.report(reportOf('a', { awaited }));
+    return told;
+  };
+  await pass(18, 'a', 'c');
+  await pass(4, 'a', 'c');
+  const order = moves.map(([id]) => id);
+  assert.equal(order.length, 40);
+  assert.equal(new Set(order).size, 40, 'each has moved once');
+  // Eight moves had begun before, and the next ones of seven workers meanwhile.
+  for (const id of ['app-05', 'app-35']) assert.ok(order.indexOf(id) < 17, `${order}`);
+  const others = order.filter((id) => id !== 'app-05' && id !== 'app-35');
+  const kind = (id: string) => (id < 'app-10' ? 2 : id < 'app-20' ? 1 : 0);
+  assert.deepEqual(
+    others.map(kind),
+    others.map(kind).toSorted((one, other) => one - other),
+  );
+  assert.equal(homes().elsewhere, 'c');
 });
 
 test('a host is removed when it is silent or has no apps', async () => {

@@ -25,7 +25,10 @@ test('a route without the token, or with a wrong one, answers 401 before anythin
       assert.match(sent.get('www-authenticate')!, /^Bearer/);
       if (Object.keys(headers).length === 0) assert.match(body.detail, /`\.cellar\/token` by default/);
     }
-    assert.equal((await control.fetch('POST', '/rpc', { headers })).status, 401);
+    const { status, body, headers: sent } = await control.fetch('POST', '/rpc', { headers });
+    assert.deepEqual([status, body.jsonrpc, body.id, body.error.code], [401, '2.0', null, -32000]);
+    assert.equal(body.error.data.code, 'unauthorized');
+    assert.deepEqual([sent.get('content-type'), sent.get('cache-control')], ['application/json', 'no-store']);
   }
 });
 

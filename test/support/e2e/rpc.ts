@@ -2,7 +2,10 @@
 import { fetch } from 'undici';
 import type { Cellar } from './cellar.ts';
 
-/** Returns a function that calls a method, by default with the runner token. It resolves with the result or `{code, detail}`. */
+/**
+ * Returns a function that calls a method, by default with the runner token. It resolves with the result or
+ * `{code, detail}`. @throws {Error} when the answer is not JSON-RPC
+ */
 export function rpcOf(cellar: Cellar) {
   return async (
     method: string,
@@ -18,9 +21,10 @@ export function rpcOf(cellar: Cellar) {
     });
     // biome-ignore lint/suspicious/noExplicitAny: see above
     const answer = (await response.json()) as any;
-    if ('result' in answer) return answer.result;
-    // While the control plane is away, the answer is a problem of HTTP.
-    const { error = { code: answer.code, message: answer.detail } } = answer;
+    if (answer.jsonrpc !== '2.0' || 'result' in answer === 'error' in answer)
+      throw new Error(`${method} was not answered by JSON-RPC: ${response.status} ${JSON.stringify(answer)}`);
+    const { result, error } = answer;
+    if (error === undefined) return result;
     return { code: error.data?.code ?? error.code, detail: error.data?.detail ?? error.message };
   };
 }

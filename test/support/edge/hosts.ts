@@ -34,12 +34,20 @@ export class TestHost {
   queues: ConsumedQueues[] = [];
   readonly #hostCalls: Backend;
   readonly #holdTimeoutMs: number;
+  readonly #shareMax: number | undefined;
   /** Of the edge. */
   port = 0;
   /** Of the private gateway. */
   address = '';
 
-  constructor(name: string, { hostCalls = backendOf('/nowhere', 'host'), holdTimeoutMs = 10_000 } = {}) {
+  constructor(
+    name: string,
+    {
+      hostCalls = backendOf('/nowhere', 'host'),
+      holdTimeoutMs = 10_000,
+      shareMax = undefined as number | undefined,
+    } = {},
+  ) {
     this.name = name;
     this.homes = new Homes(name, 'test');
     const here = (appId: string) => this.apps.get(appId);
@@ -48,6 +56,7 @@ export class TestHost {
     this.edge.onEnd((record) => this.records.push(record));
     this.#hostCalls = hostCalls;
     this.#holdTimeoutMs = holdTimeoutMs;
+    this.#shareMax = shareMax;
     this.fromHosts = this.#private();
   }
 
@@ -98,6 +107,7 @@ export class TestHost {
         hostCalls: this.#hostCalls,
       }),
       holdTimeoutMs: this.#holdTimeoutMs,
+      ...(this.#shareMax !== undefined && { shareMax: this.#shareMax }),
     });
     gateway.onEnd((record) => {
       // The others are pings.

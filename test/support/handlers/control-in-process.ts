@@ -11,6 +11,7 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ENTRY = `
   export { AppObject } from './handlers/app/app-object.ts';
   export { HostsObject } from './handlers/hosts/hosts-object.ts';
+  export { hostReport } from './handlers/hosts/report.ts';
   export { HostClient } from './handlers/host/host-client.ts';
   export { reconcile } from './handlers/host/reconcile.ts';
   export { ensureFirstAccount } from './sqlite/control/people/accounts.ts';
@@ -52,6 +53,7 @@ export interface ControlHosts {
 export interface ControlCode {
   AppObject: new (state: object, env: object) => ControlObject;
   HostsObject: new (state: object, env: object) => ControlHosts;
+  hostReport(request: Request, context: object): Promise<Response>;
   HostClient: new (env: object) => object;
   reconcile(context: object): Promise<{ refused: number }>;
   ensureFirstAccount(db: object, account: object, key: object): Promise<void>;

@@ -23,6 +23,7 @@ export function reportOf(id: string, changed: Partial<HostReport> = {}): HostRep
     load: LOAD,
     clock_ahead_ms: null,
     unanswered: [],
+    awaited: [],
     revision: 0,
     adopts: true,
     ...changed,

@@ -1,0 +1,28 @@
+// Shares of a gateway's open requests, so that one app leaves room for others.
+
+/** Most open requests of one share, WebSockets included: a quarter of all connections. */
+const SHARE_MAX = 2_048;
+
+export class Shares {
+  readonly #max: number;
+  readonly #open = new Map<string, number>();
+
+  constructor(max = SHARE_MAX) {
+    this.#max = max;
+  }
+
+  /** Counts a request, and returns whether there was room for it. */
+  take(share: string): boolean {
+    const open = this.#open.get(share) ?? 0;
+    if (open >= this.#max) return false;
+    this.#open.set(share, open + 1);
+    return true;
+  }
+
+  /** A request that was counted has ended. */
+  give(share: string): void {
+    const open = this.#open.get(share)! - 1;
+    if (open === 0) this.#open.delete(share);
+    else this.#open.set(share, open);
+  }
+}
