@@ -2,12 +2,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Agent, fetch } from 'undici';
 import { eventually } from '../support/e2e/processes.ts';
-import { startCaddyOfHosts } from '../support/e2e/proxies.ts';
+import { startCaddyOfHost, startCaddyOfHosts } from '../support/e2e/proxies.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { startPebble } from '../support/edge/pebble.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { ownPort } from '../support/ports.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 const SHOP = {
@@ -49,6 +52,50 @@ test('each host says the same of a name: of its own apps, of those of others, of
     assert.deepEqual(answers[0], answers[1]);
     assert.equal(answers[0]![0], 200);
   }
+});
+
+test('a Caddy of its own on each host, with shared storage, wakes apps, and makes one order for both', {
+  skip:
+    skip || (spawnSync('pebble', ['-h']).error ? 'Pebble is not installed: apt-get install pebble' : false),
+}, async () => {
+  await using stack = new AsyncDisposableStack();
+  const [one, two] = hosts.all as [TestHost, TestHost];
+  const directory = one.directory;
+  const ports = hosts.all.map((): [number, number] => [ownPort(), ownPort()]);
+  const [tlsPort, httpPort] = ports[1]!;
+  const pebble = stack.use(await startPebble(directory, { tlsPort, httpPort }));
+  pebble.names.set('shop.example', { A: ['127.0.0.1'] });
+  const shared = {
+    ...{ authority: pebble.directory, authorityRoot: pebble.root },
+    storage: join(directory, 'certificates'),
+  };
+  for (const [n, { api, edgePort }] of hosts.all.entries()) {
+    const behind = { apiPort: Number(new URL(api).port), edgePort, directory };
+    stack.use(await startCaddyOfHost(behind, shared, ports[n]!));
+  }
+  const { state } = await rpcOf(two)('domains.add', { id: 'shop', hostname: 'shop.example' });
+  assert.equal(state, 'active');
+  const dispatcher = new Agent({
+    connect: {
+      ca: await pebble.issuerRoot(),
+      lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]),
+    },
+  });
+  stack.defer(() => dispatcher.close());
+  const ask = async (name: string, port: number) => {
+    const signal = AbortSignal.timeout(20_000);
+    const answer = await fetch(`https://${name}:${port}/`, { dispatcher, signal });
+    return [answer.status, await answer.json()];
+  };
+  for (const [port] of ports) {
+    const { body } = await one.call('POST', '/v1/apps/shop/sleep');
+    assert.equal(body.status, 'sleeping', body.detail);
+    assert.deepEqual(await ask('shop.example', port), [200, ['https:', '127.0.0.1']]);
+    await assert.rejects(ask('nobody.example', port), (error: Error) =>
+      /alert|SSL|TLS/i.test(String(error.cause)),
+    );
+  }
+  assert.equal(pebble.log().match(/Added order "/g)?.length, 1);
 });
 
 test('Caddy in front gets certificates for the names of apps, and sends requests to the hosts that are ready', {

@@ -128,6 +128,8 @@ async function moveToHost(context: Context, app: AppRow, host: string, dryRun: b
       'The data of the app is on its machine; move it into the bucket first, with `to`.',
     );
   if (state === 'silent') throw new Problem('host_unavailable', `The host ${row.name} is silent.`);
+  if (state === 'draining' && app.home !== row.id)
+    throw new Problem('host_unavailable', `The host ${row.name} is drained or stops; name another one.`);
   if (!dryRun)
     unwrap(await context.app(app.id).rehome(app.id, { from: app.home, to: row.id, isLost: false }));
   const moved = { previews: 0, databases: 0, namespaces: 0, objects: 0, r2_objects: 0, bytes: 0 };

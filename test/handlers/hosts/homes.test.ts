@@ -154,6 +154,17 @@ test('a move that cannot be prepared changes nothing; one that cannot be handed 
   assert.equal(control.host.wanted.get(id)?.home, 'b');
 });
 
+test('no app moves to a host that is drained', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  await control.call('hosts.drain', { host: 'b' });
+  const refused = await control.refusal('apps.move', { id, host: 'b' });
+  assert.deepEqual([refused.code, /drain/.test(refused.detail)], ['host_unavailable', true]);
+  assert.equal((await homeOf(id)).id, 'a');
+  await control.call('hosts.drain', { host: 'b', drain: false });
+  assert.equal((await control.call('apps.move', { id, host: 'b' })).moved, true);
+});
+
 test('a move is refused for data on a machine, an unknown host, and an input that is not clear', async () => {
   await join();
   const { id } = await control.create('shop');

@@ -33,6 +33,33 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
   return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
 }
 
+/** Where the Caddys of several hosts get their certificates, and where they keep them. */
+export interface SharedCertificates {
+  /** URL of the directory of a certificate authority, and the file of its own root certificate. */
+  authority: string;
+  authorityRoot: string;
+  /** The folder that they share. */
+  storage: string;
+}
+
+/** Starts Caddy with the recipe for one of several hosts. @param httpPort at which it answers the authority */
+export async function startCaddyOfHost(
+  behind: Behind,
+  { authority, authorityRoot, storage }: SharedCertificates,
+  [port, httpPort]: [https: number, http: number],
+): Promise<OtherProxy> {
+  const own = `admin off\n\tdefault_bind 127.0.0.1\n\thttp_port ${httpPort}\n\thttps_port ${port}\n\t`;
+  const config = recipe('caddyfile', behind, [
+    [
+      '{\n',
+      `{\n\t${own}acme_ca ${authority}\n\tacme_ca_root ${authorityRoot}\n\tstorage file_system ${storage}\n`,
+    ],
+    ['https:// {', `https://:${port} {`],
+  ]);
+  const path = writeConfig(behind, 'Caddyfile', config);
+  return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
+}
+
 /** Starts Caddy with the recipe for several hosts, with certificates of its own authority. */
 export async function startCaddyOfHosts(
   edgePorts: number[],

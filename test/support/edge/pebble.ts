@@ -1,0 +1,90 @@
+// Pebble, a certificate authority for tests that speaks ACME. It reaches names of a test at ports of the test.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Agent, fetch } from 'undici';
+import { dieWithParent } from '../../../runtime/isolation/users.ts';
+import { eventually } from '../e2e/processes.ts';
+import { ownPort } from '../ports.ts';
+import { NameServer } from './name-server.ts';
+
+/** A running Pebble. */
+export interface Pebble extends AsyncDisposable {
+  /** URL of its ACME directory. */
+  directory: string;
+  /** File of the certificate that its own server has. */
+  root: string;
+  /** Records of the names that it looks up. */
+  names: NameServer['names'];
+  /** Everything that it has logged. */
+  log: () => string;
+  /** Returns the root of the certificates that it has issued, as PEM. */
+  issuerRoot: () => Promise<string>;
+}
+
+/**
+ * Starts Pebble.
+ * @param directory of its files
+ * @param ports at which it checks names: of HTTPS and of plain HTTP
+ */
+export async function startPebble(
+  directory: string,
+  { tlsPort, httpPort }: { tlsPort: number; httpPort: number },
+): Promise<Pebble> {
+  const nameServer = await new NameServer().listen();
+  const [port, managementPort] = [ownPort(), ownPort()];
+  const [root, key] = [join(directory, 'pebble.crt'), join(directory, 'pebble.key')];
+  const subject = ['-subj', '/CN=pebble', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  const made = [
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-keyout',
+    key,
+    '-out',
+    root,
+  ];
+  execFileSync('openssl', ['req', '-x509', '-days', '2', ...subject, ...made], { stdio: 'pipe' });
+  const config = join(directory, 'pebble.json');
+  const pebble = {
+    listenAddress: `127.0.0.1:${port}`,
+    managementListenAddress: `127.0.0.1:${managementPort}`,
+    ...{ certificate: root, privateKey: key, httpPort, tlsPort },
+  };
+  writeFileSync(config, JSON.stringify({ pebble }));
+  const command = ['pebble', '-config', config, '-dnsserver', nameServer.address];
+  const [program, ...words] = [...dieWithParent(), ...command];
+  const child = spawn(program!, words, {
+    env: { PATH: process.env.PATH, PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let log = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text) => {
+      log += text;
+    });
+  const agent = new Agent({ connect: { ca: readFileSync(root) } });
+  const read = async (url: string) => {
+    const answer = await fetch(url, { dispatcher: agent, signal: AbortSignal.timeout(5_000) });
+    return answer.text();
+  };
+  const url = `https://127.0.0.1:${port}/dir`;
+  await eventually(async () => {
+    if (child.exitCode !== null) throw new Error(`pebble ended: ${log}`);
+    return (await read(url).catch(() => '')).includes('newOrder');
+  }, 'pebble answers');
+  return {
+    ...{ directory: url, root, names: nameServer.names, log: () => log },
+    issuerRoot: () => read(`https://127.0.0.1:${managementPort}/roots/0`),
+    [Symbol.asyncDispose]: async () => {
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+      await agent.close();
+      nameServer.close();
+    },
+  };
+}
