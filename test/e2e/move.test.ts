@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { killDuringMoves } from '../support/e2e/killed-moves.ts';
 import { MOVING_APP, movingData, OBJECTS_APP } from '../support/e2e/moving-app.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -169,47 +169,6 @@ test('a move ends when the host stops or the app is deleted', async () => {
 });
 
 test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
-  await using store = await startS3();
-  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
-  await using cellar = await new Cellar(settings).start();
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
-  const stored: number[] = [];
-  const storeNext = async () => {
-    const n = stored.length + 1;
-    assert.equal((await cellar.get('shop', `/?n=${n}`, { method: 'POST' })).status, 200);
-    stored.push(n);
-  };
-  const requireData = async (when: string) => {
-    const { status, text } = await cellar.get('shop');
-    assert.equal(status, 200, `${when}: ${text}`);
-    const { jobs: _, ...data } = JSON.parse(text);
-    assert.deepEqual(data, movingData(...stored), when);
-  };
-  const placeOf = async () => (await cellar.app(id)).storage;
-  await storeNext();
-  const moveWhole = async () => {
-    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
-    const begun = performance.now();
-    const moved = await rpcOf(cellar)('apps.move', { id, to });
-    const ms = performance.now() - begun;
-    assert.equal(moved.moved, true, JSON.stringify(moved));
-    assert.equal(await placeOf(), to);
-    await requireData(`after the move to ${to}, which took ${ms} ms`);
-    await storeNext();
-    return ms;
-  };
-  const moveMs = (await moveWhole()) + (await moveWhole());
-  for (let round = 0; round < 5; round++) {
-    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
-    const killedAfterMs = Math.round(Math.random() * (moveMs / 2));
-    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
-    await sleep(killedAfterMs);
-    await cellar.stop('SIGKILL');
-    await moving;
-    await cellar.start();
-    await requireData(`killed ${killedAfterMs} ms after a move to ${to} began`);
-    await storeNext();
-  }
-  await moveWhole();
-  await moveWhole();
+  // More rounds: `npm run chaos -- 20 --moves`.
+  await killDuringMoves(2);
 });
