@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
@@ -13,6 +13,18 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+
+/** What tests share that need no other settings, and after which the bucket answers. */
+const store = new MemoryStore();
+let cellar: Cellar;
+before(async () => {
+  await store.start();
+  cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+});
+after(async () => {
+  await cellar?.[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
 
 /** Runs `npm run restore`, while this process serves the store. */
 async function restored(key: string, { data }: Cellar, settings: Record<string, string>): Promise<void> {
@@ -48,8 +60,6 @@ test('a push during an outage is refused with the reason, and afterwards all is 
 });
 
 test('releases of before are stored at the next start, also those that do not serve', async () => {
-  await using store = await new MemoryStore().start();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'before');
   for (const text of ['one', 'two']) await cellar.deployAgain('before', 'hello', page(text));
   await cellar.stop();
@@ -62,8 +72,6 @@ test('releases of before are stored at the next start, also those that do not se
 });
 
 test('a release that the bucket does not take is not live, and the one before serves', async () => {
-  await using store = await new MemoryStore().start();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'kept');
   await cellar.deployAgain('kept', 'hello', page('one'));
   const work = await cellar.checkout('hello');
@@ -71,6 +79,7 @@ test('a release that the bucket does not take is not live, and the one before se
   await cellar.commit(work, 'two');
   store.refuses = (key) => key.includes('/releases/');
   const { stderr } = await cellar.push(work, 'kept', '--force');
+  store.refuses = () => false;
   assert.match(stderr, /deploy failed: the bucket did not take the release/);
   assert.equal((await cellar.get('kept')).text, 'one');
   const [failed] = await deploys(cellar, id);
@@ -79,8 +88,6 @@ test('a release that the bucket does not take is not live, and the one before se
 });
 
 test('a push whose host was killed before git moved the branch is there, and is deployed', async () => {
-  await using store = await new MemoryStore().start();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   await createInBucket(cellar, 'killed');
   await cellar.deployAgain('killed', 'hello', page('one'));
   const work = await cellar.checkout('hello');
@@ -117,8 +124,6 @@ test('after a machine is lost, another one has and deploys what was pushed since
 });
 
 test('previews keep their releases in the bucket, and one that only the bucket has can be promoted', async () => {
-  await using store = await new MemoryStore().start();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'parent');
   await cellar.deployAgain('parent', 'hello', page('one'));
   await rpc(cellar, 'previews.set', { id, branches: true });
@@ -133,7 +138,8 @@ test('previews keep their releases in the bucket, and one that only the bucket h
   await rpc(cellar, 'previews.promote', { id, preview: 'side' });
   await eventually(async () => (await cellar.get('parent')).text === 'of the branch', 'it is promoted');
   assert.equal((await cellar.get('side--parent')).text, 'of the branch');
-  const folders = () => new Set([...store.objects.keys()].map((name) => name.split('/')[3]));
+  const folders = () =>
+    new Set([...store.objects.keys()].flatMap((name) => /\/apps\/(\w+)\//.exec(name)?.[1] ?? []));
   const before = folders().size;
   await rpcOf(cellar)('previews.delete', { id, preview: 'side' });
   await eventually(() => folders().size < before, 'the folder of the preview is removed');
@@ -213,13 +219,11 @@ test('copies of code over the limit are removed, and come back with a request, a
 });
 
 test('a deleted app leaves no code', async () => {
-  await using store = await new MemoryStore().start();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
-  const id = await createInBucket(cellar, 'shot');
-  await cellar.deployAgain('shot', 'hello', page('one'));
+  const id = await createInBucket(cellar, 'deleted');
+  await cellar.deployAgain('deleted', 'hello', page('one'));
   const deleted = await cellar.call('DELETE', `/v1/apps/${id}`);
   assert.equal(deleted.status, 204);
-  const other = await createInBucket(cellar, 'shot');
-  assert.equal(await log(cellar, 'shot'), '');
+  const other = await createInBucket(cellar, 'deleted');
+  assert.equal(await log(cellar, 'deleted'), '');
   assert.deepEqual(names(store, other, 'repository'), []);
 });
