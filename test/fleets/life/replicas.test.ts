@@ -1,4 +1,5 @@
 // An app with several processes: real workerd, as members of one cluster.
+// Mostly waits.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
