@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
@@ -13,6 +13,20 @@ import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+
+/** What tests share that begin with an app of their own. */
+let store: Awaited<ReturnType<typeof startS3>>;
+let cellar: Cellar;
+let rpc: ReturnType<typeof rpcOf>;
+before(async () => {
+  store = await startS3();
+  cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  rpc = rpcOf(cellar);
+});
+after(async () => {
+  await cellar?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+});
 
 test('an app moves into the bucket with all its data, its code and its previews', async () => {
   await using store = await startS3();
@@ -96,14 +110,11 @@ test('R2 objects move there and back as they are; a damaged one, or a killed hos
 });
 
 test('previews move with their app', async () => {
-  await using store = await startS3();
-  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
-  const rpc = rpcOf(cellar);
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  const id = await cellar.deploy('parent', 'hello', MOVING_APP);
   await rpc('previews.set', { id, branches: true, storage: 'empty' });
   const work = join(cellar.directory, 'work');
-  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('shop'), work)).code, 0);
-  const pushed = await cellar.git(work, 'push', cellar.remote('shop'), 'HEAD:refs/heads/side');
+  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('parent'), work)).code, 0);
+  const pushed = await cellar.git(work, 'push', cellar.remote('parent'), 'HEAD:refs/heads/side');
   assert.equal(pushed.code, 0, pushed.stderr);
   const post = async (slug: string, n: number) => {
     const { status, text } = await cellar.get(slug, `/?n=${n}`, { method: 'POST' });
@@ -113,24 +124,21 @@ test('previews move with their app', async () => {
     const { jobs: _, ...data } = JSON.parse((await cellar.get(slug)).text);
     assert.deepEqual(data, movingData(...ns));
   };
-  await post('shop', 1);
-  await post('side--shop', 2);
+  await post('parent', 1);
+  await post('side--parent', 2);
   for (const to of ['bucket', 'local']) {
     const moved = await rpc('apps.move', { id, to });
     assert.equal(moved.previews, 1, JSON.stringify(moved));
-    await requireData('shop', 1);
-    await requireData('side--shop', 2);
+    await requireData('parent', 1);
+    await requireData('side--parent', 2);
   }
   await rpc('apps.move', { id, to: 'bucket' });
   await cellar.stop('SIGKILL');
   await cellar.start();
-  await requireData('side--shop', 2);
+  await requireData('side--parent', 2);
 });
 
 test('of two moves the second waits, and does nothing when the app is there', async () => {
-  await using store = await startS3();
-  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
-  const rpc = rpcOf(cellar);
   const id = await cellar.deploy('files', 'hello', STORAGE_APP);
   await storeData(cellar, 'files', 1);
   const both = [rpc('apps.move', { id, to: 'bucket' }), rpc('apps.move', { id, to: 'bucket' })];
@@ -142,16 +150,13 @@ test('of two moves the second waits, and does nothing when the app is there', as
 });
 
 test('a move ends when the host stops or the app is deleted', async () => {
-  await using store = await startS3();
-  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
-  await using cellar = await new Cellar(settings).start();
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
-  assert.equal((await cellar.get('shop', '/?n=1', { method: 'POST' })).status, 200);
+  const id = await cellar.deploy('ended', 'hello', MOVING_APP);
+  assert.equal((await cellar.get('ended', '/?n=1', { method: 'POST' })).status, 200);
   const { restoring } = layout(cellar.data);
   const begin = async () => {
-    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to: 'bucket' }).catch(
-      () => ({ moved: false }),
-    );
+    const moving: Promise<{ moved?: boolean }> = rpc('apps.move', { id, to: 'bucket' }).catch(() => ({
+      moved: false,
+    }));
     const copies = () => readdirSync(restoring).some((name) => name.startsWith(`${id}-move-`));
     await eventually(async () => existsSync(restoring) && copies(), 'the app is copied', 20_000);
     return { moving };
@@ -161,10 +166,10 @@ test('a move ends when the host stops or the app is deleted', async () => {
   assert.notEqual((await stopped.moving).moved, true);
   await cellar.start();
   assert.equal((await cellar.app(id)).storage, 'local');
-  const { jobs: _, ...data } = JSON.parse((await cellar.get('shop')).text);
+  const { jobs: _, ...data } = JSON.parse((await cellar.get('ended')).text);
   assert.deepEqual(data, movingData(1));
   const deleted = await begin();
-  await rpcOf(cellar)('apps.delete', { id });
+  await rpc('apps.delete', { id });
   assert.notEqual((await deleted.moving).moved, true);
 });
 
