@@ -1,5 +1,6 @@
 // Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
 // Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name.
+import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
@@ -11,6 +12,9 @@ import { type Failure, failedLines, type Skip, skippedLines } from './test/endin
 const TEST_DEADLINE_MS = 240_000;
 /** Concurrent test files. Three keep two CPUs over 90 % busy. Four are not faster, and builds wait long. */
 const AT_ONCE = 3;
+/** Concurrent files that mostly wait, beside the others: they say so with the line `WAITS`. */
+const WAITING_AT_ONCE = 2;
+const WAITS = /^\/\/ Mostly waits\.$/m;
 /** Most lines kept of the output of a file's process. */
 const SAID_LINES = 30;
 /** Files whose times are shown at the end. */
@@ -54,6 +58,9 @@ const files = [
   ...alone.filter((file) => !isLong(file)),
 ];
 
+const waiting = files.filter((file) => WAITS.test(readFileSync(file, 'utf8')));
+const working = files.filter((file) => !waiting.includes(file));
+
 /** Writes a file that runs the tests of these files one after another. */
 function inOneProcess(group: string, members: string[]): string {
   const path = join(scratch, `${group}.test.mjs`);
@@ -69,38 +76,47 @@ const failures: Failure[] = [];
 let filesWithoutTest = 0;
 /** Other output of each file's process, and the runner's messages about it. */
 const said = new Map<string, string[]>();
-const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS, testNamePatterns });
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
-tests.on('test:pass', ({ name, file, skip, todo }) => {
-  // Node counts a file without tests as a passed test.
-  if (file !== undefined && resolve(name) === resolve(file)) filesWithoutTest++;
-  const why = skip ?? todo;
-  if (why !== undefined) skips.push({ name, reason: typeof why === 'string' ? why : 'no reason given' });
-});
-tests.on('test:stderr', ({ file, message }) => keep(file, message));
-tests.on('test:diagnostic', ({ file, message }) => keep(file, message));
-tests.on('test:fail', ({ name, file = '', line = 0, details: { error } }) => {
-  const { cause, failureType } = error as Error & { failureType: string };
-  if (failureType !== 'subtestsFailed') failures.push({ name, file, line, error: cause });
-});
-tests.on('test:summary', (summary) => {
-  if (summary.file !== undefined) {
-    times.set(relative(process.cwd(), summary.file), summary.duration_ms);
-    return;
-  }
-  counts.passed = summary.counts.passed - filesWithoutTest;
-  counts.skipped = summary.counts.skipped + summary.counts.todo;
-  counts.failed = summary.counts.tests - summary.counts.passed - counts.skipped;
-});
-tests.compose(new spec()).pipe(process.stdout);
-tests.on('end', () => {
-  process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
-});
+/** Runs files, so many at once, and shows and counts their tests. */
+async function runTests(files: string[], concurrency: number): Promise<void> {
+  // Without files, Node would look for some.
+  if (files.length === 0) return;
+  const tests = run({ files, concurrency, timeout: TEST_DEADLINE_MS, testNamePatterns });
+  tests.on('test:pass', ({ name, file, skip, todo }) => {
+    // Node counts a file without tests as a passed test.
+    if (file !== undefined && resolve(name) === resolve(file)) filesWithoutTest++;
+    const why = skip ?? todo;
+    if (why !== undefined) skips.push({ name, reason: typeof why === 'string' ? why : 'no reason given' });
+  });
+  tests.on('test:stderr', ({ file, message }) => keep(file, message));
+  tests.on('test:diagnostic', ({ file, message }) => keep(file, message));
+  tests.on('test:fail', ({ name, file = '', line = 0, details: { error } }) => {
+    const { cause, failureType } = error as Error & { failureType: string };
+    if (failureType !== 'subtestsFailed') failures.push({ name, file, line, error: cause });
+  });
+  tests.on('test:summary', (summary) => {
+    if (summary.file !== undefined) {
+      times.set(relative(process.cwd(), summary.file), summary.duration_ms);
+      return;
+    }
+    const { tests: all, passed, skipped, todo } = summary.counts;
+    counts.passed += passed;
+    counts.skipped += skipped + todo;
+    counts.failed += all - passed - skipped - todo;
+  });
+  tests.compose(new spec()).pipe(process.stdout, { end: false });
+  await once(tests, 'end');
+}
+
 process.on('exit', () => {
   const slowest = [...times].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
   for (const [file, ms] of slowest) console.log(`${Math.round(ms / 1000)} s ${file}`);
   for (const line of [...skippedLines(skips), ...failedLines(failures, said)]) console.log(line);
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 });
+
+await Promise.all([runTests(working, AT_ONCE), runTests(waiting, WAITING_AT_ONCE)]);
+counts.passed -= filesWithoutTest;
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;

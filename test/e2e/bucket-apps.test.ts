@@ -1,34 +1,23 @@
 // Apps that keep their data in the bucket, through a real host and its proxy.
-// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
+import { createInBucket, PREFIX } from '../support/e2e/bucket-apps.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
-const PREFIX = 'of/cellar/';
 const COUNTER = {
   'wrangler.toml': COUNTER_CONFIG,
   'index.js': `${COUNTER_CLASS}export default {
   async fetch(_, env) { return new Response(String(await env.COUNTER.getByName('one').add())); }
 };`,
 };
-
-/** Creates an app that keeps its data in the bucket. */
-async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
-  const { status, body } = await cellar.call('POST', '/v1/apps', { slug, storage: 'bucket' });
-  assert.deepEqual([status, body.storage], [201, 'bucket'], JSON.stringify(body));
-  return body.id;
-}
 
 /** Runs `npm run restore`, while this process serves the store. @throws {Error} when it fails, or leaves an app out */
 async function restored(
@@ -43,37 +32,6 @@ async function restored(
 
 const folderOf = (store: MemoryStore, id: string) =>
   [...store.objects.keys()].filter((name) => name.startsWith(`${PREFIX}apps/${id}/`));
-
-test('an app in the bucket keeps its data when the host is killed and the disk is lost', async () => {
-  await using store = await startS3();
-  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
-  const id = await createInBucket(cellar, 'kept');
-  await cellar.deployAgain('kept', 'hello', STORAGE_APP);
-  for (const n of [1, 2]) await storeData(cellar, 'kept', n);
-  await cellar.stop('SIGKILL');
-  rmSync(join(cellar.data, 'data', id), { recursive: true });
-  await cellar.start();
-  assert.deepEqual(await readData(cellar, 'kept'), expectedData(1, 2));
-
-  await cellar.call('POST', `/v1/apps/${id}/sleep`);
-  rmSync(join(cellar.data, 'data', id), { recursive: true });
-  const get = async (path: string) => (await cellar.call('GET', `/v1/apps/${id}/storage${path}`)).body;
-  const { databases, namespaces, classes } = await get('');
-  assert.ok(
-    databases[0].bytes > 0 && namespaces[0].bytes > 600_000,
-    JSON.stringify({ databases, namespaces }),
-  );
-  assert.deepEqual([namespaces[0].keys, classes[0].objects], [4, 1]);
-  assert.deepEqual((await get('/d1/notes?sql=SELECT+count(*)+FROM+notes')).rows, [[2]]);
-  const value = await rpc(cellar, 'storage.kv.get', { id, namespace_id: 'words', key: 'large-2' });
-  assert.equal(value.value_base64?.length, 400_000, JSON.stringify(value).slice(0, 200));
-  assert.equal((await get('/do/Counter?name=one&sql=SELECT+count(*)+FROM+counts')).rows[0][0], 2);
-  assert.equal((await cellar.app(id)).status, 'sleeping');
-  const counted = async () => (await cellar.call('GET', '/v1/admin/stats')).body.host.bucket.apps[0];
-  await eventually(async () => (await counted())?.slug === 'kept', 'its requests are counted');
-  const { writes, reads } = await counted();
-  assert.ok(writes > 5 && reads > 5, `${writes} writes, ${reads} reads`);
-});
 
 test('a snapshot of an app in the bucket has every write, and a restore brings them back', async () => {
   await using store = await new MemoryStore().start();

@@ -1,4 +1,5 @@
 // Telemetry of a Cellar with a bucket: a lost machine's figures and error groups, and an alert of an outage.
+// Mostly waits.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';

@@ -1,4 +1,5 @@
 // Hibernation through the real gateway: clients notice only a slower first answer.
+// Mostly waits.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';

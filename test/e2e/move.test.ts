@@ -1,19 +1,32 @@
 // Apps move between the machine and the bucket.
-// Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { after, before, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { killDuringMoves } from '../support/e2e/killed-moves.ts';
 import { MOVING_APP, movingData, OBJECTS_APP } from '../support/e2e/moving-app.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+
+/** What tests share that begin with an app of their own. */
+let store: Awaited<ReturnType<typeof startS3>>;
+let cellar: Cellar;
+let rpc: ReturnType<typeof rpcOf>;
+before(async () => {
+  store = await startS3();
+  cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  rpc = rpcOf(cellar);
+});
+after(async () => {
+  await cellar?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+});
 
 test('an app moves into the bucket with all its data, its code and its previews', async () => {
   await using store = await startS3();
@@ -44,49 +57,6 @@ test('an app moves into the bucket with all its data, its code and its previews'
   const cloned = await next.git(next.directory, 'clone', next.remote('shop'), 'clone');
   assert.equal(cloned.code, 0, cloned.stderr);
   await eventually(async () => (await next.app(id)).status === 'running', 'it runs');
-});
-
-test('an app moves there and back, with every kind of data', async () => {
-  await using store = await startS3();
-  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
-  await using cellar = await new Cellar(settings).start();
-  const rpc = rpcOf(cellar);
-  await cellar.deploy('shop', 'hello', MOVING_APP);
-  const read = async () => {
-    const { status, text } = await cellar.get('shop');
-    assert.equal(status, 200, text);
-    return JSON.parse(text) as ReturnType<typeof movingData> & { jobs: string[] };
-  };
-  const requireData = async (...ns: number[]) => {
-    const { jobs: _, ...data } = await read();
-    assert.deepEqual(data, movingData(...ns));
-  };
-  const post = async (path: string) => {
-    const { status, text } = await cellar.get('shop', path, { method: 'POST' });
-    assert.equal(status, 200, text);
-  };
-  const move = async (to: string) => {
-    const moved = await rpc('apps.move', { id: 'shop', to });
-    assert.equal(moved.moved, true, JSON.stringify(moved));
-  };
-  const status = async () => JSON.parse((await cellar.get('shop', '/status')).text);
-  await post('/?n=1');
-  await eventually(async () => (await read()).jobs.length === 1, 'the message arrives');
-  await post('/?n=2&later');
-  await move('bucket');
-  await requireData(1, 2);
-  await eventually(async () => (await read()).jobs.length === 2, 'the waiting message arrives');
-  assert.equal((await status()).status, 'waiting');
-  await post('/?n=3&later');
-  await move('local');
-  await requireData(1, 2, 3);
-  await eventually(async () => (await read()).jobs.length === 3, 'the waiting message arrives');
-  await post('/go');
-  await eventually(async () => (await status()).status === 'complete', 'the instance goes on');
-  assert.equal((await status()).output, 17);
-  await post('/?n=4');
-  await move('bucket');
-  await requireData(1, 2, 3, 4);
 });
 
 test('R2 objects move there and back as they are; a damaged one, or a killed host, changes nothing', async () => {
@@ -140,14 +110,11 @@ test('R2 objects move there and back as they are; a damaged one, or a killed hos
 });
 
 test('previews move with their app', async () => {
-  await using store = await startS3();
-  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
-  const rpc = rpcOf(cellar);
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  const id = await cellar.deploy('parent', 'hello', MOVING_APP);
   await rpc('previews.set', { id, branches: true, storage: 'empty' });
   const work = join(cellar.directory, 'work');
-  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('shop'), work)).code, 0);
-  const pushed = await cellar.git(work, 'push', cellar.remote('shop'), 'HEAD:refs/heads/side');
+  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('parent'), work)).code, 0);
+  const pushed = await cellar.git(work, 'push', cellar.remote('parent'), 'HEAD:refs/heads/side');
   assert.equal(pushed.code, 0, pushed.stderr);
   const post = async (slug: string, n: number) => {
     const { status, text } = await cellar.get(slug, `/?n=${n}`, { method: 'POST' });
@@ -157,24 +124,21 @@ test('previews move with their app', async () => {
     const { jobs: _, ...data } = JSON.parse((await cellar.get(slug)).text);
     assert.deepEqual(data, movingData(...ns));
   };
-  await post('shop', 1);
-  await post('side--shop', 2);
+  await post('parent', 1);
+  await post('side--parent', 2);
   for (const to of ['bucket', 'local']) {
     const moved = await rpc('apps.move', { id, to });
     assert.equal(moved.previews, 1, JSON.stringify(moved));
-    await requireData('shop', 1);
-    await requireData('side--shop', 2);
+    await requireData('parent', 1);
+    await requireData('side--parent', 2);
   }
   await rpc('apps.move', { id, to: 'bucket' });
   await cellar.stop('SIGKILL');
   await cellar.start();
-  await requireData('side--shop', 2);
+  await requireData('side--parent', 2);
 });
 
 test('of two moves the second waits, and does nothing when the app is there', async () => {
-  await using store = await startS3();
-  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
-  const rpc = rpcOf(cellar);
   const id = await cellar.deploy('files', 'hello', STORAGE_APP);
   await storeData(cellar, 'files', 1);
   const both = [rpc('apps.move', { id, to: 'bucket' }), rpc('apps.move', { id, to: 'bucket' })];
@@ -186,16 +150,13 @@ test('of two moves the second waits, and does nothing when the app is there', as
 });
 
 test('a move ends when the host stops or the app is deleted', async () => {
-  await using store = await startS3();
-  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
-  await using cellar = await new Cellar(settings).start();
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
-  assert.equal((await cellar.get('shop', '/?n=1', { method: 'POST' })).status, 200);
+  const id = await cellar.deploy('ended', 'hello', MOVING_APP);
+  assert.equal((await cellar.get('ended', '/?n=1', { method: 'POST' })).status, 200);
   const { restoring } = layout(cellar.data);
   const begin = async () => {
-    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to: 'bucket' }).catch(
-      () => ({ moved: false }),
-    );
+    const moving: Promise<{ moved?: boolean }> = rpc('apps.move', { id, to: 'bucket' }).catch(() => ({
+      moved: false,
+    }));
     const copies = () => readdirSync(restoring).some((name) => name.startsWith(`${id}-move-`));
     await eventually(async () => existsSync(restoring) && copies(), 'the app is copied', 20_000);
     return { moving };
@@ -205,55 +166,14 @@ test('a move ends when the host stops or the app is deleted', async () => {
   assert.notEqual((await stopped.moving).moved, true);
   await cellar.start();
   assert.equal((await cellar.app(id)).storage, 'local');
-  const { jobs: _, ...data } = JSON.parse((await cellar.get('shop')).text);
+  const { jobs: _, ...data } = JSON.parse((await cellar.get('ended')).text);
   assert.deepEqual(data, movingData(1));
   const deleted = await begin();
-  await rpcOf(cellar)('apps.delete', { id });
+  await rpc('apps.delete', { id });
   assert.notEqual((await deleted.moving).moved, true);
 });
 
 test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
-  await using store = await startS3();
-  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
-  await using cellar = await new Cellar(settings).start();
-  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
-  const stored: number[] = [];
-  const storeNext = async () => {
-    const n = stored.length + 1;
-    assert.equal((await cellar.get('shop', `/?n=${n}`, { method: 'POST' })).status, 200);
-    stored.push(n);
-  };
-  const requireData = async (when: string) => {
-    const { status, text } = await cellar.get('shop');
-    assert.equal(status, 200, `${when}: ${text}`);
-    const { jobs: _, ...data } = JSON.parse(text);
-    assert.deepEqual(data, movingData(...stored), when);
-  };
-  const placeOf = async () => (await cellar.app(id)).storage;
-  await storeNext();
-  const moveWhole = async () => {
-    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
-    const begun = performance.now();
-    const moved = await rpcOf(cellar)('apps.move', { id, to });
-    const ms = performance.now() - begun;
-    assert.equal(moved.moved, true, JSON.stringify(moved));
-    assert.equal(await placeOf(), to);
-    await requireData(`after the move to ${to}, which took ${ms} ms`);
-    await storeNext();
-    return ms;
-  };
-  const moveMs = (await moveWhole()) + (await moveWhole());
-  for (let round = 0; round < 5; round++) {
-    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
-    const killedAfterMs = Math.round(Math.random() * (moveMs / 2));
-    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
-    await sleep(killedAfterMs);
-    await cellar.stop('SIGKILL');
-    await moving;
-    await cellar.start();
-    await requireData(`killed ${killedAfterMs} ms after a move to ${to} began`);
-    await storeNext();
-  }
-  await moveWhole();
-  await moveWhole();
+  // More rounds: `npm run chaos -- 20 --moves`.
+  await killDuringMoves(2);
 });

@@ -1,4 +1,3 @@
-// Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Backoff } from '../../runtime/processes/backoff.ts';

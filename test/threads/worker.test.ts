@@ -1,4 +1,3 @@
-// Runs as root too.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';

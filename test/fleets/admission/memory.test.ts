@@ -1,4 +1,3 @@
-// Runs as root too.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';

@@ -1,3 +1,5 @@
+// Queues of an app: real workerd, through hibernation, sleep and kills.
+// Mostly waits.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { QueueConsumer } from '../../../bundler/release.ts';

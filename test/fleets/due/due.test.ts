@@ -1,3 +1,5 @@
+// Work of sleeping apps that falls due.
+// Mostly waits.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';

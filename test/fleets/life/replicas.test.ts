@@ -1,67 +1,14 @@
 // An app with several processes: real workerd, as members of one cluster.
-// Runs as root too.
+// Mostly waits.
 import assert from 'node:assert/strict';
-import { chmodSync, readFileSync } from 'node:fs';
-import { type TestContext, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
 import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
-import { Firewall, openFirewall } from '../../../runtime/isolation/firewall.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
-import { NEEDS_RULES, RULES } from '../../support/rules.ts';
-
-const CLOSED = { egress: [], ownPorts: [], openPorts: [] };
-
-/** `/who` names the process, `/add` counts in a Durable Object, `/row` in D1. */
-const CODE = (version: number) => `
-import { DurableObject } from 'cloudflare:workers';
-let me;
-export class Counter extends DurableObject {
-  async add() {
-    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
-    await this.ctx.storage.put('n', n);
-    return n;
-  }
-}
-export default {
-  async fetch(request, env) {
-    me ??= crypto.randomUUID();
-    const { pathname } = new URL(request.url);
-    if (pathname === '/who') {
-      await scheduler.wait(100);
-      return new Response(me);
-    }
-    if (pathname === '/version') return new Response('${version}');
-    if (pathname === '/add') return new Response(String(await env.COUNTER.getByName('one').add()));
-    await env.DB.prepare('INSERT INTO hits VALUES (1)').run();
-    return new Response(String(await env.DB.prepare('SELECT count(*) AS n FROM hits').first('n')));
-  },
-};`;
-
-async function hot(t: TestContext, store: MemoryStore, processes: number): Promise<Harness> {
-  const app = harness(t, { cluster: clusterIn(store) });
-  app.fleet.scale(processes);
-  await app.fleet.start(await app.release(1, { code: CODE(1) }));
-  await app.until(() => app.fleet.processes === processes);
-  return app;
-}
-
-/** Asks `path` `count` times, `atOnce` at a time. */
-async function askMany({ ask }: Harness, path: string, count: number, atOnce: number) {
-  const answers: { status: number; text: string }[] = [];
-  let left = count;
-  const loop = async () => {
-    while (left-- > 0) answers.push(await ask(path).catch(() => ({ status: 502, text: '' })));
-  };
-  await Promise.all(Array.from({ length: atOnce }, loop));
-  return answers;
-}
-
-async function whoServes(app: Harness): Promise<string[]> {
-  const answers = await askMany(app, '/who', 24, 24);
-  return [...new Set(answers.map(({ text }) => text))].sort();
-}
+import { askMany, COUNTING, hot, whoServes } from '../../support/fleets/replicas.ts';
 
 function pidOf({ root }: Harness, number: number): number {
   return Number.parseInt(readFileSync(`${root}/run/${number}/cell.pid`, 'utf8'), 10);
@@ -131,7 +78,10 @@ test('a swap under load drops no request, and no process of the old release is l
   const load = Array.from({ length: 8 }, async () => {
     while (!isOver) statuses.add((await app.ask('/add')).status);
   });
-  await app.fleet.swap(await app.release(2, { code: CODE(2) }), { commit: async () => {}, log: () => {} });
+  await app.fleet.swap(await app.release(2, { code: COUNTING(2) }), {
+    commit: async () => {},
+    log: () => {},
+  });
   for (const pid of old) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
   await app.until(() => app.fleet.processes === 2);
   const versions = await askMany(app, '/version', 24, 24);
@@ -212,28 +162,6 @@ test('a message, an alarm and a cron are each handled by one process, once', asy
     assert.equal(new Set(handled(what)).size, handled(what).length, `${what} twice`);
 });
 
-test(
-  'with users and packet filter rules the processes of one of several hosts reach each other',
-  NEEDS_RULES,
-  async (t) => {
-    await using store = await new MemoryStore().start();
-    const user = { uid: 110_001, gid: 110_001 };
-    const openPorts = [Number(new URL(store.endpoint).port)];
-    const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
-    assert.ok(firewall instanceof Firewall, String(firewall));
-    t.after(() => firewall.close());
-    const cluster = clusterIn(store, 'app1', { host: '127.0.0.2' });
-    const app = harness(t, { cluster, user });
-    chmodSync(app.root, 0o711);
-    app.fleet.scale(2);
-    await app.fleet.start(await app.release(1, { code: CODE(1) }));
-    await app.until(() => app.fleet.processes === 2);
-    const counts = await askMany(app, '/add', 40, 8);
-    assert.equal(new Set(counts.map(({ text }) => text)).size, 40);
-    assert.equal((await whoServes(app)).length, 2);
-  },
-);
-
 test('without memory fewer processes run, until there is some', async (t) => {
   await using store = await new MemoryStore().start();
   let isShort = true;
@@ -247,7 +175,7 @@ test('without memory fewer processes run, until there is some', async (t) => {
   }
   const app = harness(t, { cluster: clusterIn(store), memory: new Gauge(0, 512) });
   app.fleet.scale(2);
-  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.fleet.start(await app.release(1, { code: COUNTING(1) }));
   await app.until(() => app.lines.some((line) => line.includes('fewer processes run than wanted')));
   assert.equal(app.fleet.processes, 1);
   isShort = false;
@@ -257,7 +185,7 @@ test('without memory fewer processes run, until there is some', async (t) => {
 test('an app that keeps its data on this machine has one process', async (t) => {
   const app = harness(t);
   app.fleet.scale(3);
-  await app.fleet.start(await app.release(1, { code: CODE(1) }));
+  await app.fleet.start(await app.release(1, { code: COUNTING(1) }));
   assert.equal((await whoServes(app)).length, 1);
   assert.equal(app.fleet.processes, 1);
 });
