@@ -2,8 +2,10 @@
 import {
   type Icon,
   IconActivity,
+  IconArrowLeftRight,
   IconBell,
   IconBug,
+  IconChartColumn,
   IconDatabase,
   IconFileCode,
   IconGauge,
@@ -48,6 +50,8 @@ const ofApp: readonly Group[] = [
     title: 'See',
     sections: [
       { name: 'overview', text: 'Overview', icon: IconLayoutDashboard, key: 'o' },
+      { name: 'traffic', text: 'Traffic', icon: IconChartColumn, key: 'f' },
+      { name: 'requests', text: 'Requests', icon: IconArrowLeftRight, key: 'r' },
       { name: 'logs', text: 'Logs', icon: IconScrollText, key: 'l' },
       { name: 'errors', text: 'Errors', icon: IconBug, key: 'e' },
       { name: 'traces', text: 'Traces', icon: IconWaypoints, key: 't' },

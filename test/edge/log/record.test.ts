@@ -63,6 +63,7 @@ test('a record describes the request and its result', async () => {
       protocol: 'HTTP/1.1',
       userAgent: 'agent',
       referrer: 'https://from.example/page',
+      country: null,
       clientNetwork: '127.0.0.0',
       peerNetwork: '127.0.0.0',
       logged: null,
