@@ -55,7 +55,7 @@ export async function cellOptions(
   root: string,
   directory: string,
   cacheMb = 0,
-  timesCalls = false,
+  timesCalls = true,
 ): Promise<CellOptions> {
   const files = new CellFilesCache(join(root, 'run'), 512, {}, undefined, false, cacheMb, timesCalls);
   const { config, sockets, hasCache } = await files.of(directory);
