@@ -27,10 +27,18 @@ interface Cost {
   mb: number;
 }
 
-/** Prints the costs of both subjects for one kind of app, and their ratio. */
-export async function compare(kind: string, subjects: [Subject, Subject], asked: Asked): Promise<void> {
+/**
+ * Prints the costs of both subjects for one kind of app, and their ratio.
+ * @param share of the usual number of requests, for slow ones
+ */
+export async function compare(
+  kind: string,
+  subjects: [Subject, Subject],
+  asked: Asked,
+  share = 1,
+): Promise<void> {
   const pairs: [first: Cost, second: Cost][] = [];
-  for (let pair = 0; pair < PAIRS; pair++) pairs.push(await costsOfPair(subjects, pair, asked));
+  for (let pair = 0; pair < PAIRS; pair++) pairs.push(await costsOfPair(subjects, pair, asked, share));
   const ratios = pairs.map(([first, second]) => second.us / first.us);
   const [lower, upper] = quartiles(ratios);
   const middle = (of: keyof Cost) =>
@@ -46,20 +54,25 @@ export async function compare(kind: string, subjects: [Subject, Subject], asked:
 }
 
 /** @param pair decides which of the two is called first */
-async function costsOfPair(subjects: [Subject, Subject], pair: number, asked: Asked): Promise<[Cost, Cost]> {
+async function costsOfPair(
+  subjects: [Subject, Subject],
+  pair: number,
+  asked: Asked,
+  share: number,
+): Promise<[Cost, Cost]> {
   const used: [number, number] = [0, 0];
   const processes: Process[] = [];
   try {
     for (const subject of subjects) processes.push(await start(subject));
-    for (const { port } of processes) await ask(port, WARM_REQUESTS, asked);
+    for (const { port } of processes) await ask(port, WARM_REQUESTS * share, asked);
     for (let round = 0; round < ROUNDS; round++)
       for (const side of (pair + round) % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
         const { child, port } = processes[side]!;
         const before = cpuUs(child.pid!);
-        await ask(port, REQUESTS, asked);
+        await ask(port, REQUESTS * share, asked);
         used[side] += cpuUs(child.pid!) - before;
       }
-    return [costOf(processes[0]!, used[0]), costOf(processes[1]!, used[1])];
+    return [costOf(processes[0]!, used[0] / share), costOf(processes[1]!, used[1] / share)];
   } finally {
     for (const { child } of processes) await end(child);
   }
