@@ -26,8 +26,8 @@ export const durations = [
 ] as const;
 export const starts = [
   ['', 'Any start'],
-  ['cold', 'Cold: waited for the process'],
-  ['warm', 'Warm: the process ran'],
+  ['cold', 'Cold starts'],
+  ['warm', 'Warm'],
 ] as const;
 
 /** A filter, as the query has it. Empty: any. */

@@ -256,7 +256,8 @@ function options(
           spanGaps: false,
           points: {
             show: kind !== 'bars',
-            size: 5,
+            size: 6,
+            fill: role(colour),
             filter: (plot, series) => isolated(plot.data[series]!),
           },
           ...(filled && { fill: `${role(colour)}22` }),

@@ -106,7 +106,11 @@ function Breakdown<Item extends Counts>({
           <ol class="ranked">
             {items.map((item) => (
               <li key={of.keyOf(item)} data-row>
-                <span class="bar" aria-hidden="true" style={{ width: `${(item.requests / most) * 100}%` }} />
+                <span
+                  class="ranked-bar"
+                  aria-hidden="true"
+                  style={{ width: `${(item.requests / most) * 100}%` }}
+                />
                 <span class="cut grow">{nameOf(item)}</span>
                 {item.errors > 0 && (
                   <span class="failed-share small" title={`${exactCount(item.errors)} answered with 5xx`}>
