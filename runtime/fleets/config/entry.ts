@@ -15,7 +15,7 @@ const PAGE_TEXT = textOf('./workers/page-worker.js');
 const CAPTURE = own('capture');
 const ERROR_REPORTER = own('error-reporter');
 /** Times what events wait for. */
-const CALLS = own('calls');
+const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
 /** Knows which event the running code belongs to. */
 const EVENTS = own('events');
 /** Answers other apps. */
