@@ -11,6 +11,7 @@ import { logCommands } from './commands/logs.ts';
 import { machineCommands } from './commands/machine.ts';
 import { moveCommand } from './commands/move.ts';
 import { previewCommands } from './commands/previews.ts';
+import { requestCommands } from './commands/requests.ts';
 import { settingCommands } from './commands/settings.ts';
 import { storageCommands } from './commands/storage.ts';
 import { workflowCommands } from './commands/workflows.ts';
@@ -26,6 +27,7 @@ export const commands: readonly Command[] = [
   ...deployCommands,
   ...previewCommands,
   ...logCommands,
+  ...requestCommands,
   ...cronCommands,
   ...workflowCommands,
   ...settingCommands,

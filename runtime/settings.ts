@@ -270,6 +270,12 @@ export const settings = {
       'Seconds without an open request or WebSocket after which an app hibernates: its process ends, and the next request starts it. 0: never.',
     schema: integer(0, 31_536_000),
   },
+  RUNNER_TRACE_CALLS: {
+    default: 'on',
+    meaning:
+      'Whether traces show what requests waited for: storage, objects, queues, services, AI and outgoing requests. Apps get a change at the next start of their process.',
+    schema: z.enum(['on', 'off'], 'must be on or off'),
+  },
   RUNNER_FLEET_LOG: {
     default: 'error,celld=warn',
     meaning:

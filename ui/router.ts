@@ -7,6 +7,8 @@ export const paths = {
   apps: '/',
   new: '/new',
   overview: '/apps/:app',
+  traffic: '/apps/:app/traffic',
+  requests: '/apps/:app/requests',
   logs: '/apps/:app/logs',
   errors: '/apps/:app/errors',
   error: '/apps/:app/errors/:fingerprint',

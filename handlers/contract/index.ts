@@ -24,6 +24,7 @@ import { events, insights, users } from './telemetry/events.ts';
 import { groupedErrors } from './telemetry/grouped-errors.ts';
 import { logs } from './telemetry/logs.ts';
 import { metrics } from './telemetry/metrics.ts';
+import { requests } from './telemetry/requests.ts';
 
 export const operations = [
   ...apps,
@@ -38,6 +39,7 @@ export const operations = [
   ...storage,
   ...buckets,
   ...metrics,
+  ...requests,
   ...logs,
   ...groupedErrors,
   ...crons,

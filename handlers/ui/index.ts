@@ -7,7 +7,7 @@ import type { SignedIn } from '../contract/people/sign-in.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
 import { isRpc, rpcProblemResponse } from '../transports/rpc-failures.ts';
-import { askAbout, isApi, passOn } from './api.ts';
+import { askAbout, compressed, isApi, passOn } from './api.ts';
 import { type Auth, cookiePrefix, createAuth, isAuthRoute, LOCK_S } from './auth.ts';
 import type { Env } from './env.ts';
 import { file, wantsPage } from './files.ts';
@@ -139,7 +139,9 @@ class Server {
       throw new Problem('host_unavailable', "The API refused the control UI's token.");
     }
     const isStream = passed.headers.get('content-type')?.startsWith('text/event-stream');
-    const response = isStream ? this.#whileSignedIn(request, passed, execution) : passed;
+    const response = isStream
+      ? this.#whileSignedIn(request, passed, execution)
+      : compressed(passed, request.headers.get('accept-encoding') ?? '');
     for (const cookie of headers.getSetCookie()) response.headers.append('set-cookie', cookie);
     return response;
   }

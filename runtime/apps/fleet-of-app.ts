@@ -34,6 +34,8 @@ export interface FleetsOptions {
   cpuMaxMs?: number;
   /** Size of the Cache API's storage for each app, in MiB; 0 for no cache. */
   cacheMb: number;
+  /** Whether what requests wait for is timed. Default: false. */
+  timesCalls?: boolean;
   slots: Slots;
   memory: MemoryGauge;
   secrets: Secrets;
@@ -88,6 +90,7 @@ export function fleetOf(
     memoryMb: options.memoryMb,
     ...(options.cpuMaxMs !== undefined && { cpuMaxMs: options.cpuMaxMs }),
     cacheMb: options.cacheMb,
+    timesCalls: options.timesCalls ?? false,
     lastRequestAt: activity.atBoot(id)?.lastRequestAt ?? null,
     slots: options.slots,
     memory: options.memory,

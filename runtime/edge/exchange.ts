@@ -6,6 +6,7 @@ import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
 import { type PartialAnswer, partialAnswer } from './http/body/asset-answer.ts';
 import type { AnswerHead } from './http/head/answer-head.ts';
+import { countryOfHeader } from './http/head/cf.ts';
 import { headerValue } from './http/head/fields.ts';
 import type { RequestHead } from './http/head/head.ts';
 import {
@@ -142,7 +143,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Returns the record of the finished request. */
   record(): RequestRecord {
     const { head, tally } = this;
-    head.fields.clientInfo ??= clientInfoOf(head, this.connection, this.client);
+    head.fields.clientInfo ??= clientInfoOf(head, this.connection, this.client, this.#country());
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {
@@ -168,6 +169,12 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
       upgraded: this.#tunnel !== null,
       home: this.#hop?.host ?? null,
     };
+  }
+
+  #country(): string | null {
+    // Another host has found it already.
+    if (this.connection.isOfHost) return countryOfHeader(headerValue(this.head.headers, 'cf-ipcountry'));
+    return this.head.fields.crossing?.country ?? null;
   }
 
   /** Whether the exchange has ended. */

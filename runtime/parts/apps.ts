@@ -96,6 +96,7 @@ export function makeApps(
     memoryMb: config.RUNNER_CELL_MAX_MB,
     cpuMaxMs: config.RUNNER_CELL_CPU_MAX_S * 1000,
     cacheMb: config.RUNNER_FLEET_ASSET_CACHE_MB,
+    timesCalls: config.RUNNER_TRACE_CALLS === 'on',
     slots,
     memory,
     secrets,

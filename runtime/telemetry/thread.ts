@@ -13,8 +13,10 @@ import { Totals } from './metrics/totals.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
 import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
 import { Store } from './store/store.ts';
+import { Calls } from './traces/calls.ts';
 import { RequestFollowers } from './traces/request-followers.ts';
 import { readRequests } from './traces/request-lines.ts';
+import { Requests } from './traces/requests.ts';
 import { Spans } from './traces/spans.ts';
 
 /** Write interval, in ms. With the wait for a batch, a crash loses two seconds at most. */
@@ -36,6 +38,9 @@ const otlp = options.otlp === null ? null : new (await import('./otlp/otlp.ts'))
 const stacks = new SourceStacks(options.releases);
 const cronRuns = new CronRuns(store);
 const datapoints = new Datapoints(store, options);
+const requests = new Requests(store);
+const spans = new Spans(store, options);
+const calls = new Calls(store, requests, spans);
 const logs = new Logs(
   store,
   { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
@@ -43,6 +48,7 @@ const logs = new Logs(
     onError: (report) => errors.report(report),
     onRun: (...values) => cronRuns.report(...values),
     onPoint: (...values) => datapoints.report(...values),
+    onCalls: (...values) => calls.report(...values),
   },
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
@@ -56,7 +62,9 @@ const parts: Part[] = [
   new Totals(names),
   metrics,
   new Breakdowns(store, options),
-  new Spans(store, options),
+  spans,
+  requests,
+  calls,
   new RequestFollowers(),
   logs,
   errors,

@@ -1,4 +1,4 @@
-// Rows of `breakdowns`: an app's requests by device, path and referrer, per hour and per day.
+// Rows of `breakdowns`: an app's requests by device, path, referrer and country, per hour and per day.
 import type { Database } from 'better-sqlite3';
 
 /** One entry for each schema version of `breakdowns.sqlite`, in order. Never change a released one: add the next. */
@@ -18,7 +18,7 @@ export const BREAKDOWN_MIGRATIONS = [
   `,
 ];
 
-export type BreakdownKind = 'devices' | 'paths' | 'refs';
+export type BreakdownKind = 'devices' | 'paths' | 'refs' | 'countries';
 
 /** Identifies counts by app, kind, and hour or day. */
 export interface BreakdownPlace {

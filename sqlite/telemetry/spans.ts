@@ -58,6 +58,9 @@ export function spanQueries(database: Database) {
   const newest = database.prepare<[string, number, number, number], SpanRow>(
     'SELECT * FROM spans WHERE app_id = ? AND id < ? AND started_at >= ? ORDER BY id DESC LIMIT ?',
   );
+  const ofTrace = database.prepare<[string, string, number], SpanRow>(
+    'SELECT * FROM spans WHERE app_id = ? AND trace_id = ? ORDER BY id LIMIT ?',
+  );
   const trim = database.prepare<[string, string, number]>(
     `DELETE FROM spans WHERE app_id = ? AND id <= (
        SELECT id FROM spans WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
@@ -79,6 +82,8 @@ export function spanQueries(database: Database) {
     /** Returns spans that began since `from`, before the span `before`, newest first. */
     newest: (appId: string, from: number, before: number, limit: number): SpanRow[] =>
       newest.all(appId, before, from, limit),
+    /** Returns an app's spans of a trace, oldest first. */
+    ofTrace: (appId: string, traceId: string, limit: number): SpanRow[] => ofTrace.all(appId, traceId, limit),
     /** Removes all but the newest `count` spans of an app. @returns the number of removed spans */
     trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
     /** Removes up to `limit` spans that began before `at`. @returns how many */

@@ -301,6 +301,11 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('errors ignore', [fingerprint]);
   await json('errors reopen', [fingerprint]);
   await json('errors resolve', [fingerprint]);
+  const [{ trace_id }] = (await json('requests', ['--path', '/boom', '--status', '5xx'])).items;
+  assert.equal((await json('trace', [trace_id])).spans[0].path, '/boom');
+  assert.match((await cli(['trace', trace_id])).out, /^GET \/boom: 500 after/);
+  for (const what of ['paths', 'referrers', 'devices', 'countries'])
+    assert.ok((await json(`traffic ${what}`, ['--hours', '48'])).items.length > 0, what);
   assert.equal((await json('workflows list')).items[0].name, 'orders');
   assert.equal((await json('workflows run', ['orders', '{"to": "Ada"}', '--id', 'o1'])).id, 'o1');
   await eventually(

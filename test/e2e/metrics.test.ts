@@ -100,7 +100,7 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
   const inDay = requests.reduce((sum: number, each: number) => sum + each, 0);
   assert.deepEqual([inDay, errors, open_errors], [expected.requests, expected.errors, 0]);
   assert.ok(duration_ms_p99 > 0 && memory.used_bytes > 0 && memory.limit_bytes > 0);
-  for (const what of ['devices', 'paths', 'refs']) {
+  for (const what of ['devices', 'paths', 'refs', 'countries']) {
     const { items } = (await list(cellar, id, what)) as { items: { requests: number; errors: number }[] };
     const count = (name: 'requests' | 'errors') => items.reduce((sum, item) => sum + item[name], 0);
     assert.deepEqual([count('requests'), count('errors')], [expected.requests, expected.errors], what);
@@ -158,7 +158,7 @@ test('devices, paths, referrers and spans describe the requests, and contain no 
 
 test('invalid ranges and unknown apps are refused', async () => {
   const id = await cellar.create('ranges');
-  for (const what of ['metrics', 'devices', 'paths', 'refs', 'spans']) {
+  for (const what of ['metrics', 'devices', 'paths', 'refs', 'countries', 'spans']) {
     for (const hours of ['0', '-1', '1e9', '721', 'abc', '1.5', 'NaN', '%00']) {
       const { status, body } = await cellar.call('GET', `/v1/apps/${id}/${what}?hours=${hours}`);
       assert.deepEqual([status, body.code], [400, 'invalid_input'], `${what} ${hours}`);

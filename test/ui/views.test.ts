@@ -129,6 +129,65 @@ test('the finder finds the storage of an app by name', NEEDS_CHROMIUM, async () 
   }
 });
 
+test(
+  'a slow request is found by its filters, and its trace shows what it waited for',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(pathOf('traffic'));
+    await page.getByRole('region', { name: 'Paths' }).getByRole('link', { name: '/fill' }).click();
+    await page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('path'), '/fill');
+    const row = page.getByRole('row').filter({ hasText: 'GET /fill' });
+    await row.first().waitFor();
+    await page.getByRole('searchbox').fill('/nothing like it');
+    await page.getByText('No request of the last 24 hours is like that').waitFor();
+    await page.getByRole('button', { name: 'Show all requests' }).press('Enter');
+    await page.getByRole('row').filter({ hasText: 'GET /slow' }).waitFor();
+    await page.getByLabel('Duration').selectOption('1000');
+    await row.first().waitFor({ state: 'detached' });
+    await page.getByRole('row').filter({ hasText: 'GET /slow' }).waitFor();
+    await page.getByRole('group', { name: 'Status' }).getByText('5xx').press('Enter');
+    await page.getByText('No request of the last 24 hours is like that').waitFor();
+    await page.goto('/apps/shop/requests?path=/fill&status=2xx');
+    await page.getByRole('link', { name: 'GET /fill' }).last().press('Enter');
+    const waits = page.getByRole('table', { name: 'What it waited for' });
+    await waits.getByText('DB.exec').first().waitFor();
+    await waits.getByText(/^CREATE TABLE orders/).waitFor();
+    assert.deepEqual(await ada.findings(), []);
+    await page.setViewportSize({ width: 360, height: 740 });
+    assert.deepEqual(await ada.overflowingElements(), [], 'it scrolls sideways at 360 px');
+    browser.assertQuiet();
+  },
+);
+
+test(
+  'the data of the overview takes less than 20 KB, and its chart has a legend of its marks',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 1280, height: 800 });
+    const network = await page.context().newCDPSession(page);
+    await network.send('Network.enable');
+    const calls = new Set<string>();
+    let bytes = 0;
+    network.on('Network.requestWillBeSent', ({ requestId, request }) => {
+      if (request.url.endsWith('/rpc')) calls.add(requestId);
+    });
+    network.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+      if (calls.has(requestId)) bytes += encodedDataLength;
+    });
+    await page.goto(pathOf('overview'));
+    await settled(ada);
+    await page.locator('.u-over').waitFor();
+    await page.locator('.legend').getByText('Deploy', { exact: true }).waitFor();
+    assert.ok(bytes > 3_000 && bytes < 20_000, `${bytes} bytes`);
+    await page.getByLabel('Range').getByRole('button', { name: '1h', pressed: true }).waitFor();
+    await network.detach();
+  },
+);
+
 test('back returns to the last view, and without a connection its data stays', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -2,8 +2,10 @@
 import {
   type Icon,
   IconActivity,
+  IconArrowLeftRight,
   IconBell,
   IconBug,
+  IconChartColumn,
   IconDatabase,
   IconFileCode,
   IconGauge,
@@ -58,6 +60,22 @@ const ofApp: readonly Group[] = [
         key: 'o',
         docs: 'readme#states-of-an-app',
         also: 'status',
+      },
+      {
+        name: 'traffic',
+        text: 'Traffic',
+        icon: IconChartColumn,
+        key: 'f',
+        docs: 'telemetry#what-is-measured',
+        also: 'visitors analytics referrers countries',
+      },
+      {
+        name: 'requests',
+        text: 'Requests',
+        icon: IconArrowLeftRight,
+        key: 'r',
+        docs: 'telemetry#traces',
+        also: 'access log',
       },
       {
         name: 'logs',

@@ -143,6 +143,14 @@ export function clock(time: string | number, { ms = false } = {}): string {
   return ms ? `${said}.${String(at.getMilliseconds()).padStart(3, '0')}` : said;
 }
 
+let dayFormat: Intl.DateTimeFormat | null = null;
+
+/** Formats the day and the time of day: `27 Nov 07:03:21`, optionally with milliseconds. For lines of a log. */
+export function dayAndClock(time: string | number, options: { ms?: boolean } = {}): string {
+  dayFormat ??= new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' });
+  return `${dayFormat.format(new Date(time))} ${clock(time, options)}`;
+}
+
 /** Shortens a commit's hash. */
 export function shortSha(sha: string): string {
   return sha.slice(0, 7);

@@ -44,6 +44,14 @@ export const IconArrowRight = icon(
     <path d="m12 5 7 7-7 7" />
   </>,
 );
+export const IconArrowLeftRight = icon(
+  <>
+    <path d="M8 3 4 7l4 4" />
+    <path d="M4 7h16" />
+    <path d="m16 21 4-4-4-4" />
+    <path d="M20 17H4" />
+  </>,
+);
 export const IconArrowUp = icon(
   <>
     <path d="m5 12 7-7 7 7" />
@@ -98,6 +106,14 @@ export const IconBug = icon(
   </>,
 );
 export const IconCheck = icon(<path d="M20 6 9 17l-5-5" />);
+export const IconChartColumn = icon(
+  <>
+    <path d="M3 3v16a2 2 0 0 0 2 2h16" />
+    <path d="M18 17V9" />
+    <path d="M13 17V5" />
+    <path d="M8 17v-3" />
+  </>,
+);
 export const IconChevronDown = icon(<path d="m6 9 6 6 6-6" />);
 export const IconChevronRight = icon(<path d="m9 18 6-6-6-6" />);
 export const IconChevronsUpDown = icon(

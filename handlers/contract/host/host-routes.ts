@@ -94,8 +94,16 @@ export interface Ranked<Item> {
   next: number | null;
 }
 
-type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.list' | 'datapoints.list'> =
-  Result<Name> extends { items: (infer Item)[] } ? Item : never;
+type ItemOf<
+  Name extends
+    | 'devices.list'
+    | 'paths.list'
+    | 'refs.list'
+    | 'countries.list'
+    | 'requests.list'
+    | 'spans.list'
+    | 'datapoints.list',
+> = Result<Name> extends { items: (infer Item)[] } ? Item : never;
 
 /**
  * The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`.
@@ -121,11 +129,28 @@ export interface TelemetryAnswers {
   paths: { params: BreakdownParams; answer: Ranked<ItemOf<'paths.list'>> };
   /** `own`: the app's own hostnames, which the host adds. */
   refs: { params: BreakdownParams & { own?: string[] }; answer: Ranked<ItemOf<'refs.list'>> };
+  countries: { params: BreakdownParams; answer: Ranked<ItemOf<'countries.list'>> };
   /** `before`: `next` of the previous answer. */
   spans: {
     params: { appId: string; hours: number; limit: number; before?: number | undefined };
     answer: Ranked<ItemOf<'spans.list'>>;
   };
+  /** `before`: as with spans. */
+  requests: {
+    params: {
+      appId: string;
+      hours: number;
+      limit: number;
+      before?: number | undefined;
+      method?: string | undefined;
+      status?: string | undefined;
+      path?: string | undefined;
+      min_ms?: number | undefined;
+      cell_start?: 'warm' | 'cold' | undefined;
+    };
+    answer: Ranked<ItemOf<'requests.list'>>;
+  };
+  trace: { params: { appId: string; traceId: string }; answer: Result<'traces.get'> };
   /** `before`: as with spans. */
   datapoints: {
     params: {

@@ -38,6 +38,34 @@ export const MetricStep = z.strictObject({
   held_ms: z.int(),
 });
 
+/** One request. */
+export const Span = z.strictObject({
+  trace_id: z.string(),
+  span_id: z.string(),
+  /** The sender's span, when the request had a traceparent. */
+  parent_span_id: z.string().nullable(),
+  kind: z.literal('fleet.fetch'),
+  name: z.string(),
+  method: z.string(),
+  /** Without the query. */
+  path: z.string(),
+  status: z.int(),
+  /** Why the gateway answered without the app; null when the app answered. */
+  refused: z.string().nullable(),
+  started_at: time,
+  duration_ms: z.number(),
+  /** Part of the duration: the time in the request queue. */
+  held_ms: z.int(),
+  /** Duration of the start that it waited for; 0 when it waited for none. */
+  wake_ms: z.int(),
+  bytes_in: z.int(),
+  bytes_out: z.int(),
+  /** Whether it waited for the start of its process; null when it reached no process. */
+  cell_start: z.enum(['warm', 'cold']).nullable(),
+  /** The deploy whose release answered. */
+  release: z.string().nullable(),
+});
+
 export const metrics = [
   operation({
     name: 'metrics.get',
@@ -122,6 +150,22 @@ export const metrics = [
     errors: ['host_unavailable'],
   }),
   operation({
+    name: 'countries.list',
+    summary: "Counts requests by the client's country, most first",
+    method: 'GET',
+    path: '/v1/apps/:id/countries',
+    needs: 'view',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        /** Two letters of ISO 3166, such as `DE`; null where it is unknown. */
+        country: z.string().nullable(),
+        ...counts,
+      }),
+    ),
+    errors: ['host_unavailable'],
+  }),
+  operation({
     name: 'datapoints.list',
     summary: 'Lists what the Worker wrote by bindings of Analytics Engine, newest first',
     method: 'GET',
@@ -152,34 +196,7 @@ export const metrics = [
     path: '/v1/apps/:id/spans',
     needs: 'view',
     input: z.strictObject(range),
-    output: listOf(
-      z.strictObject({
-        trace_id: z.string(),
-        span_id: z.string(),
-        /** The sender's span, when the request had a traceparent. */
-        parent_span_id: z.string().nullable(),
-        kind: z.literal('fleet.fetch'),
-        name: z.string(),
-        method: z.string(),
-        /** Without the query. */
-        path: z.string(),
-        status: z.int(),
-        /** Why the gateway answered without the app; null when the app answered. */
-        refused: z.string().nullable(),
-        started_at: time,
-        duration_ms: z.number(),
-        /** Part of the duration: the time in the request queue. */
-        held_ms: z.int(),
-        /** Duration of the start that it waited for; 0 when it waited for none. */
-        wake_ms: z.int(),
-        bytes_in: z.int(),
-        bytes_out: z.int(),
-        /** Whether it waited for the start of its process; null when it reached no process. */
-        cell_start: z.enum(['warm', 'cold']).nullable(),
-        /** The deploy whose release answered. */
-        release: z.string().nullable(),
-      }),
-    ),
+    output: listOf(Span),
     errors: ['host_unavailable'],
   }),
 ] as const;

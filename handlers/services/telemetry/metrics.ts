@@ -13,6 +13,7 @@ const version: Service<'metrics.version'> = (context, { id }) =>
 const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
 const paths: Service<'paths.list'> = (context, input) => breakdown(context, 'paths', input);
 const refs: Service<'refs.list'> = (context, input) => breakdown(context, 'refs', input);
+const countries: Service<'countries.list'> = (context, input) => breakdown(context, 'countries', input);
 
 interface Range {
   id: string;
@@ -21,14 +22,16 @@ interface Range {
   cursor?: string | undefined;
 }
 
-async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
+type Breakdown = 'devices' | 'paths' | 'refs' | 'countries';
+
+async function breakdown<Name extends Breakdown>(
   context: Context,
   name: Name,
   { id, hours, limit, cursor }: Range,
 ): Promise<{ items: TelemetryAnswers[Name]['answer']['items']; next_cursor: string | null }> {
   const list = `${name}.list ${id} ${hours}`;
   const offset = decodeNumbers(list, cursor, 1)?.[0] ?? 0;
-  const call = `POST /apps/:id/telemetry/${name as 'devices' | 'paths' | 'refs'}` as const;
+  const call = `POST /apps/:id/telemetry/${name as Breakdown}` as const;
   const { items, next } = await context.host.call(call, { id }, { body: { hours, limit, offset } });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 }
@@ -40,6 +43,17 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
   const { items, next } = await context.host.call('POST /apps/:id/telemetry/spans', { id }, { body });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
+
+const requests: Service<'requests.list'> = async (context, { id, limit, cursor, ...filter }) => {
+  const list = `requests.list ${id} ${JSON.stringify(filter)}`;
+  const before = decodeNumbers(list, cursor, 1)?.[0];
+  const body = { ...filter, limit, before };
+  const { items, next } = await context.host.call('POST /apps/:id/telemetry/requests', { id }, { body });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+};
+
+const trace: Service<'traces.get'> = (context, { id, trace_id }) =>
+  context.host.call('POST /apps/:id/telemetry/trace', { id }, { body: { traceId: trace_id } });
 
 const datapoints: Service<'datapoints.list'> = async (context, { id, limit, cursor, ...filter }) => {
   const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
@@ -55,6 +69,9 @@ export const metricServices = {
   'devices.list': devices,
   'paths.list': paths,
   'refs.list': refs,
+  'countries.list': countries,
   'spans.list': spans,
+  'requests.list': requests,
+  'traces.get': trace,
   'datapoints.list': datapoints,
 };

@@ -11,6 +11,8 @@ export interface ClientInfo {
   userAgent: string | undefined;
   /** Without its query. */
   referrer: string | undefined;
+  /** Such as `DE`; null when it is unknown. */
+  country: string | null;
   /** The client's address, truncated to its /24, or its /48 for IPv6. */
   clientNetwork: string;
   /** The peer's address, truncated like the client's. */
@@ -23,11 +25,13 @@ export interface ClientInfo {
  * Returns the client info of a request.
  * @param connection its peer's address, and the same truncated
  * @param client the client's address
+ * @param country the client's country
  */
 export function clientInfoOf(
   { headers, host, minorVersion }: { headers: string[]; host: string; minorVersion: number },
   connection: { peer: string; network: string },
   client: string,
+  country: string | null,
 ): ClientInfo {
   const { peer, network } = connection;
   return {
@@ -35,6 +39,7 @@ export function clientInfoOf(
     protocol: minorVersion === 1 ? 'HTTP/1.1' : 'HTTP/1.0',
     userAgent: headerValue(headers, 'user-agent'),
     referrer: withoutQuery(headerValue(headers, 'referer')),
+    country,
     clientNetwork: client === peer ? network : cutAddress(client),
     peerNetwork: network,
     logged: null,

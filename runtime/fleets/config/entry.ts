@@ -14,6 +14,8 @@ const PAGE_TEXT = textOf('./workers/page-worker.js');
 /** Runs the app's code in events. */
 const CAPTURE = own('capture');
 const ERROR_REPORTER = own('error-reporter');
+/** Times what events wait for. */
+const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
 /** Knows which event the running code belongs to. */
 const EVENTS = own('events');
 /** Answers other apps. */
@@ -48,6 +50,9 @@ const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main =
 /** The entry's list of service bindings for an app that has none. */
 const NO_SERVICES = 'const SERVICES = [];';
 
+/** The entry's first import. The module that times calls comes next, before the app's code. */
+const CAPTURE_IMPORT = `import './${CAPTURE.name}';`;
+
 /** The entry's exports for the host. They hide an app's exports of the same name. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
@@ -59,20 +64,23 @@ export interface EntryOptions {
   hasMethods: boolean;
   /** The control UI's address on error pages; null: no error pages. */
   uiUrl: string | null;
+  /** Whether what requests wait for is timed. */
+  timesCalls: boolean;
 }
 
 /** Returns Cellar's modules around a release's Worker. The first is the entry. */
 export function entryModules(
   worker: NonNullable<Release['worker']>,
   release: Pick<Release, 'exports' | 'workflows' | 'services'>,
-  { changed, hasMethods, uiUrl }: EntryOptions,
+  { changed, hasMethods, uiUrl, timesCalls }: EntryOptions,
 ): CellModule[] {
   return [
-    { name: ENTRY, text: entryText(worker, release, uiUrl !== null) },
+    { name: ENTRY, text: entryText(worker, release, uiUrl !== null, timesCalls) },
     CAPTURE,
     ERROR_REPORTER,
     EVENTS,
     CALLED,
+    ...(timesCalls ? [CALLS] : []),
     ...(changed.length > 0 ? [WORKERS] : []),
     ...(release.workflows?.length ? [STEPS] : []),
     ...(hasMethods ? [CAPNWEB] : []),
@@ -104,11 +112,13 @@ function pageText(uiUrl: string): string {
  * Returns the entry of a release's Worker. It exports the same names as the app's module. Names in the release's description
  * are wrapped; for an old release without names, only the default export is wrapped.
  * @param hasPage whether browsers see a page for uncaught errors
+ * @param timesCalls whether what requests wait for is timed
  */
 function entryText(
   worker: NonNullable<Release['worker']>,
   { exports = [], workflows = [], services = [] }: Pick<Release, 'exports' | 'workflows' | 'services'>,
   hasPage: boolean,
+  timesCalls: boolean,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
   const wrapped = exports
@@ -123,7 +133,10 @@ function entryText(
   const main = hasPage ? ENTRY_TEXT.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_TEXT;
   const text = main.replace(NO_SERVICES, () => `const SERVICES = ${JSON.stringify(called)};`);
   const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS.name}';\n` : '';
-  return text.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
+  const timed = timesCalls
+    ? text.replace(CAPTURE_IMPORT, (first) => `${first} import './${CALLS.name}';`)
+    : text;
+  return timed.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }
 
 function own(name: string): CellModule {

@@ -43,6 +43,8 @@ export interface Place {
   output: (deployId: string) => OutputSink;
   /** Limit of the Cache API (`RUNNER_FLEET_ASSET_CACHE_MB`), in MiB. Left out or 0: no cache. */
   cacheMb?: number;
+  /** Whether what requests wait for is timed (`RUNNER_TRACE_CALLS`). Default: false. */
+  timesCalls?: boolean;
   /** The control UI's address on error pages; null: no error pages. */
   uiUrl?: () => string | null;
   /** The app's access to its buckets. Left out without a bucket service. */
@@ -95,6 +97,7 @@ export class Launcher {
       uiUrl,
       development,
       cacheMb,
+      timesCalls,
     } = place;
     const around = {
       egress,
@@ -110,6 +113,7 @@ export class Launcher {
       uiUrl,
       development !== undefined,
       cacheMb,
+      timesCalls,
     );
   }
 

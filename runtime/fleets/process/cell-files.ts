@@ -53,6 +53,7 @@ export class CellFilesCache {
   readonly #uiUrl: () => string | null;
   readonly #reloads: boolean;
   readonly #cacheMb: number;
+  readonly #timesCalls: boolean;
   #last: CellFiles | null = null;
   /** Settles when the last requested write has ended, even a failed one. */
   readonly #queue = new SerialQueue();
@@ -64,6 +65,7 @@ export class CellFilesCache {
    * @param uiUrl the control UI's address on error pages; null: no error pages
    * @param reloads whether browsers reload pages when the app has changed
    * @param cacheMb limit of the Cache API, in MiB; 0: no cache
+   * @param timesCalls whether what requests wait for is timed
    */
   constructor(
     directory: string,
@@ -78,7 +80,9 @@ export class CellFilesCache {
     uiUrl: () => string | null = () => null,
     reloads = false,
     cacheMb = 0,
+    timesCalls = false,
   ) {
+    this.#timesCalls = timesCalls;
     this.#cacheMb = cacheMb;
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
@@ -124,6 +128,7 @@ export class CellFilesCache {
       this.#cacheMb,
       this.#uiUrl(),
       this.#reloads,
+      this.#timesCalls,
       internetService(this.#around.egress),
       place,
       mtimeMs,
@@ -144,6 +149,7 @@ export class CellFilesCache {
       uiUrl: this.#uiUrl(),
       reloads: this.#reloads,
       cacheMb: this.#cacheMb,
+      timesCalls: this.#timesCalls,
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
       deadlineMs: WRITE_TIMEOUT_MS,

@@ -87,12 +87,14 @@ export interface CellFilesOrder {
   reloads: boolean;
   /** Limit of the Cache API, in MiB; 0: no cache. */
   cacheMb: number;
+  /** Whether what requests wait for is timed. */
+  timesCalls: boolean;
 }
 
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets } = order;
-  const { egress, cluster, uiUrl, reloads } = order;
+  const { egress, cluster, uiUrl, reloads, timesCalls } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -106,7 +108,8 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const changed = changedModules(texts);
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
-  const around = worker === null ? [] : entryModules(worker, release, { changed, hasMethods, uiUrl });
+  const around =
+    worker === null ? [] : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },

@@ -3,6 +3,7 @@ import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
 import { parseObject, readLogEnvelope } from './log-envelope.ts';
+import { callsOf, type ReportedCalls } from './reported-calls.ts';
 
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type Level = (typeof LEVELS)[number];
@@ -69,6 +70,7 @@ export interface ReadLine {
   error: ReportedError | null;
   run: ReportedRun | null;
   point: ReportedPoint | null;
+  calls: ReportedCalls | null;
 }
 
 /** Most characters of a text, of all fields together, of one field's name and of one field's text. */
@@ -109,6 +111,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
       error: null,
       run: null,
       point: null,
+      calls: null,
     };
   const { timestamp, level, message } = logged;
   // workerd writes the time of its own lines as a string.
@@ -118,14 +121,15 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const marked = source === 'app' ? readLogEnvelope(message) : null;
   const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
   const record = plain(words, levelOf(level), source, at);
-  if (marked === null) return { record, error: null, run: null, point: null };
-  const { trace_id, fields, error, run, point, values } = marked.said;
+  if (marked === null) return { record, error: null, run: null, point: null, calls: null };
+  const { trace_id, fields, error, run, point, calls, values } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
   return {
     record: { ...record, traceId, fields: fieldsOf(fields ?? run), ...valuesOf(values) },
     error: errorOf(error),
     run: runOf(run, now),
     point: pointOf(point),
+    calls: callsOf(calls, now),
   };
 }
 

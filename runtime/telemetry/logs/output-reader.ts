@@ -10,6 +10,7 @@ import {
   type ReportedRun,
   readLine,
 } from './log-lines.ts';
+import type { ReportedCalls } from './reported-calls.ts';
 import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 
 /** Receives the parsed output. */
@@ -19,6 +20,7 @@ export interface OutputTaker {
   /** A run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
+  onCalls: (appId: string, at: number, traceId: string, calls: ReportedCalls) => void;
   /** This many lines are missing. */
   onLost: (appId: string, lines: number) => void;
 }
@@ -65,11 +67,15 @@ export class OutputReader {
   }
 
   #readLine(line: string, { appId, deployId: release, stream, at: cameAt }: OutputPiece): void {
-    const { record, error, run, point } = readLine(line, stream, cameAt);
+    const { record, error, run, point, calls } = readLine(line, stream, cameAt);
     const { at, traceId, source, text, fields } = record;
     let exception = exceptionOf(error);
     if (point !== null) {
       this.#to.onPoint(appId, at, point);
+      return;
+    }
+    if (calls !== null) {
+      if (traceId !== null) this.#to.onCalls(appId, at, traceId, calls);
       return;
     }
     if (run !== null) this.#to.onRun(appId, traceId, run);

@@ -1,4 +1,4 @@
-// Counts an app's requests by device, path and referrer, for each hour and day (UTC).
+// Counts an app's requests by device, path, referrer and country, for each hour and day (UTC).
 import type { Database } from 'better-sqlite3';
 import type { BreakdownParams, Ranked } from '../../../handlers/contract/host/host-routes.ts';
 import type { Result } from '../../../handlers/contract/index.ts';
@@ -39,6 +39,8 @@ const PIECE = 500;
 
 /** The key of requests without a referrer. It is not a valid host name. */
 const NO_REFERRER = '(none)';
+/** The key of requests from an unknown country. */
+const NO_COUNTRY = '(none)';
 
 interface Cached {
   place: BreakdownPlace;
@@ -51,12 +53,12 @@ interface Last {
   tallies: [hour: Record<BreakdownKind, Tally>, day: Record<BreakdownKind, Tally>];
 }
 
-const KINDS = ['devices', 'paths', 'refs'] as const;
+const KINDS = ['devices', 'paths', 'refs', 'countries'] as const;
 
 export class Breakdowns implements Part {
   readonly name = 'breakdowns';
   readonly dropped = { breakdowns: 0 };
-  readonly answers: Immediate<'devices' | 'paths' | 'refs'>;
+  readonly answers: Immediate<BreakdownKind>;
   readonly #database: Database;
   readonly #rows: BreakdownQueries;
   readonly #retentionMs: number;
@@ -72,6 +74,7 @@ export class Breakdowns implements Part {
       devices: (params) => this.#list('devices', params, shownDevice),
       paths: (params) => this.#list('paths', params, (key) => ({ path: key === OTHER ? null : key })),
       refs: (params) => this.#list('refs', params, (key) => shownReferrer(key, params.own ?? [])),
+      countries: (params) => this.#list('countries', params, shownCountry),
     };
   }
 
@@ -153,6 +156,7 @@ export class Breakdowns implements Part {
       devices: this.#at(app, 'devices', length, time),
       paths: this.#at(app, 'paths', length, time),
       refs: this.#at(app, 'refs', length, time),
+      countries: this.#at(app, 'countries', length, time),
     });
     this.#last = { app, hour, tallies: [of(HOUR_MS), of(DAY_MS)] };
     return this.#last.tallies;
@@ -202,11 +206,12 @@ export class Breakdowns implements Part {
   }
 }
 
-function keysOf({ userAgent, path, referrer }: CountedRequest): Record<BreakdownKind, string> {
+function keysOf({ userAgent, path, referrer, country }: CountedRequest): Record<BreakdownKind, string> {
   return {
     devices: deviceKey(userAgent),
     paths: foldPath(path).slice(0, KEY_MAX),
     refs: referrerKey(referrer),
+    countries: country ?? NO_COUNTRY,
   };
 }
 
@@ -221,6 +226,10 @@ function shownReferrer(
   if (key === OTHER) return { referrer: null, source: 'other' };
   if (key === NO_REFERRER) return { referrer: null, source: 'none' };
   return { referrer: key, source: own.includes(key) ? 'own' : 'site' };
+}
+
+function shownCountry(key: string): { country: string | null } {
+  return { country: key === OTHER || key === NO_COUNTRY ? null : key };
 }
 
 /** The host name of a referrer. Invalid addresses count as no referrer. */

@@ -21,7 +21,7 @@ export type CountedRequest = Pick<
   | 'parentSpanId'
   | 'method'
   | 'path'
-> & { appId: string; host: string; userAgent: string; referrer: string };
+> & { appId: string; host: string; userAgent: string; referrer: string; country: string | null };
 
 /** Encoded requests. */
 export interface EncodedRequests {
@@ -83,10 +83,10 @@ export function encodedBytes(line: string): number {
 
 /** The texts of a request with a line end. The client's texts come last, so that they cannot shift other fields. */
 export function requestLine(record: RequestRecord): string {
-  const { host, userAgent = '', referrer = '' } = record.clientInfo;
+  const { host, userAgent = '', referrer = '', country } = record.clientInfo;
   return (
     `${record.site}\0${record.refused ?? ''}\0${record.release ?? ''}\0${record.traceId}\0` +
-    `${record.spanId}\0${record.parentSpanId ?? ''}\0${record.method}\0` +
+    `${record.spanId}\0${record.parentSpanId ?? ''}\0${record.method}\0${country ?? ''}\0` +
     `${cut(host)}\0${cut(record.path)}\0${cut(userAgent)}\0${cut(referrer)}\n`
   );
 }
@@ -122,9 +122,10 @@ function readRequest(numbers: Float64Array, at: number, line: string): CountedRe
     spanId: texts[4]!,
     parentSpanId: texts[5] || null,
     method: texts[6]!,
-    host: texts[7]!,
-    path: texts[8]!,
-    userAgent: texts[9] ?? '',
-    referrer: texts[10] ?? '',
+    country: texts[7] || null,
+    host: texts[8]!,
+    path: texts[9]!,
+    userAgent: texts[10] ?? '',
+    referrer: texts[11] ?? '',
   };
 }

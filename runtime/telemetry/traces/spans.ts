@@ -45,7 +45,7 @@ export class Spans implements Part {
         const from = Date.now() - hours * HOUR_MS;
         const rows = this.#rows.newest(appId, from, before ?? Number.MAX_SAFE_INTEGER, limit + 1);
         const page = rows.slice(0, limit);
-        return { items: page.map(shown), next: rows.length > limit ? page.at(-1)!.id : null };
+        return { items: page.map(shownSpan), next: rows.length > limit ? page.at(-1)!.id : null };
       },
     };
   }
@@ -68,6 +68,12 @@ export class Spans implements Part {
       }
     })();
     this.#unwritten.clear();
+  }
+
+  /** Returns the spans of a trace, oldest first. */
+  ofTrace(appId: string, traceId: string, limit: number): SpanRow[] {
+    this.flush();
+    return this.#rows.ofTrace(appId, traceId, limit);
   }
 
   prune(now: number): boolean {
@@ -97,7 +103,8 @@ function isSlow({ durationMs, upgraded }: CountedRequest): boolean {
   return durationMs >= SLOW_MS && !upgraded;
 }
 
-function rowOf(request: CountedRequest): Omit<SpanRow, 'id'> {
+/** Returns the row of a request. */
+export function rowOf(request: CountedRequest): Omit<SpanRow, 'id'> {
   return {
     app_id: request.appId,
     started_at: request.endedAt - Math.round(request.durationMs),
@@ -118,7 +125,13 @@ function rowOf(request: CountedRequest): Omit<SpanRow, 'id'> {
   };
 }
 
-function shown({ id: _, app_id: __, started_at, ...rest }: SpanRow): Result<'spans.list'>['items'][number] {
+/** Returns a row as the API shows it. */
+export function shownSpan({
+  id: _,
+  app_id: __,
+  started_at,
+  ...rest
+}: SpanRow): Result<'spans.list'>['items'][number] {
   const name = `${rest.method} ${rest.path}`;
   return { kind: 'fleet.fetch', name, started_at: new Date(started_at).toISOString(), ...rest };
 }

@@ -63,6 +63,7 @@ test('a record describes the request and its result', async () => {
       protocol: 'HTTP/1.1',
       userAgent: 'agent',
       referrer: 'https://from.example/page',
+      country: null,
       clientNetwork: '127.0.0.0',
       peerNetwork: '127.0.0.0',
       logged: null,
@@ -148,4 +149,28 @@ test('an observer that throws harms neither the request nor another observer, an
   assert.equal((await call(parts.port, '/')).body, 'fine');
   await until(() => parts.records.length === 3, 'the first observer is told of the third');
   assert.equal(told, 2);
+});
+
+test("a record has the client's country by its address, or as a trusted Cloudflare tells it", async () => {
+  const process = await startRawUpstream((_head, socket) => socket.write(OK));
+  await using parts = process;
+  const upstream = new Upstream({ socketPath: process.socketPath });
+  const backend = { site: 'app', admit: (): Admission => ({ kind: 'forward', upstream }) };
+  const countries = async (trustedProxies: string[], headers: Record<string, string>) => {
+    await using front = await startGateway(parts.socketPath, {
+      resolve: () => ({ kind: 'proxy', backend }),
+      locate: () => '"country":"DE"',
+      trustedProxies,
+    });
+    const records: RequestRecord[] = [];
+    front.gateway.onEnd((record) => records.push(record));
+    await call(front.port, '/', { headers: { host: 'a.example', ...headers } });
+    await until(() => records.length === 1, 'the record');
+    return records[0]!.clientInfo.country;
+  };
+  const ofCloudflare = { 'x-forwarded-for': '203.0.113.9', 'cf-ipcountry': 'FR' };
+  assert.equal(await countries([], ofCloudflare), 'DE', 'a client cannot claim one');
+  assert.equal(await countries(['127.0.0.0/8'], ofCloudflare), 'FR');
+  assert.equal(await countries(['127.0.0.0/8'], { ...ofCloudflare, 'cf-ipcountry': 'XX' }), null);
+  upstream.destroy();
 });

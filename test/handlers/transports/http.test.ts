@@ -188,6 +188,7 @@ test('a forged cursor in the form of a list’s own is refused', async () => {
       ['previews.list', `previews.list ${id}`, place],
       ['paths.list', `paths.list ${id} 24`, place],
       ['spans.list', `spans.list ${id}`, place],
+      ['requests.list', `requests.list ${id} {"hours":24}`, place],
       ['logs.list', `logs.list ${id} `, place],
       ['errors.list', `errors.list ${id}  open`, '1', place],
     ] as [string, ...string[]][]) {

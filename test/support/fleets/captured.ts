@@ -35,6 +35,8 @@ export interface Line {
 export interface Started {
   cell: Cell;
   lines: Line[];
+  /** Reports of what events waited for: the handler, and its calls. */
+  calls: unknown[][];
   get: (path: string) => Promise<{ status: number; text: string }>;
   /** Resolves with the first reported error with this message. */
   reported: (message: string) => Promise<ErrorReport & { trace: unknown }>;
@@ -53,9 +55,14 @@ export async function started(
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, code, fields);
   const lines: Line[] = [];
+  const calls: unknown[][] = [];
   const onLine = (line: string) => {
     const { level, message } = JSON.parse(line) as { level: string; message: string };
     const envelope = readLogEnvelope(message);
+    if (envelope?.said.calls !== undefined) {
+      calls.push(envelope.said.calls as unknown[]);
+      return;
+    }
     const error = envelope?.said.error as ErrorReport | undefined;
     lines.push({ level, text: envelope?.text ?? message, trace: envelope?.said.trace_id, error });
   };
@@ -71,5 +78,5 @@ export async function started(
     return { ...error!, trace };
   };
   const get = (path: string) => call(cell.socketPath('http'), `${path}?secret=1`, { headers });
-  return { cell, lines, get, reported };
+  return { cell, lines, calls, get, reported };
 }

@@ -51,8 +51,13 @@ export function entry(path: string): NonNullable<Release['worker']> {
 }
 
 /** Returns the options with which a fleet starts the release in `directory`, with its state below `root`. */
-export async function cellOptions(root: string, directory: string, cacheMb = 0): Promise<CellOptions> {
-  const files = new CellFilesCache(join(root, 'run'), 512, {}, undefined, false, cacheMb);
+export async function cellOptions(
+  root: string,
+  directory: string,
+  cacheMb = 0,
+  timesCalls = true,
+): Promise<CellOptions> {
+  const files = new CellFilesCache(join(root, 'run'), 512, {}, undefined, false, cacheMb, timesCalls);
   const { config, sockets, hasCache } = await files.of(directory);
   return {
     workerd,

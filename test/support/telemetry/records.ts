@@ -4,7 +4,7 @@ import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 
 /** Returns the record of a successful request that has just ended. `given` overrides its fields. */
 export function record(given: Partial<RequestRecord & ClientInfo> = {}): RequestRecord {
-  const { host, protocol, userAgent, referrer, clientNetwork, peerNetwork, ...rest } = given;
+  const { host, protocol, userAgent, referrer, country, clientNetwork, peerNetwork, ...rest } = given;
   return {
     endedAt: Date.now(),
     site: '0123456789abcdef',
@@ -15,6 +15,7 @@ export function record(given: Partial<RequestRecord & ClientInfo> = {}): Request
       protocol: protocol ?? 'HTTP/1.1',
       userAgent: userAgent ?? 'test',
       referrer,
+      country: country ?? null,
       clientNetwork: clientNetwork ?? '127.0.0.0/24',
       peerNetwork: peerNetwork ?? '127.0.0.0/24',
       logged: null,

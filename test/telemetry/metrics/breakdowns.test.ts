@@ -175,3 +175,14 @@ test('old hours and days are deleted, and a forgotten app too', () => {
   while (breakdowns.forget(APP));
   assert.deepEqual([requests(24), breakdowns.apps()], [0, []]);
 });
+
+test('countries are counted, and unknown ones together', () => {
+  using files = temporaryStore();
+  const breakdowns = new Breakdowns(files.store, { retentionDays: 30 });
+  breakdowns.take(taken([{ country: 'DE' }, { country: 'DE', status: 500 }, {}]));
+  const { items } = breakdowns.answers.countries({ appId: APP, hours: 24, limit: 10, offset: 0 });
+  assert.deepEqual(items, [
+    { country: 'DE', requests: 2, errors: 1 },
+    { country: null, requests: 1, errors: 0 },
+  ]);
+});

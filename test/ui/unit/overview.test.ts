@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commands } from '../../../ui/models/start.ts';
-import { spanOf, stepsIn, summary } from '../../../ui/models/telemetry/overview.ts';
+import { rangeWithRequests, spanOf, stepsIn, summary } from '../../../ui/models/telemetry/overview.ts';
+import { isolated } from '../../../ui/parts/charts/isolated.ts';
 
 const HOUR_MS = 3_600_000;
 const now = Date.parse('2026-11-22T12:00:00.000Z');
@@ -34,6 +35,20 @@ test('the range is read from the query, and an invalid one is a day', () => {
   assert.deepEqual(spanOf('24h', String(from), String(to), now), { hours: 2, from, to });
   assert.equal(spanOf('24h', String(to), String(from), now).from, null, 'backwards');
   assert.equal(spanOf('24h', String(now - 5000 * HOUR_MS), String(now), now).hours, 720);
+});
+
+test('without a chosen range, the shortest one with requests is shown', () => {
+  const steps = (...items: ReturnType<typeof step>[]) => ({ step_s: 21_600, items, next_cursor: null });
+  const at = (hoursAgo: number) => step(hoursAgo * 60, { requests: 1 });
+  assert.equal(rangeWithRequests(steps(at(700), step(60)), now), '30d');
+  assert.equal(rangeWithRequests(steps(at(700), at(150), step(60)), now), '7d');
+  assert.equal(rangeWithRequests(steps(at(700), at(29), step(60)), now), '24h');
+  assert.equal(rangeWithRequests(steps(step(60)), now), null);
+});
+
+test('a value between gaps is drawn as a point', () => {
+  assert.deepEqual(isolated([1, null, 2, 3, null, 0, undefined, null, 4]), [0, 5, 8]);
+  assert.deepEqual(isolated([]), []);
 });
 
 test('a selected part contains the steps that it touches', () => {

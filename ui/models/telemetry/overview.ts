@@ -1,5 +1,5 @@
 // Overview of an app: its figures over a range, last deploys, open errors, and last log lines.
-import { computed, effect } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
 import { queryOf } from '../../router.ts';
@@ -14,6 +14,9 @@ const HOUR_MS = 3_600_000;
 export const RANGES = { '1h': 1, '6h': 6, '24h': 24, '7d': 168, '30d': 720 } as const;
 export type Range = keyof typeof RANGES;
 const OF_ALL: Range = '24h';
+/** Ranges of a young app, which are older than it. */
+const YOUNG_RANGES = ['1h', '6h'] as const;
+const LONG_RANGES = ['24h', '7d', '30d'] as const;
 /** The API's longest range, in hours. */
 const MOST_HOURS = 720;
 /** Polling intervals: of the current state, and of a range's figures. */
@@ -42,6 +45,14 @@ export function spanOf(range: string, from: string, to: string, now: number): Sp
   return { hours: RANGES[range as Range] ?? RANGES[OF_ALL], from: null, to: null };
 }
 
+/** Returns the shortest range of a day or more with requests; null when there are none. @param steps of the longest range */
+export function rangeWithRequests({ items, step_s }: Steps, now: number): Range | null {
+  const last = items.findLast(({ requests }) => requests > 0);
+  if (last === undefined) return null;
+  const hoursAgo = (now - Date.parse(last.at) - step_s * 1e3) / HOUR_MS;
+  return LONG_RANGES.find((range) => RANGES[range] > hoursAgo) ?? null;
+}
+
 /** Returns the steps in a time range. */
 export function stepsIn({ items, step_s }: Steps, { from, to }: Span): Step[] {
   if (from === null || to === null) return items;
@@ -67,9 +78,10 @@ export function summary(steps: readonly Step[]) {
 }
 
 export function overviewModel(slug: string) {
-  const range = computed(() =>
-    queryOf('range', OF_ALL) in RANGES ? (queryOf('range', OF_ALL) as Range) : OF_ALL,
-  );
+  /** The range shown when none is chosen; null until it is known. */
+  const fitting = signal<Range | null>(null);
+  const chosen = computed(() => (queryOf('range') in RANGES ? (queryOf('range') as Range) : null));
+  const range = computed(() => chosen.value ?? fitting.value ?? OF_ALL);
   const asked = computed(() => `${range.value} ${queryOf('from')} ${queryOf('to')}`);
   const span = computed(() => spanOf(range.value, queryOf('from'), queryOf('to'), Date.now()));
 
@@ -88,11 +100,20 @@ export function overviewModel(slug: string) {
   const crons = resource(async (signal) => (await api('crons.list', { id: slug }, { signal })).items, {
     everyMs: FIGURES_MS,
   });
+  const steps = (hours: number, signal: AbortSignal) => api('metrics.get', { id: slug, hours }, { signal });
+  /** Finds a range that has data. */
+  const fit = async (signal: AbortSignal): Promise<Range> => {
+    const { created_at } = await api('apps.get', { id: slug }, { signal });
+    const hours = (Date.now() - Date.parse(created_at)) / HOUR_MS;
+    const young = YOUNG_RANGES.find((range) => hours < RANGES[range]);
+    return young ?? rangeWithRequests(await steps(MOST_HOURS, signal), Date.now()) ?? OF_ALL;
+  };
   const metrics = resource(
-    (signal) => api('metrics.get', { id: slug, hours: span.peek().hours }, { signal }),
-    {
-      everyMs: FIGURES_MS,
+    async (signal) => {
+      if (chosen.peek() === null && fitting.peek() === null) fitting.value = await fit(signal);
+      return steps(span.peek().hours, signal);
     },
+    { everyMs: FIGURES_MS },
   );
   // The previous period of the same length, for comparison.
   const earlier = resource(async (signal) => {
@@ -121,7 +142,7 @@ export function overviewModel(slug: string) {
       onReset: () => void deploys.refresh(),
     },
   );
-  const steps = computed(() => metrics.data.value && stepsIn(metrics.data.value, span.value));
+  const shownSteps = computed(() => metrics.data.value && stepsIn(metrics.data.value, span.value));
   return {
     app,
     isIdle,
@@ -132,8 +153,8 @@ export function overviewModel(slug: string) {
     metrics,
     range,
     span,
-    steps,
-    now: computed(() => steps.value && summary(steps.value)),
+    steps: shownSteps,
+    now: computed(() => shownSteps.value && summary(shownSteps.value)),
     before: earlier.data,
     async sleep() {
       app.set(await api('apps.sleep', { id: slug }));

@@ -9,8 +9,6 @@ export type Span = Result<'spans.list'>['items'][number];
 const PAGE = 50;
 /** Polling interval of the list. */
 const EVERY_MS = 10_000;
-/** Pages of 200 that are searched for a span. */
-const PAGES = 5;
 export const ranges = [
   ['1', '1 h'],
   ['24', '24 h'],
@@ -63,26 +61,46 @@ export function stagesOf({ duration_ms, held_ms, wake_ms, refused }: Span): Stag
   return stages.filter(({ ms, kind }) => ms > 0 || kind === 'app');
 }
 
-/** One request: its spans, if any are kept, and its log lines. */
+export type Call = Result<'traces.get'>['calls'][number];
+
+/** One request: its spans and calls, if they are kept, and its log lines. */
 export function traceModel(app: string, trace: string) {
   return resource(async (signal) => {
-    const [spans, lines] = await Promise.all([
-      findSpans(app, trace, signal),
+    const [{ spans, calls }, lines] = await Promise.all([
+      api('traces.get', { id: app, trace_id: trace }, { signal }),
       api('logs.list', { id: app, trace_id: trace, limit: 200 }, { signal }),
     ]);
-    return { spans, lines: lines.items.toReversed() };
+    return { spans, calls, lines: lines.items.toReversed() };
   });
 }
 
-async function findSpans(app: string, trace: string, signal: AbortSignal): Promise<Span[]> {
-  let cursor: string | null = null;
-  const found: Span[] = [];
-  for (let page = 0; page < PAGES; page++) {
-    const asked = { id: app, hours: 720, limit: 200, ...(cursor !== null && { cursor }) };
-    const read: Result<'spans.list'> = await api('spans.list', asked, { signal });
-    found.push(...read.items.filter(({ trace_id }) => trace_id === trace));
-    cursor = read.next_cursor;
-    if (found.length > 0 || cursor === null) break;
-  }
-  return found.sort((a, b) => a.started_at.localeCompare(b.started_at));
+/** Names of what a call went to. */
+export const callKinds: Record<Call['kind'], string> = {
+  d1: 'D1',
+  kv: 'KV',
+  r2: 'R2',
+  object: 'Durable Object',
+  queue: 'Queue',
+  workflow: 'Workflow',
+  service: 'Service',
+  ai: 'AI',
+  fetch: 'Outgoing fetch',
+};
+
+/** Returns where a call's bar begins and its length, as shares of all times shown. */
+export function barOf(
+  call: Call,
+  { from, to }: { from: number; to: number },
+): { left: number; width: number } {
+  const whole = Math.max(1, to - from);
+  const left = Math.min(1, Math.max(0, (Date.parse(call.started_at) - from) / whole));
+  return { left, width: Math.min(1 - left, call.duration_ms / whole) };
+}
+
+/** Returns the time from the first start to the last end, in ms since 1970. */
+export function timesOf(spans: readonly Span[], calls: readonly Call[]): { from: number; to: number } {
+  const all = [...spans, ...calls];
+  const starts = all.map(({ started_at }) => Date.parse(started_at));
+  const ends = all.map(({ started_at, duration_ms }) => Date.parse(started_at) + duration_ms);
+  return { from: Math.min(...starts), to: Math.max(...ends) };
 }

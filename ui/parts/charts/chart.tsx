@@ -4,6 +4,7 @@ import type uPlot from 'uplot';
 import { shownTheme } from '../../theme.ts';
 import { clock, date, exactTime, NONE } from '../format.ts';
 import { failed } from '../status/toast.tsx';
+import { isolated } from './isolated.ts';
 
 export interface Series {
   name: string;
@@ -253,7 +254,12 @@ function options(
           stroke: role(colour),
           width: 1.5,
           spanGaps: false,
-          points: { show: false },
+          points: {
+            show: kind !== 'bars',
+            size: 6,
+            fill: role(colour),
+            filter: (plot, series) => isolated(plot.data[series]!),
+          },
           ...(filled && { fill: `${role(colour)}22` }),
           ...(kind === 'bars' && {
             paths: UPlot.paths.bars!({ size: [0.7, 24] }),

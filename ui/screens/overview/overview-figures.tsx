@@ -11,6 +11,13 @@ import { queryOf, setQuery } from '../../router.ts';
 
 type Step = NonNullable<OverviewModel['steps']['value']>[number];
 
+/** Kinds of vertical lines, as the legend names them. */
+const MARK_NAMES = [
+  ['deploy', 'Deploy'],
+  ['wake', 'Wake'],
+  ['crash', 'Crash'],
+] as const;
+
 /** Most vertical lines in a chart. */
 const MARKS = 40;
 
@@ -28,13 +35,13 @@ export function Figures({ model }: { model: OverviewModel }) {
         <div class="row">
           {from !== null && (
             <Button short onClick={() => setQuery({ from: null, to: null })}>
-              Show all of {queryOf('range', '24h')}
+              Show all of {model.range.value}
             </Button>
           )}
           <Segments
             label="Range"
             value={from === null ? model.range.value : ('' as '24h')}
-            onValue={(range) => setQuery({ range: range === '24h' ? null : range, from: null, to: null })}
+            onValue={(range) => setQuery({ range, from: null, to: null })}
             options={Object.keys(RANGES).map((range) => [range as keyof typeof RANGES, range] as const)}
           />
         </div>
@@ -135,12 +142,19 @@ function Drawing({ model, steps, shown }: { model: OverviewModel; steps: Step[];
   const format = shown === 'latency' ? duration : shown === 'wakes' ? bytes : count;
   const first = times[0] ?? 0;
   const last = (times.at(-1) ?? 0) + (model.metrics.data.value?.step_s ?? 60) * 1e3;
+  const marks = marksOf(model, steps, first, last);
   return (
     <div class="drawing">
       <p class="legend" aria-hidden="true">
         {series.map(({ name, colour }) => (
           <span key={name}>
             <i style={{ color: `var(--${colour})` }} />
+            {name}
+          </span>
+        ))}
+        {MARK_NAMES.filter(([kind]) => marks.some((mark) => mark.kind === kind)).map(([kind, name]) => (
+          <span key={kind}>
+            <i class={`mark-key ${kind}`} />
             {name}
           </span>
         ))}
@@ -156,7 +170,7 @@ function Drawing({ model, steps, shown }: { model: OverviewModel; steps: Step[];
         series={series}
         format={format}
         whole={shown === 'requests' || shown === 'errors'}
-        marks={marksOf(model, steps, first, last)}
+        marks={marks}
         height={220}
         onZoom={(from, to) => setQuery({ from, to }, { push: true })}
       />

@@ -7,7 +7,7 @@ import { Sparkline } from '../../parts/charts/sparkline.tsx';
 import { Copy, copyText } from '../../parts/code/code.tsx';
 import { Button, Link, LinkButton } from '../../parts/controls/button.tsx';
 import { Menu } from '../../parts/controls/menu.tsx';
-import { clock, firstLine, person, plural } from '../../parts/format.ts';
+import { dayAndClock, firstLine, person, plural } from '../../parts/format.ts';
 import {
   IconCircleAlert,
   IconEllipsis,
@@ -242,7 +242,7 @@ function LastLines({ model, slug }: { model: OverviewModel; slug: string }) {
             <ol class="last-lines mono">
               {lines.map(({ id, at, level, text }) => (
                 <li key={id} class={level}>
-                  <time dateTime={at}>{clock(at)}</time>
+                  <time dateTime={at}>{dayAndClock(at)}</time>
                   <span class="level">{level}</span>
                   <span class="cut">{firstLine(text)}</span>
                 </li>

@@ -4,7 +4,7 @@ import { type LogLine, readLine } from '../../models/telemetry/log-line.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Highlighted } from '../../parts/code/highlighted.tsx';
 import { Button, Link } from '../../parts/controls/button.tsx';
-import { clock, date, exactTime, firstLine } from '../../parts/format.ts';
+import { date, dayAndClock, exactTime, firstLine } from '../../parts/format.ts';
 import { Release } from '../../parts/status/release.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 import { setQuery } from '../../router.ts';
@@ -46,7 +46,7 @@ export class Line extends Component<LineProps> {
             if (getSelection()?.type !== 'Range') setQuery({ line: isOpen ? null : line.id });
           }}
         >
-          <time dateTime={line.at}>{clock(line.at, { ms: true })}</time>
+          <time dateTime={line.at}>{dayAndClock(line.at, { ms: true })}</time>
           <span class="level">{line.level}</span>
           <span class="said">
             {line.source !== 'app' && <span class="muted">{line.source} </span>}

@@ -1,7 +1,15 @@
 // One request: its stages, and its log.
 import { Head } from '../../layout/head.tsx';
 import type { LogLine } from '../../models/telemetry/log-line.ts';
-import { type Span, stagesOf, traceModel } from '../../models/telemetry/traces.ts';
+import {
+  barOf,
+  type Call,
+  callKinds,
+  type Span,
+  stagesOf,
+  timesOf,
+  traceModel,
+} from '../../models/telemetry/traces.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Link } from '../../parts/controls/button.tsx';
 import { bytes, duration } from '../../parts/format.ts';
@@ -9,6 +17,7 @@ import { useModel } from '../../parts/model.ts';
 import { HttpStatus } from '../../parts/status/http-status.tsx';
 import { Release } from '../../parts/status/release.tsx';
 import { Empty, Loaded } from '../../parts/status/states.tsx';
+import { Badge } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 
@@ -29,7 +38,7 @@ export default function Trace({ app, trace }: { app: string; trace: string }) {
   const found = useModel(() => traceModel(app, trace));
   return (
     <Loaded of={found}>
-      {({ spans, lines }) => (
+      {({ spans, calls, lines }) => (
         <>
           <Head
             title={spans[0] ? `${spans[0].method} ${spans[0].path}` : 'A request'}
@@ -51,14 +60,15 @@ export default function Trace({ app, trace }: { app: string; trace: string }) {
               <div class="panel">
                 <Empty title="Its times are not kept">
                   <p>
-                    They are kept of requests that took a second or more, or failed. What was said during it
-                    is beneath.
+                    They are kept for 24 hours, and longer of requests that took a second or more, or failed.
+                    What was said during it is beneath.
                   </p>
                 </Empty>
               </div>
             ) : (
               spans.map((span) => <SpanPanel key={span.span_id} app={app} span={span} />)
             )}
+            <Calls spans={spans} calls={calls} />
             <section class="panel">
               <header>
                 <h2>Lines of the log</h2>
@@ -132,6 +142,67 @@ function SpanPanel({ app, span }: { app: string; span: Span }) {
         </dl>
       </div>
     </section>
+  );
+}
+
+/** What the request waited for, in order. */
+function Calls({ spans, calls }: { spans: readonly Span[]; calls: readonly Call[] }) {
+  const times = timesOf(spans, calls);
+  return (
+    <section class="panel">
+      <header>
+        <h2>What it waited for</h2>
+        {calls.length > 0 && <span class="muted small">as the app's process measured it, in whole ms</span>}
+      </header>
+      {calls.length === 0 ? (
+        <p class="body muted">
+          Nothing is known: it called no storage, object, queue, service or other host, or it was left out of
+          the sample.
+        </p>
+      ) : (
+        <div class="body">
+          <table class="waterfall calls" aria-label="What it waited for">
+            <tbody>
+              {calls.map((call, i) => (
+                <CallRow key={`${i} ${call.started_at}`} call={call} times={times} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function CallRow({ call, times }: { call: Call; times: { from: number; to: number } }) {
+  const { kind, name, detail, handler, duration_ms, failed } = call;
+  const { left, width } = barOf(call, times);
+  return (
+    <tr data-row>
+      <th scope="row">
+        <span class="stack lines">
+          <span class="row one-line">
+            <span class="muted">{callKinds[kind]}</span> <span class="mono">{name}</span>
+            {failed && <Badge look="danger">failed</Badge>}
+            {handler !== 'fetch' && <span class="small muted">in {handler}</span>}
+          </span>
+          {detail !== null && (
+            <code class="detail cut small" title={detail}>
+              {detail}
+            </code>
+          )}
+        </span>
+      </th>
+      <td class="line" aria-hidden="true">
+        <span class="stages">
+          <span
+            class={failed ? 'call failed-call' : 'call'}
+            style={{ left: `${left * 100}%`, width: `max(2px, ${width * 100}%)` }}
+          />
+        </span>
+      </td>
+      <td class="number">{duration(duration_ms)}</td>
+    </tr>
   );
 }
 

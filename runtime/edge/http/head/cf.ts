@@ -26,6 +26,11 @@ export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection
   return located === '' ? `${json}}` : `${json},${located}}`;
 }
 
+/** Returns the country of a `CF-IPCountry` header; null for Cloudflare's `XX` and `T1`, which stand for none. */
+export function countryOfHeader(value: string | undefined): string | null {
+  return value !== undefined && /^(?!XX)[A-Z]{2}$/.test(value) ? value : null;
+}
+
 /** Returns the country in `located`, such as `DE`; null when it is unknown. */
 export function countryOf(located: string): string | null {
   return /"country":"([A-Z0-9]{2})"/.exec(located)?.[1] ?? null;

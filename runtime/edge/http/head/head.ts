@@ -63,6 +63,8 @@ export interface CrossingFields {
   client: string;
   /** The client's location, as known when the lines were made. */
   located: string;
+  /** The client's country, such as `DE`, by its location or Cloudflare's edge; null when it is unknown. */
+  country: string | null;
 }
 
 type Refused = { refusal: OwnRefusal };

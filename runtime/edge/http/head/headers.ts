@@ -2,7 +2,7 @@
 
 import { wallClock } from '../../../sockets/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
-import { type ClientConnection, COLO, cfJson, countryOf } from './cf.ts';
+import { type ClientConnection, COLO, cfJson, countryOf, countryOfHeader } from './cf.ts';
 import { isHopByHop, keptBytes, withCookie } from './fields.ts';
 import type { CrossingFields, RequestHead } from './head.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
@@ -91,10 +91,11 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   const located = caller.locate(client);
   const proto = forwardedProto === 'https' ? 'https' : 'http';
   const ofCloudflare = caller.isByTrustedProxy(forwardedFor) ? claims.ofCloudflare : undefined;
-  const country = ofCloudflare?.has('cf-ipcountry') ? null : countryOf(located);
+  const ofEdge = ofCloudflare?.get('cf-ipcountry');
+  const country = ofEdge === undefined ? countryOf(located) : countryOfHeader(ofEdge.split(': ')[1]?.trim());
   const lines =
     `host: ${authority}\r\n${passed}${[...(ofCloudflare?.values() ?? [])].join('')}` +
-    (country === null ? '' : `cf-ipcountry: ${country}\r\n`) +
+    (country === null || ofEdge !== undefined ? '' : `cf-ipcountry: ${country}\r\n`) +
     `x-forwarded-for: ${forwardedPath(forwardedFor, caller)}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second.
@@ -105,6 +106,7 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     lines: new IdentifiedLines(lines, requestId, traceparent, caller.isSampled, colo),
     client,
     located,
+    country,
   };
 }
 

@@ -29,7 +29,16 @@ export function eventTraceId() {
   return traceIdOf(currentEvent());
 }
 
+/** Replaced by the module that times calls, where it is loaded. */
+export const watcher = {
+  /** The running event has called a method of another object. */
+  called(_stub, _method, _result) {},
+  /** The handler of an event with calls has ended. */
+  ended(_event) {},
+};
+
 /** The call for `begin`, passed in variables: `AsyncLocalStorage` copies arguments, which is slow. */
+let entered;
 let called;
 let receiver;
 let values;
@@ -49,21 +58,41 @@ export function enter(handler, call, self, given, event = eventOf(handler, given
   called = call;
   receiver = self;
   values = given;
+  entered = event;
   return runEvent(event, begin);
 }
 
 /** Runs within the event, so that later failures are reported for this event. */
 function begin() {
+  const event = entered;
   try {
     const result = Reflect.apply(called, receiver, values);
     // Only real promises: reading `then` of another object may have side effects.
-    if (result instanceof Promise) result.then(guardGiven, reportUncaught);
-    else guardGiven(result);
+    if (result instanceof Promise) {
+      result.then(
+        (value) => {
+          guardGiven(value);
+          endCalls(event);
+        },
+        (error) => {
+          reportUncaught(error);
+          endCalls(event);
+        },
+      );
+    } else {
+      guardGiven(result);
+      endCalls(event);
+    }
     return result;
   } catch (error) {
     reportUncaught(error);
+    endCalls(event);
     throw error;
   }
+}
+
+function endCalls(event) {
+  if (event.calls !== null) watcher.ended(event);
 }
 
 function reportUncaught(error) {
@@ -186,7 +215,7 @@ function carry(name) {
     get() {
       if (this === ServiceStub.prototype) return undefined;
       const method = methodOf(this, name);
-      return typeof method === 'function' && isOwnStub(this) ? carryingMethod(method) : method;
+      return typeof method === 'function' && isOwnStub(this) ? carryingMethod(this, name, method) : method;
     },
   });
 }
@@ -205,8 +234,8 @@ function methodOf(stub, name) {
   }
 }
 
-function carryingMethod(method) {
-  return currentEvent() === undefined ? method : new Proxy(method, carrying);
+function carryingMethod(stub, name, method) {
+  return currentEvent() === undefined ? method : new Proxy(method, new Carrying(stub, name));
 }
 
 /**
@@ -223,7 +252,7 @@ export function expectCallsBy(service, isOwn) {
         return Reflect.get(target, name, receiver);
       const method = methodOf(service, name);
       const carries = typeof method === 'function' && (!isOwn || expected.has(name));
-      return carries ? carryingMethod(method) : method;
+      return carries ? carryingMethod(service, name, method) : method;
     },
   });
   Object.setPrototypeOf(service, before);
@@ -234,18 +263,26 @@ export function calledBy(name, values) {
   return expected.has(name) || carriedBy(values.at(-1)) === null ? values : values.slice(0, -1);
 }
 
-const carrying = {
+class Carrying {
+  constructor(stub, name) {
+    this.stub = stub;
+    this.name = name;
+  }
+
   apply(method, _, values) {
     const event = currentEvent();
     if (event === undefined) return method(...values);
     for (const value of values) guardGiven(value);
-    return method(...values, CARRIED + traceparentOf(event));
-  },
+    const result = method(...values, CARRIED + traceparentOf(event));
+    watcher.called(this.stub, this.name, result);
+    return result;
+  }
+
   get(method, name) {
     const value = method[name];
     return typeof value === 'function' ? value.bind(method) : value;
-  },
-};
+  }
+}
 
 const { fetch } = ServiceStub.prototype;
 /** A request to an object, or to the app itself, carries the trace of the current event. */

@@ -63,6 +63,11 @@ export function report(error, mechanism, event = currentEvent(), printed = null)
   }
 }
 
+/** Reports to the host what an event waited for: `[kind, name, detail, startedAt, durationMs, failed]` of each call. */
+export function reportCalls(event, calls) {
+  print.info(marked({ trace_id: traceIdOf(event), calls: [event.handler, ...calls] }, END));
+}
+
 function marked(head, end) {
   return MARK + textOf(head) + end;
 }

@@ -107,7 +107,7 @@ function freeFrame() {
  */
 export function eventOf(handler, given = null) {
   const request = given instanceof Request ? given : null;
-  return { handler, request, method: null, url: null, trace: null };
+  return { handler, request, method: null, url: null, trace: null, calls: null };
 }
 
 /**

@@ -1,0 +1,143 @@
+// Commands for an app's requests: single ones, what they waited for, and where they come from.
+import type { Result } from '../../handlers/contract/index.ts';
+import { type Command, command, type Input, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { ago, plain, table } from '../show.ts';
+
+const LINES = 50;
+const RANGE_HOURS = 24;
+const MOST_HOURS = 720;
+const starts = ['cold', 'warm'] as const;
+const ofHours = { flags: '--hours <count>', summary: `how far back; ${RANGE_HOURS} by default` };
+
+export const requestCommands: readonly Command[] = [
+  command({
+    words: 'requests',
+    summary: 'Lists requests of the last 24 hours, newest first',
+    ofApp: true,
+    options: [
+      { flags: '-n, --lines <count>', summary: `how many; ${LINES} by default, 200 at most` },
+      { flags: '--status <status>', summary: 'those with this status, such as 404 or 5xx' },
+      { flags: '--method <method>', summary: 'those with this method' },
+      { flags: '--path <text>', summary: 'those whose path contains this text' },
+      { flags: '--slower <ms>', summary: 'those that took at least so many milliseconds' },
+      { flags: '--start <start>', summary: 'those that waited for the process, or did not', choices: starts },
+    ],
+    examples: ['requests', 'requests --status 5xx', 'requests --path /api --slower 500'],
+    answers: 'requests.list',
+    run: (session, input) => {
+      const [status, method, path] = ['status', 'method', 'path'].map((name) => textOf(input, name));
+      const slow = wholeNumber(input, 'slower', 86_400_000);
+      return session.call('requests.list', {
+        id: session.app(),
+        limit: wholeNumber(input, 'lines', 200) ?? LINES,
+        ...(status !== undefined && { status }),
+        ...(method !== undefined && { method: method.toUpperCase() }),
+        ...(path !== undefined && { path }),
+        ...(slow !== undefined && { min_ms: slow }),
+        ...(input.start !== undefined && { cell_start: input.start as (typeof starts)[number] }),
+      });
+    },
+    show: ({ items }) =>
+      table(
+        ['WHEN', 'STATUS', 'TOOK', 'START', 'TRACE', 'REQUEST'],
+        items.map((each) => [
+          ago(each.started_at),
+          String(each.status),
+          `${Math.round(each.duration_ms)} ms`,
+          each.cell_start ?? '-',
+          each.trace_id,
+          `${each.method} ${plain(each.path)}${each.skipped > 0 ? ` (${each.skipped} before it left out)` : ''}`,
+        ]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'trace',
+    summary: 'Shows what a request waited for',
+    ofApp: true,
+    arguments: [{ name: 'trace', summary: 'the id of its trace, as `cellar requests` lists it' }],
+    examples: ['trace 0af7651916cd43dd8448eb211c80319c'],
+    answers: 'traces.get',
+    run: (session, input) => session.call('traces.get', { id: session.app(), trace_id: String(input.trace) }),
+    show: shownTrace,
+  }),
+  breakdown('paths', 'Counts requests by path', 'paths.list', ({ path }) => path ?? 'others'),
+  breakdown(
+    'referrers',
+    'Counts requests by the host that referred to them',
+    'refs.list',
+    ({ referrer, source }) => referrer ?? (source === 'none' ? 'none' : 'others'),
+  ),
+  breakdown('devices', 'Counts requests by device', 'devices.list', ({ kind, client, os }) =>
+    [kind, client, os].filter((part) => part !== null).join(' '),
+  ),
+  breakdown(
+    'countries',
+    "Counts requests by the client's country",
+    'countries.list',
+    ({ country }) => country ?? 'unknown',
+  ),
+];
+
+type ItemOf<Name extends Breakdown> = Result<Name> extends { items: (infer Item)[] } ? Item : never;
+type Breakdown = 'paths.list' | 'refs.list' | 'devices.list' | 'countries.list';
+
+function breakdown<Name extends Breakdown>(
+  word: string,
+  summary: string,
+  name: Name,
+  nameOf: (item: ItemOf<Name>) => string,
+): Command {
+  return command({
+    words: `traffic ${word}`,
+    summary,
+    ofApp: true,
+    options: [ofHours],
+    examples: [`traffic ${word}`, `traffic ${word} --hours 168`],
+    answers: name as Breakdown,
+    run: (session, input) =>
+      session.call(name as Breakdown, {
+        id: session.app(),
+        hours: wholeNumber(input, 'hours', MOST_HOURS) ?? RANGE_HOURS,
+        limit: LINES,
+      }),
+    show: ({ items }) =>
+      table(
+        ['REQUESTS', 'FAILED', word.toUpperCase()],
+        items.map((item) => [
+          String(item.requests),
+          String(item.errors),
+          plain(nameOf(item as ItemOf<Name>)),
+        ]),
+        'There were no requests.',
+      ),
+  });
+}
+
+function shownTrace({ spans, calls }: Result<'traces.get'>): string {
+  const requests = spans.map(
+    ({ method, path, status, duration_ms }) =>
+      `${method} ${plain(path)}: ${status} after ${Math.round(duration_ms)} ms`,
+  );
+  const waits = table(
+    ['MS', 'KIND', 'CALL', 'IN', 'OF'],
+    calls.map(({ duration_ms, kind, name, handler, detail, failed }) => [
+      String(duration_ms),
+      kind,
+      `${plain(name)}${failed ? ' (failed)' : ''}`,
+      plain(handler),
+      plain(detail ?? '-'),
+    ]),
+    'Nothing is known of what it waited for.',
+  );
+  return [...requests, waits].join('\n');
+}
+
+/** @throws {Stopped} when an option is not a whole number from 1 to `most` */
+function wholeNumber(input: Input, name: string, most: number): number | undefined {
+  const text = textOf(input, name);
+  if (text === undefined) return undefined;
+  if (/^[1-9]\d{0,8}$/.test(text) && Number(text) <= most) return Number(text);
+  throw new Stopped('usage', `--${name} takes a number from 1 to ${most}.`, 'cellar requests --help');
+}

@@ -1,0 +1,231 @@
+// Times what an event waits for: storage, objects, queues, services, AI and outgoing requests. Reports it to the host when the
+// event's handler has ended. The app sees no difference, except that its promises settle a microtask later.
+
+import { env, ServiceStub } from 'cloudflare:workers';
+import { watcher } from './cellar-capture.js';
+import { reportCalls } from './cellar-error-reporter.js';
+import { currentEvent } from './cellar-events.js';
+
+/** Calls of one event that are timed, and characters of a call's detail. The host enforces its own limits. */
+const CALLS_MOST = 50;
+const DETAIL_LENGTH = 500;
+/** Events reported a second, and the burst after a quiet time. The last ones of it are for slow events. */
+const EVENTS_PER_S = 50;
+const EVENTS_SAVED = 100;
+const SAVED_FOR_SLOW = 30;
+/** An event with a call of this duration is slow, in ms. */
+const SLOW_MS = 100;
+
+let left = EVENTS_SAVED;
+let filledAt = 0;
+
+/** In place of an event's calls once they were reported: what begins later is not timed. */
+const REPORTED = [];
+
+/** Starts to time a call. @returns null when it is not timed */
+function begin(kind, name, detail) {
+  const event = currentEvent();
+  if (event === undefined) return null;
+  event.calls ??= [];
+  if (event.calls === REPORTED || event.calls.length >= CALLS_MOST) return null;
+  const call = { kind, name, detail, startedAt: Date.now(), endedAt: null, failed: false };
+  event.calls.push(call);
+  return call;
+}
+
+function end(call, failed) {
+  // workerd's clock advances only after I/O.
+  call.endedAt = Date.now();
+  call.failed = failed;
+}
+
+/** Times a promise. Returns the promise that the app gets: a rejection that it does not handle stays unhandled. */
+function timed(call, result) {
+  if (!(result instanceof Promise)) {
+    end(call, false);
+    return result;
+  }
+  return result.then(
+    (value) => {
+      end(call, false);
+      return value;
+    },
+    (error) => {
+      end(call, true);
+      throw error;
+    },
+  );
+}
+
+/** Replaces a method by one that is timed. @param detailOf gets the receiver and the arguments */
+function time(owner, method, kind, nameOf, detailOf = () => null) {
+  const { [method]: original } = owner;
+  if (typeof original !== 'function') return;
+  const { [method]: timing } = {
+    [method](...values) {
+      const call = begin(kind, nameOf(this), detailOf(this, values));
+      if (call === null) return Reflect.apply(original, this, values);
+      try {
+        return timed(call, Reflect.apply(original, this, values));
+      } catch (error) {
+        end(call, true);
+        throw error;
+      }
+    },
+  };
+  Object.defineProperty(timing, 'length', { value: original.length, configurable: true });
+  owner[method] = timing;
+}
+
+/** Names of bindings, by the app's value. */
+const names = new Map(
+  Object.entries(env)
+    .filter(([, value]) => typeof value === 'object' && value !== null)
+    .map(([name, value]) => [value, name]),
+);
+
+/** Methods that wait, by the class of a binding. */
+const METHODS = {
+  D1Database: ['d1', ['batch', 'exec', 'dump']],
+  KvNamespace: ['kv', ['get', 'getWithMetadata', 'put', 'list', 'delete']],
+  R2Bucket: ['r2', ['head', 'get', 'put', 'list', 'delete', 'createMultipartUpload']],
+  WorkerQueue: ['queue', ['send', 'sendBatch']],
+  WorkflowImpl: ['workflow', ['create', 'createBatch', 'get']],
+  Ai: ['ai', ['run']],
+};
+
+function sqlOf(_, [given]) {
+  if (typeof given === 'string') return given;
+  return Array.isArray(given) ? given.map((each) => each?.statement ?? '').join('; ') : null;
+}
+
+const prototypes = new Set();
+for (const binding of names.keys()) {
+  const main = Object.getPrototypeOf(binding);
+  const known = METHODS[binding.constructor?.name];
+  if (known === undefined || prototypes.has(main)) continue;
+  prototypes.add(main);
+  const [kind, methods] = known;
+  for (const method of methods) {
+    const detailOf = kind === 'd1' ? sqlOf : kind === 'ai' ? (_, [model]) => model : undefined;
+    time(main, method, kind, (self) => `${names.get(self) ?? kind}.${method}`, detailOf);
+  }
+  if (kind === 'd1') {
+    const statement = Object.getPrototypeOf(binding.prepare('SELECT 1'));
+    for (const method of ['first', 'run', 'all', 'raw'])
+      time(
+        statement,
+        method,
+        'd1',
+        () => method,
+        (self) => self.statement,
+      );
+  }
+}
+
+/** Returns what a stub leads to; null for one of workerd's own, such as D1's. */
+function kindOf(stub) {
+  if (stub.constructor.name === 'DurableObject') return 'object';
+  return names.has(stub) || stub.constructor.name === 'LoopbackServiceStub' ? 'service' : null;
+}
+
+function nameOf(stub, method) {
+  const binding = names.get(stub);
+  return binding === undefined ? method : `${binding}.${method}`;
+}
+
+const { fetch: fetchStub } = ServiceStub.prototype;
+ServiceStub.prototype.fetch = {
+  fetch(...values) {
+    const kind = kindOf(this);
+    const call = kind === null ? null : begin(kind, nameOf(this, 'fetch'), addressOf(values[0]));
+    const result = Reflect.apply(fetchStub, this, values);
+    return call === null ? result : timed(call, result);
+  },
+}.fetch;
+
+const { fetch: fetchOut, Request } = globalThis;
+globalThis.fetch = {
+  fetch(...values) {
+    const call = begin('fetch', 'fetch', addressOf(values[0]));
+    const result = fetchOut(...values);
+    return call === null ? result : timed(call, result);
+  },
+}.fetch;
+
+function addressOf(input) {
+  return typeof input === 'string' ? input : input instanceof Request ? input.url : (input?.href ?? null);
+}
+
+/**
+ * Times a method call of another object. Its promise also has the properties of the result, so it is kept, and timed when the
+ * app waits for it.
+ */
+watcher.called = (stub, method, result) => {
+  const call = begin(
+    stub.constructor.name === 'DurableObject' ? 'object' : 'service',
+    nameOf(stub, method),
+    null,
+  );
+  const then = call === null ? undefined : result.then;
+  if (typeof then !== 'function') return;
+  Object.defineProperty(result, 'then', {
+    configurable: true,
+    value(done, failed) {
+      const onDone = (value) => {
+        end(call, false);
+        return typeof done === 'function' ? done(value) : value;
+      };
+      const onFailed = (error) => {
+        end(call, true);
+        if (typeof failed === 'function') return failed(error);
+        throw error;
+      };
+      return Reflect.apply(then, this, [onDone, onFailed]);
+    },
+  });
+};
+
+/** Reports the calls of an event, within the limit. Never throws. */
+watcher.ended = (event) => {
+  const { calls } = event;
+  event.calls = REPORTED;
+  if (calls === REPORTED) return;
+  try {
+    const now = Date.now();
+    const shown = calls.map(({ kind, name, detail, startedAt, endedAt, failed }) => [
+      kind,
+      name,
+      detail === null ? null : shownDetail(kind, String(detail)),
+      startedAt,
+      (endedAt ?? now) - startedAt,
+      failed ? 1 : 0,
+    ]);
+    if (
+      mayReport(
+        now,
+        shown.some(([, , , , ms]) => ms >= SLOW_MS),
+      )
+    )
+      reportCalls(event, shown);
+  } catch {
+    // Such as a value that cannot be shown.
+  }
+};
+
+/** Leaves out the query of an address, which may have secrets. */
+function shownDetail(kind, detail) {
+  const text =
+    kind === 'd1' || kind === 'ai' ? detail : detail.replace(/[?#].*$/s, '').replace(/\/\/[^/]*@/, '//');
+  return text.slice(0, DETAIL_LENGTH);
+}
+
+function mayReport(now, isSlow) {
+  // The clock may have been set back.
+  const passedS = Math.max(0, now - filledAt) / 1000;
+  left = Math.min(EVENTS_SAVED, left + passedS * EVENTS_PER_S);
+  filledAt = now;
+  if (left < (isSlow ? 1 : SAVED_FOR_SLOW)) return false;
+  left--;
+  return true;
+}

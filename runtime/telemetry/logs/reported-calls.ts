@@ -1,0 +1,64 @@
+// Reads a Worker's report of what one of its events waited for.
+import { CALL_KINDS, type CallKind } from '../../../handlers/contract/telemetry/requests.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { plainText } from '../../processes/lines.ts';
+
+/** What an event waited for. Untrusted: the app can fake all of it. */
+export interface ReportedCalls {
+  /** The called handler, such as `fetch` or `Room.alarm`. */
+  handler: string;
+  calls: ReportedCall[];
+}
+
+interface ReportedCall {
+  kind: CallKind;
+  /** The binding's method, such as `D1.all`. */
+  name: string;
+  /** The SQL, or the address without its query. */
+  detail: string | null;
+  /** In ms since 1970. */
+  startedAt: number;
+  durationMs: number;
+  failed: boolean;
+}
+
+/** Most calls of one report. */
+const CALLS_MAX = 50;
+const NAME_LENGTH = 100;
+const DETAIL_LENGTH = 500;
+/** A call that is longer, in ms, or began longer ago, is left out. */
+const LONGEST_MS = 24 * 3_600_000;
+
+/** Parses the report: `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null when it is none. */
+export function callsOf(given: unknown, now: number): ReportedCalls | null {
+  if (!Array.isArray(given) || typeof given[0] !== 'string') return null;
+  const calls = given.slice(1, CALLS_MAX + 1).flatMap((call) => callOf(call, now));
+  return calls.length === 0 ? null : { handler: shown(given[0], NAME_LENGTH), calls };
+}
+
+function callOf(given: unknown, now: number): ReportedCall[] {
+  if (!Array.isArray(given)) return [];
+  const [kind, name, detail, startedAt, durationMs, failed] = given as unknown[];
+  if (!isKind(kind) || typeof name !== 'string') return [];
+  if (typeof startedAt !== 'number' || typeof durationMs !== 'number') return [];
+  const isPlausible = startedAt > now - LONGEST_MS && startedAt <= now && durationMs >= 0;
+  if (!isPlausible || durationMs > LONGEST_MS) return [];
+  return [
+    {
+      kind,
+      name: shown(name, NAME_LENGTH),
+      detail: typeof detail === 'string' && detail !== '' ? shown(detail, DETAIL_LENGTH) : null,
+      startedAt: Math.round(startedAt),
+      durationMs: Math.round(durationMs),
+      failed: failed === 1,
+    },
+  ];
+}
+
+function isKind(kind: unknown): kind is CallKind {
+  return (CALL_KINDS as readonly unknown[]).includes(kind);
+}
+
+function shown(text: string, length: number): string {
+  return cutText(plainText(cutText(text, length)), length);
+}

@@ -1,0 +1,108 @@
+// Stores for a day what events of apps waited for, within limits, and returns one trace.
+import type { Database } from 'better-sqlite3';
+import type { Call } from '../../../handlers/contract/telemetry/requests.ts';
+import {
+  CALL_MIGRATIONS,
+  type CallQueries,
+  type CallsRow,
+  callQueries,
+} from '../../../sqlite/telemetry/calls.ts';
+import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import type { ReportedCalls } from '../logs/reported-calls.ts';
+import type { Immediate, Part } from '../part.ts';
+import type { Asks } from '../protocol.ts';
+import type { Store } from '../store/store.ts';
+import type { Requests } from './requests.ts';
+import { type Spans, shownSpan } from './spans.ts';
+
+/** Limit of an app's events between two writes, about a second. Others are dropped and counted. */
+const AT_ONCE_MAX = 200;
+/** Limit of stored events of an app. */
+const KEPT_MAX = 20_000;
+const KEPT_MS = 24 * 3_600_000;
+/** Limit of all apps' data, in bytes. */
+const BYTES_MAX = 256 * 1024 * 1024;
+/** Rows in one batch of removals. */
+const PIECE = 500;
+/** Requests, events and calls of one trace that are returned. */
+const TRACE_REQUESTS = 100;
+const TRACE_EVENTS = 100;
+const TRACE_CALLS = 500;
+
+export class Calls implements Part {
+  readonly name = 'calls';
+  readonly dropped = { calls: 0 };
+  readonly answers: Immediate<'trace'>;
+  readonly #database: Database;
+  readonly #rows: CallQueries;
+  readonly #unwritten = new Map<string, Omit<CallsRow, 'id'>[]>();
+
+  constructor(store: Store, requests: Requests, spans: Spans) {
+    this.#database = store.open('calls', CALL_MIGRATIONS);
+    this.#rows = callQueries(this.#database);
+    this.answers = {
+      trace: ({ appId, traceId }) => {
+        const found = requests.ofTrace(appId, traceId, TRACE_REQUESTS).map(({ skipped: _, ...row }) => row);
+        const rows = found.length > 0 ? found : spans.ofTrace(appId, traceId, TRACE_REQUESTS);
+        return { spans: rows.map(shownSpan), calls: this.#callsOf(appId, traceId) };
+      },
+    };
+  }
+
+  /** Takes the calls of one event. @param at ms since 1970 */
+  report(appId: string, at: number, traceId: string, { handler, calls }: ReportedCalls): void {
+    const rows = this.#unwritten.get(appId) ?? [];
+    this.#unwritten.set(appId, rows);
+    if (rows.length >= AT_ONCE_MAX) {
+      this.dropped.calls++;
+      return;
+    }
+    rows.push({ app_id: appId, at, trace_id: traceId, calls: JSON.stringify({ handler, calls }) });
+  }
+
+  flush(): void {
+    if (this.#unwritten.size === 0) return;
+    this.#database.transaction(() => {
+      for (const [appId, rows] of this.#unwritten) {
+        for (const row of rows) this.#rows.add(row);
+        this.#rows.trim(appId, KEPT_MAX);
+      }
+    })();
+    this.#unwritten.clear();
+  }
+
+  prune(now: number): boolean {
+    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#removeTooMuch() >= PIECE;
+  }
+
+  /** Removes the oldest rows. @returns how many */
+  #removeTooMuch(): number {
+    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
+    const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
+    this.dropped.calls += removed;
+    return removed;
+  }
+
+  forget(appId: string): boolean {
+    this.#unwritten.delete(appId);
+    return this.#rows.deleteOf(appId, PIECE) === PIECE;
+  }
+
+  apps(): string[] {
+    return this.#rows.apps();
+  }
+
+  #callsOf(appId: string, traceId: string): Asks['trace']['answer']['calls'] {
+    this.flush();
+    const calls = this.#rows.ofTrace(appId, traceId, TRACE_EVENTS).flatMap(({ calls: json }): Call[] => {
+      const { handler, calls } = JSON.parse(json) as ReportedCalls;
+      return calls.map(({ startedAt, durationMs, ...call }) => ({
+        ...call,
+        handler,
+        started_at: new Date(startedAt).toISOString(),
+        duration_ms: durationMs,
+      }));
+    });
+    return calls.sort((a, b) => a.started_at.localeCompare(b.started_at)).slice(0, TRACE_CALLS);
+  }
+}

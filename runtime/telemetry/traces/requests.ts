@@ -1,0 +1,131 @@
+// Stores a sample of each app's requests for a day, with limits for each second and in total, and lists them.
+import type { Database } from 'better-sqlite3';
+import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import {
+  REQUEST_MIGRATIONS,
+  type RequestQueries,
+  type RequestRow,
+  requestQueries,
+} from '../../../sqlite/telemetry/requests.ts';
+import type { Immediate, Part, Taken } from '../part.ts';
+import type { Asks } from '../protocol.ts';
+import { AppAllowances } from '../store/app-allowances.ts';
+import type { Store } from '../store/store.ts';
+import { rowOf, shownSpan } from './spans.ts';
+
+/** Rate limit of an app's stored requests a second. Others are left out and counted in the next one. */
+const STORED_PER_S = 100;
+/** Limit of stored requests of an app, about 400 bytes each with their indexes. */
+const KEPT_MAX = 50_000;
+/** Requests of an app that wait while writes fail. */
+const UNWRITTEN_MAX = 1_000;
+const HOUR_MS = 3_600_000;
+const KEPT_MS = 24 * HOUR_MS;
+/** Limit of all apps' data, in bytes. */
+const BYTES_MAX = 512 * 1024 * 1024;
+/** Rows in one batch of removals. */
+const PIECE = 1_000;
+const ANY_STATUS = [0, 999] as const;
+
+export class Requests implements Part {
+  readonly name = 'requests';
+  readonly dropped = { stored_requests: 0 };
+  readonly answers: Immediate<'requests'>;
+  readonly #database: Database;
+  readonly #rows: RequestQueries;
+  readonly #allowances = new AppAllowances(STORED_PER_S, 1);
+  readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
+  /** Requests left out since the last stored one, by app. */
+  readonly #skipped = new Map<string, number>();
+
+  constructor(store: Store) {
+    this.#database = store.open('requests', REQUEST_MIGRATIONS);
+    this.#rows = requestQueries(this.#database);
+    this.answers = { requests: (asked) => this.#list(asked) };
+  }
+
+  take({ requests }: Taken): void {
+    for (const request of requests) {
+      const { appId } = request;
+      const rows = this.#unwritten.get(appId) ?? [];
+      const skipped = this.#skipped.get(appId) ?? 0;
+      if (rows.length >= UNWRITTEN_MAX || !this.#allowances.takes(appId)) {
+        this.#skipped.set(appId, skipped + 1);
+        continue;
+      }
+      this.#unwritten.set(appId, rows);
+      rows.push({ ...rowOf(request), skipped });
+      if (skipped > 0) this.#skipped.delete(appId);
+    }
+  }
+
+  flush(): void {
+    this.#allowances.tidy();
+    if (this.#unwritten.size === 0) return;
+    this.#database.transaction(() => {
+      for (const [appId, rows] of this.#unwritten) {
+        for (const row of rows) this.#rows.add(row);
+        this.#rows.trim(appId, KEPT_MAX);
+      }
+    })();
+    this.#unwritten.clear();
+  }
+
+  /** Returns the stored requests of a trace, oldest first. */
+  ofTrace(appId: string, traceId: string, limit: number): RequestRow[] {
+    this.flush();
+    return this.#rows.ofTrace(appId, traceId, limit);
+  }
+
+  prune(now: number): boolean {
+    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#removeTooMuch() >= PIECE;
+  }
+
+  /** Removes the oldest rows. @returns how many */
+  #removeTooMuch(): number {
+    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
+    const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
+    this.dropped.stored_requests += removed;
+    return removed;
+  }
+
+  forget(appId: string): boolean {
+    this.#unwritten.delete(appId);
+    this.#skipped.delete(appId);
+    this.#allowances.forget(appId);
+    return this.#rows.deleteOf(appId, PIECE) === PIECE;
+  }
+
+  apps(): string[] {
+    return this.#rows.apps();
+  }
+
+  #list(asked: Asks['requests']['params']): Asks['requests']['answer'] {
+    this.flush();
+    const { appId, hours, limit, before, method, status, path, min_ms, cell_start } = asked;
+    const [leastStatus, mostStatus] = boundsOf(status);
+    const rows = this.#rows.newest({
+      appId,
+      before: before ?? Number.MAX_SAFE_INTEGER,
+      from: Date.now() - hours * HOUR_MS,
+      method: method ?? null,
+      leastStatus,
+      mostStatus,
+      path: path?.toLowerCase() ?? null,
+      slowerThan: min_ms ?? 0,
+      cellStart: cell_start ?? null,
+      limit: limit + 1,
+    });
+    const page = rows.slice(0, limit);
+    return {
+      items: page.map(({ skipped, ...row }) => ({ ...shownSpan(row), skipped })),
+      next: rows.length > limit ? page.at(-1)!.id : null,
+    };
+  }
+}
+
+/** `5xx` is 500 to 599, `404` only itself. */
+function boundsOf(status: string | undefined): readonly [number, number] {
+  if (status === undefined) return ANY_STATUS;
+  return [Number(status.replaceAll('x', '0')), Number(status.replaceAll('x', '9'))];
+}

@@ -1,0 +1,107 @@
+// Rows of `requests`: a sample of each app's requests.
+import type { Database } from 'better-sqlite3';
+import type { SpanRow } from './spans.ts';
+
+/** One entry for each schema version of `requests.sqlite`, in order. Never change a released one: add the next. */
+export const REQUEST_MIGRATIONS = [
+  `
+  CREATE TABLE requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app_id TEXT NOT NULL,
+    started_at INTEGER NOT NULL,            -- in ms since 1970
+    trace_id TEXT NOT NULL,
+    span_id TEXT NOT NULL,
+    parent_span_id TEXT,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,                     -- without the query
+    status INTEGER NOT NULL,
+    refused TEXT,                           -- why the gateway answered by itself
+    duration_ms REAL NOT NULL,
+    held_ms INTEGER NOT NULL,
+    wake_ms INTEGER NOT NULL,
+    bytes_in INTEGER NOT NULL,
+    bytes_out INTEGER NOT NULL,
+    cell_start TEXT,                        -- 'warm' or 'cold'; null when it reached no process
+    release TEXT,
+    skipped INTEGER NOT NULL                -- requests before it that were left out
+  ) STRICT;
+  CREATE INDEX requests_of_app ON requests (app_id, id);
+  CREATE INDEX requests_of_trace ON requests (trace_id);
+  `,
+];
+
+export interface RequestRow extends SpanRow {
+  skipped: number;
+}
+
+/** A filter for requests; `null` matches all. */
+export interface WantedRequests {
+  appId: string;
+  /** Upper bound of ids, exclusive. */
+  before: number;
+  /** In ms since 1970. */
+  from: number;
+  method: string | null;
+  /** Bounds of the status, inclusive. */
+  leastStatus: number;
+  mostStatus: number;
+  /** A part of the path, in lower case. */
+  path: string | null;
+  /** Least duration, in ms. */
+  slowerThan: number;
+  cellStart: 'warm' | 'cold' | null;
+  limit: number;
+}
+
+/** Typed queries over the `requests` table. */
+export function requestQueries(database: Database) {
+  const add = database.prepare<Omit<RequestRow, 'id'>>(
+    `INSERT INTO requests (app_id, started_at, trace_id, span_id, parent_span_id, method, path, status, refused, duration_ms,
+       held_ms, wake_ms, bytes_in, bytes_out, cell_start, release, skipped)
+     VALUES (@app_id, @started_at, @trace_id, @span_id, @parent_span_id, @method, @path, @status, @refused, @duration_ms,
+       @held_ms, @wake_ms, @bytes_in, @bytes_out, @cell_start, @release, @skipped)`,
+  );
+  const newest = database.prepare<WantedRequests, RequestRow>(
+    `SELECT * FROM requests WHERE app_id = @appId AND id < @before AND started_at >= @from
+       AND (@method IS NULL OR method = @method) AND status BETWEEN @leastStatus AND @mostStatus
+       AND (@path IS NULL OR instr(lower(path), @path) > 0) AND duration_ms >= @slowerThan
+       AND (@cellStart IS NULL OR cell_start = @cellStart)
+     ORDER BY id DESC LIMIT @limit`,
+  );
+  const ofTrace = database.prepare<[string, string, number], RequestRow>(
+    'SELECT * FROM requests WHERE trace_id = ? AND app_id = ? ORDER BY id LIMIT ?',
+  );
+  const trim = database.prepare<[string, string, number]>(
+    `DELETE FROM requests WHERE app_id = ? AND id <= (
+       SELECT id FROM requests WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+  );
+  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
+  const deleteBefore = database.prepare<[number, number]>(
+    `DELETE FROM requests WHERE id IN (
+       SELECT id FROM (SELECT id, started_at FROM requests ORDER BY id LIMIT ?) WHERE started_at < ?)`,
+  );
+  const deleteOf = database.prepare<[string, number]>(
+    'DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE app_id = ? LIMIT ?)',
+  );
+  const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM requests');
+
+  return {
+    add: (row: Omit<RequestRow, 'id'>): void => {
+      add.run(row);
+    },
+    newest: (wanted: WantedRequests): RequestRow[] => newest.all(wanted),
+    /** Returns an app's requests of a trace, oldest first. */
+    ofTrace: (appId: string, traceId: string, limit: number): RequestRow[] =>
+      ofTrace.all(traceId, appId, limit),
+    /** Removes all but the newest `count` requests of an app. */
+    trim: (appId: string, count: number): void => {
+      trim.run(appId, appId, count);
+    },
+    /** Removes up to `limit` requests that began before `at`. @returns how many */
+    deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
+    /** Removes up to `limit` requests of an app. @returns how many */
+    deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
+    apps: (): string[] => apps.all().map(({ app_id }) => app_id),
+  };
+}
+export type RequestQueries = ReturnType<typeof requestQueries>;

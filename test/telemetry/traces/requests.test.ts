@@ -1,0 +1,135 @@
+// The list of requests: its filters, sample and limits; and what a trace waited for.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readLine } from '../../../runtime/telemetry/logs/log-lines.ts';
+import { Calls } from '../../../runtime/telemetry/traces/calls.ts';
+import { Requests } from '../../../runtime/telemetry/traces/requests.ts';
+import { Spans } from '../../../runtime/telemetry/traces/spans.ts';
+import { APP, taken, temporaryStore } from '../../support/telemetry/parts.ts';
+
+type Asked = Omit<Parameters<Requests['answers']['requests']>[0], 'appId' | 'hours' | 'limit'>;
+
+function list(requests: Requests, asked: Asked = {}, limit = 200) {
+  return requests.answers.requests({ appId: APP, hours: 24, limit, ...asked });
+}
+const pathsOf = (requests: Requests, asked: Asked) => list(requests, asked).items.map(({ path }) => path);
+
+test('requests are listed newest first, and by each filter', () => {
+  using files = temporaryStore();
+  const requests = new Requests(files.store);
+  requests.take(
+    taken([
+      { path: '/fast' },
+      { path: '/Missing/page', status: 404 },
+      { path: '/slow', durationMs: 1_500, cellStart: 'cold', method: 'PUT' },
+      { path: '/boom', status: 502, cellStart: null },
+    ]),
+  );
+  assert.deepEqual(pathsOf(requests, {}), ['/boom', '/slow', '/Missing/page', '/fast']);
+  assert.deepEqual(pathsOf(requests, { status: '5xx' }), ['/boom']);
+  assert.deepEqual(pathsOf(requests, { status: '404' }), ['/Missing/page']);
+  assert.deepEqual(pathsOf(requests, { method: 'PUT' }), ['/slow']);
+  assert.deepEqual(pathsOf(requests, { path: 'missing/' }), ['/Missing/page']);
+  assert.deepEqual(pathsOf(requests, { min_ms: 1_000 }), ['/slow']);
+  assert.deepEqual(pathsOf(requests, { cell_start: 'cold' }), ['/slow']);
+  assert.deepEqual(pathsOf(requests, { path: '%' }), []);
+  const first = list(requests, {}, 3);
+  assert.deepEqual(
+    list(requests, { before: first.next! }, 3).items.map(({ path }) => path),
+    ['/fast'],
+  );
+});
+
+test('above 100 a second the list is a sample that says how many are left out, and old ones are removed', () => {
+  using files = temporaryStore();
+  const requests = new Requests(files.store);
+  requests.take(taken(Array.from({ length: 350 }, (_, i) => ({ path: `/${i}` }))));
+  assert.equal(list(requests).items.length, 100);
+  requests.take(taken([{ path: '/other', site: 'another0another0' }]));
+  // The bucket fills again while time passes; this asks until one more is taken.
+  for (const until = performance.now() + 5_000; list(requests).items.length === 100; ) {
+    assert.ok(performance.now() < until);
+    requests.take(taken([{ path: '/last' }]));
+  }
+  assert.ok(list(requests).items[0]!.skipped >= 250);
+  while (requests.prune(Date.now() + 25 * 3_600_000));
+  assert.deepEqual(list(requests).items, []);
+  requests.take(taken([{ path: '/again', site: 'a' }]));
+  requests.flush();
+  assert.deepEqual(requests.apps(), ['a']);
+  while (requests.forget('a'));
+  assert.deepEqual(requests.apps(), []);
+});
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+
+test('a trace has its requests, and the calls of all its events in order', () => {
+  using files = temporaryStore();
+  const requests = new Requests(files.store);
+  const calls = new Calls(files.store, requests, new Spans(files.store, { retentionDays: 30 }));
+  requests.take(taken([{ path: '/buy', traceId: TRACE }]));
+  const now = Date.now();
+  const of = (handler: string, calls: unknown[]) =>
+    reportOf({ trace_id: TRACE, calls: [handler, ...calls] }, now);
+  const later = of('Room.add', [['kv', 'KV.get', null, now - 5, 2, 0]]);
+  const first = of('fetch', [
+    ['d1', 'DB.batch', 'SELECT 1', now - 10, 8, 1],
+    ['d1', 'all', 7, now - 10, 8, 0],
+  ]);
+  for (const report of [later, first]) calls.report(APP, now, TRACE, report!);
+  const found = calls.answers.trace({ appId: APP, traceId: TRACE });
+  assert.deepEqual(
+    found.spans.map(({ path }) => path),
+    ['/buy'],
+  );
+  assert.deepEqual(
+    found.calls.map(({ handler, name, detail, duration_ms, failed }) => [
+      handler,
+      name,
+      detail,
+      duration_ms,
+      failed,
+    ]),
+    [
+      ['fetch', 'DB.batch', 'SELECT 1', 8, true],
+      ['fetch', 'all', null, 8, false],
+      ['Room.add', 'KV.get', null, 2, false],
+    ],
+  );
+  const elsewhere = calls.answers.trace({ appId: 'other', traceId: TRACE });
+  assert.deepEqual(elsewhere, { spans: [], calls: [] });
+  while (calls.forget(APP));
+  assert.deepEqual(calls.answers.trace({ appId: APP, traceId: TRACE }).calls, []);
+});
+
+test('reports that an app makes up are bounded, and wrong ones are left out', () => {
+  const now = Date.now();
+  const good = ['kv', 'KV.get', 'x'.repeat(10_000), now, 1, 0];
+  const bad = [
+    'kv',
+    null,
+    [],
+    ['nothing', 'a', null, now, 1, 0],
+    ['kv', 7, null, now, 1, 0],
+    ['kv', 'a', null, now + 60_000, 1, 0],
+    ['kv', 'a', null, now, -1, 0],
+    ['kv', 'a', null, now, 1e99, 0],
+    ['kv', 'a', null, '1', 1, 0],
+  ];
+  const report = reportOf({ trace_id: TRACE, calls: ['fetch\u001b[31m', good, ...bad] }, now);
+  assert.equal(report!.calls.length, 1);
+  assert.equal(report!.calls[0]!.detail!.length, 500);
+  assert.ok(!report!.handler.includes('\u001b'));
+  assert.equal(
+    reportOf({ calls: ['fetch', ...Array.from({ length: 500 }, () => good)] }, now)!.calls.length,
+    50,
+  );
+  for (const calls of [1, 'a', null, {}, [], [1], ['fetch'], ['fetch', ...bad]])
+    assert.equal(reportOf({ calls }, now), null);
+});
+
+/** Returns what a line of a Worker's entry reports. */
+function reportOf(head: object, now: number) {
+  const message = `\u001ecellar ${JSON.stringify(head)}\u001e`;
+  return readLine(JSON.stringify({ timestamp: now, level: 'info', message }), 'stdout', now).calls;
+}
