@@ -1,6 +1,6 @@
 // Calls of the control UI's server about people. It stores passwords and sessions; the accounts are stored here.
 import * as z from 'zod';
-import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/people/accounts.ts';
+import { type AccountRow, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
   claimInvite,
   closeInvite,
@@ -9,6 +9,7 @@ import {
   type OpenInvite,
   openInvite,
 } from '../../sqlite/control/people/invites.ts';
+import { deleteKeysOf } from '../../sqlite/control/people/keys.ts';
 import { loseRights } from '../access.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';

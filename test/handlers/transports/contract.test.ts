@@ -145,6 +145,7 @@ const rpcOnly = [
 /** Routes without an RPC method, which other code answers. */
 const outside = [
   'GET /health',
+  'GET /v1/audit/export',
   'GET /metrics',
   'GET /ready',
   'GET /v1/git/{slug}/info/refs',
