@@ -1,7 +1,7 @@
 // What API keys may do: less than their accounts.
 import type { Role } from '../sqlite/control/people/access.ts';
 import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
-import type { Authorized } from './access.ts';
+import type { Actor, Authorized } from './access.ts';
 import type { RequestContext } from './context.ts';
 import { type KeyScope, scopeOf } from './contract/operation.ts';
 import { Problem } from './problem.ts';
@@ -68,7 +68,9 @@ export function roleByKey(key: KeyRights, role: Role, need: Role, app: string): 
 }
 
 /** @throws {Problem} `forbidden` when a key may not create apps, which needs the scope deploy on all apps */
-export function requireKeyForNewApp(key: KeyRights): void {
+export function requireKeyForNewApp(actor: Actor): void {
+  const key = actor.kind === 'account' ? actor.key : null;
+  if (key === null) return;
   if (key.app !== null)
     throw new Problem('forbidden', 'A new app needs an API key for all apps; this one is for one app.');
   requireScope(key, 'deploy', null);

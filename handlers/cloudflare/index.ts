@@ -8,6 +8,7 @@ import { authenticate, authorize } from '../access.ts';
 import { audited, detailsOf, isAudited } from '../audit.ts';
 import type { Context, RequestContext } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
+import { requireKeyForNewApp } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
@@ -102,6 +103,7 @@ async function answered(
   const { account, words } = asked;
   if (call.as?.needs === 'account') await authorize(context, call.as, {});
   const app = words.script === undefined ? null : await appOf(context, call, account, words.script);
+  if (call.mayBeNew && app === null) requireKeyForNewApp(context.actor);
   const full: CallContext = { ...context, ...asked, as: call.as };
   return call.answer(full, await bodyOf(full, call), app);
 }

@@ -90,6 +90,7 @@ const ofMachine: readonly Group[] = [
       { name: 'hosts', text: 'Hosts', icon: IconNetwork },
       { name: 'snapshots', text: 'Snapshots', icon: IconHistory },
       { name: 'people', text: 'People', icon: IconUsers },
+      { name: 'audit', text: 'Audit log', icon: IconScrollText },
       { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal },
     ],
   },

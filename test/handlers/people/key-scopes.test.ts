@@ -138,7 +138,7 @@ test('the same over REST and for agents', async () => {
     method: 'tools/call',
     params: tool,
   });
-  assert.match(await agent.text(), /forbidden: This needs an API key with the scope deploy/);
+  assert.match(await agent.text(), /forbidden: This needs an API key with the scope admin/);
   const put = await ask(keys.read, `${path}/storage/r2/files/raw?key=a`, 'PUT', 'x');
   assert.equal(put.status, 403);
   assert.equal((await ask(keys.read, `${path}/storage/copy`, 'GET')).status, 403);
