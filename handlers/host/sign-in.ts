@@ -10,7 +10,9 @@ import {
   openInvite,
 } from '../../sqlite/control/people/invites.ts';
 import { deleteKeysOf } from '../../sqlite/control/people/keys.ts';
+import { arriveAccount } from '../../sqlite/control/people/provider.ts';
 import { loseRights } from '../access.ts';
+import { record } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
@@ -36,6 +38,13 @@ const inputs = {
   forgot: z.strictObject({ email }),
   join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
+  arrive: z.strictObject({
+    account: z.string().nullable(),
+    email,
+    verified: z.boolean(),
+    name: text(100),
+    role: z.enum(['admin', 'member', 'guest']).nullable(),
+  }),
 };
 
 type Answers = {
@@ -82,11 +91,30 @@ const answers: Answers = {
     return { app };
   },
 
+  arrive,
+
   async close({ db, at }, { token }) {
     await closeInvite(db, await hashOf(token), at);
     return null;
   },
 };
+
+/** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
+async function arrive(
+  context: RequestContext,
+  { account, email, verified, name, role }: SignInCalls['arrive']['input'],
+): Promise<SignedIn> {
+  const { db, at } = context;
+  if (account === null && !verified)
+    throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  const row = await arriveAccount(db, { account, email, name, role, newId: newId(), at });
+  if (row === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  loseRights();
+  const actor = { kind: 'account' as const, id: row.id, runs: false, key: null };
+  const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by: 'provider' } };
+  await record(context, { actor, via: 'ui' }, target, 'ok');
+  return signedIn(row);
+}
 
 /** Mails a link for a new password, if an account has the address. */
 async function recover({ db, host, env, at }: RequestContext, email: string): Promise<void> {

@@ -6,6 +6,7 @@ import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/people/sign-in.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';
+import { providerPlugin, WITHOUT_TOKENS } from './provider.ts';
 
 const DAY_S = 24 * 3600;
 /** How long an account is locked after too many wrong codes, in s. */
@@ -15,6 +16,7 @@ const BASE_PATH = '/api/auth';
 /** Enabled routes of the library. The API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
+  'GET /callback/oidc',
   'POST /sign-out',
   'GET /list-sessions',
   'POST /revoke-session',
@@ -86,9 +88,14 @@ export function createAuth(env: Env) {
       useSecureCookies: false,
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },
+      // The provider's page sends people back: browsers would hold a strict cookie back.
+      cookies: { state: { attributes: { sameSite: 'lax' } } },
     },
+    onAPIError: { errorURL: `${env.PUBLIC_UI_URL}/sign-in` },
+    databaseHooks: WITHOUT_TOKENS,
     hooks: oneTimeCodes(),
     plugins: [
+      providerPlugin(env),
       twoFactor({ issuer: 'Cellar', accountLockout: { durationSeconds: LOCK_S } }),
       passkey({
         rpID: new URL(env.PUBLIC_UI_URL).hostname,

@@ -38,7 +38,7 @@ export interface AccountRow {
 }
 
 /** The columns with the role that the API shows: `accounts.role` only marks the first account. */
-const ACCOUNT = `id, name, email, created_at,
+export const ACCOUNT = `id, name, email, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
 /** Adds a member. @returns false when another account has the address */
