@@ -51,8 +51,9 @@ class Server {
     if (pathname === '/oidc' && received.method === 'POST' && env.OIDC_URL !== '') {
       this.#limit('auth', received);
       const request = this.#own(received);
+      const auth = await this.#library();
       await this.#clean(Date.now());
-      return begin(request, await this.#library(), env);
+      return begin(request, auth, env);
     }
     if (pathname.startsWith('/api/auth/') || pathname === '/session') {
       this.#limit('auth', received);

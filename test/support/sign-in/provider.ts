@@ -104,20 +104,10 @@ export class TestProvider {
   }
 }
 
-/** Headers of a browser that another site sends to us. */
-const SENT_BACK = {
-  'sec-fetch-site': 'cross-site',
-  'sec-fetch-mode': 'navigate',
-  'sec-fetch-dest': 'document',
-};
-
 /** Comes back from the provider. @returns the address that the browser goes to next */
-export async function comeBack(visitor: Visitor, url: string): Promise<string> {
+export function comeBack(visitor: Visitor, url: string): Promise<string> {
   const { pathname, search } = new URL(url);
-  const { headers, status, text } = await visitor.ask('GET', pathname + search, undefined, SENT_BACK);
-  const location = headers.get('location');
-  if (location === null) throw new Error(`answered ${status}: ${text}`);
-  return location;
+  return visitor.comeFromElsewhere(pathname + search);
 }
 
 /** Signs in by the provider, as the sign-in page does. @returns the address that the browser goes to at last */
