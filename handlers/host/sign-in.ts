@@ -38,6 +38,7 @@ const inputs = {
   forgot: z.strictObject({ email }),
   join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
+  signed_in: z.strictObject({ account: z.string(), by: z.string().max(100), address: z.string().max(100) }),
   arrive: z.strictObject({
     account: z.string().nullable(),
     email,
@@ -93,6 +94,13 @@ const answers: Answers = {
 
   arrive,
 
+  async signed_in(context, { account, by, address }) {
+    const actor = { kind: 'account' as const, id: account, runs: false, key: null };
+    const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by } };
+    await record({ ...context, address }, { actor, via: 'ui' }, target, 'ok');
+    return null;
+  },
+
   async close({ db, at }, { token }) {
     await closeInvite(db, await hashOf(token), at);
     return null;
@@ -101,18 +109,14 @@ const answers: Answers = {
 
 /** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
 async function arrive(
-  context: RequestContext,
+  { db, at }: RequestContext,
   { account, email, verified, name, role }: SignInCalls['arrive']['input'],
 ): Promise<SignedIn> {
-  const { db, at } = context;
   if (account === null && !verified)
     throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
   const row = await arriveAccount(db, { account, email, name, role, newId: newId(), at });
   if (row === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
   loseRights();
-  const actor = { kind: 'account' as const, id: row.id, runs: false, key: null };
-  const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by: 'provider' } };
-  await record(context, { actor, via: 'ui' }, target, 'ok');
   return signedIn(row);
 }
 

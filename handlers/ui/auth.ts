@@ -3,6 +3,7 @@ import { passkey } from '@better-auth/passkey';
 import { betterAuth } from 'better-auth';
 import { twoFactor } from 'better-auth/plugins/two-factor';
 import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/people/sign-in.ts';
+import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';
@@ -92,7 +93,10 @@ export function createAuth(env: Env) {
       cookies: { state: { attributes: { sameSite: 'lax' } } },
     },
     onAPIError: { errorURL: `${env.PUBLIC_UI_URL}/sign-in` },
-    databaseHooks: WITHOUT_TOKENS,
+    databaseHooks: {
+      ...WITHOUT_TOKENS,
+      session: { create: { after: (session, context) => noted(env, session, context?.path) } },
+    },
     hooks: oneTimeCodes(),
     plugins: [
       providerPlugin(env),
@@ -106,4 +110,14 @@ export function createAuth(env: Env) {
     ],
   });
 }
+/** Has the audit log say that a person signed in. With a second factor, each step is in it. Never rejects. */
+async function noted(
+  env: Env,
+  { userId, ipAddress }: { userId: string; ipAddress?: string | null | undefined },
+  path = '',
+): Promise<void> {
+  const by = path.replace(/^\//, '');
+  await askAbout(env, 'signed_in', { account: userId, by, address: ipAddress ?? '' }).catch(() => {});
+}
+
 export type Auth = ReturnType<typeof createAuth>;

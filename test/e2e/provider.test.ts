@@ -1,6 +1,7 @@
 // Sign-in by a real provider of OpenID Connect: accounts, roles by group, and what is refused.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { AuditEntry } from '../../handlers/contract/people/audit.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Visitor, welcomeOf } from '../support/e2e/visitor.ts';
@@ -70,7 +71,10 @@ test('a person gets an account with the role of the groups, which follows them',
   assert.equal(await signInBy(provider, 'grace', moved), '/');
   assert.deepEqual((await accountOf(moved)).email, 'grace@example.com');
   const { items } = await rpc('audit.list', { account: first.id, operation: 'sign_in' });
-  assert.equal(items.length, 4);
+  assert.deepEqual(
+    items.map(({ via, details, address }: AuditEntry) => [via, details.by, address]),
+    Array.from({ length: 4 }, () => ['ui', 'callback/:id', '127.0.0.1']),
+  );
 });
 
 test('an account is linked by its address only when the provider has verified it', async () => {

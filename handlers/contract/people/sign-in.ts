@@ -66,6 +66,8 @@ export interface SignInCalls {
     };
     answer: SignedIn;
   };
+  /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
+  signed_in: { input: { account: string; by: string; address: string }; answer: null };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }

@@ -94,6 +94,46 @@ test('what was refused is in it too, and reading is not', async () => {
   );
 });
 
+test('a push is in it, with its refs, and so is one that the role does not allow', async () => {
+  const owner = await person();
+  const pusher = await person();
+  const { body } = await control.fetch('POST', '/v1/apps', {
+    headers: as(owner.key),
+    body: JSON.stringify({ slug: 'pushed' }),
+  });
+  await control.call('collaborators.set', { id: body.id, account: pusher.id, role: 'push' });
+  const [none, sha] = ['0'.repeat(40), 'a'.repeat(40)];
+  const push = (before: string, after: string) => {
+    const command = `${before} ${after} refs/heads/main\0 report-status`;
+    const line = (command.length + 4).toString(16).padStart(4, '0') + command;
+    return control.fetch('POST', '/v1/git/pushed/git-receive-pack', {
+      headers: {
+        authorization: `Basic ${btoa(`git:${pusher.key}`)}`,
+        'content-type': 'application/x-git-receive-pack-request',
+        'x-real-ip': '203.0.113.9',
+      },
+      body: `${line}0000`,
+    });
+  };
+  await push(none, sha);
+  await push(sha, none);
+  const headers = { authorization: `Basic ${btoa(`git:${(await person()).key}`)}` };
+  await control.fetch('GET', '/v1/git/pushed/info/refs?service=git-receive-pack', { headers });
+  const seen = await entries({ app: 'pushed', operation: 'git.push' });
+  assert.deepEqual(
+    seen.map(({ via, outcome, details }) => [via, outcome, details]),
+    [
+      ['git', 'forbidden', {}],
+      ['git', 'forbidden', { 'refs/heads/main': none }],
+      ['git', 'ok', { 'refs/heads/main': sha }],
+    ],
+  );
+  assert.deepEqual(
+    [seen[2]!.account, seen[2]!.address, seen[2]!.app?.id],
+    [pusher.id, '203.0.113.9', body.id],
+  );
+});
+
 test('an account reads its own entries, and only admins those of others', async () => {
   const one = await person();
   const other = await person();

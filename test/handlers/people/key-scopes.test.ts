@@ -188,8 +188,18 @@ test('git takes the scope for a role', async () => {
   assert.equal(push.status, 403);
   assert.match(push.text, /scope deploy/);
   assert.notEqual((await status(keys.deploy, shop.slug, 'git-receive-pack')).status, 403);
-  const [sent] = control.host.calls('GET', `/git/${shop.id}/info%2Frefs`).slice(-1);
-  assert.equal(sent?.headers['x-cellar-role'] ?? 'push', 'push');
+  await fetch(`${control.url}/v1/git/${shop.slug}/git-receive-pack`, {
+    method: 'POST',
+    headers: {
+      authorization: `Basic ${btoa(`git:${keys.deploy}`)}`,
+      'content-type': 'application/x-git-receive-pack-request',
+    },
+    body: '0000',
+    signal: AbortSignal.timeout(60_000),
+  });
+  // The account is an admin of the app; the key makes it a pusher, who may not delete.
+  const [sent] = control.host.calls('POST', `/git/${shop.id}/git-receive-pack`);
+  assert.equal(sent!.headers['x-cellar-role'], 'push');
   assert.equal((await status(keys.shop, other.slug, 'git-upload-pack')).status, 403);
 });
 
