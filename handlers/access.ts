@@ -2,10 +2,10 @@
 import { appAccess, isAdmin, type Role } from '../sqlite/control/people/access.ts';
 import { findKey } from '../sqlite/control/people/keys.ts';
 import type { Reader } from '../sqlite/control/reads.ts';
-import type { RequestContext } from './context.ts';
-import type { Operation } from './contract/operation.ts';
+import type { OperationRights } from './contract/operation.ts';
 import { ACCOUNT_HEADER } from './contract/people/sign-in.ts';
-import { type KeyRights, requireKeyFor, usableKey } from './key-scopes.ts';
+import type { Env } from './env.ts';
+import { type KeyRights, type KeyUse, requireKeyFor, usableKey } from './key-scopes.ts';
 import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
@@ -17,9 +17,6 @@ export type Actor =
   | { kind: 'runner' }
   /** `key`: what the API key may do; null for a signed-in person. */
   | { kind: 'account'; id: string; runs: boolean; key: KeyRights | null };
-
-/** What is known of an operation when its caller is authorized. */
-export type Authorized = Pick<Operation, 'name' | 'needs' | 'method' | 'scope' | 'oneApp'>;
 
 /** Headers that may hold the token when there is no `Authorization: Bearer`, in order of preference. */
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
@@ -43,7 +40,7 @@ export function loseRights(): void {
 const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
 /** @throws {Problem} `unauthorized` */
-export async function authenticate(request: Request, context: RequestContext): Promise<Actor> {
+export async function authenticate(request: Request, context: KeyUse & { env: Env }): Promise<Actor> {
   const { env } = context;
   const token = presentedToken(request.headers);
   if (token === null) {
@@ -77,7 +74,7 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
  */
 export async function authorize(
   { actor, reads }: { actor: Actor; reads: Reader },
-  operation: Authorized,
+  operation: OperationRights,
   input: object,
 ): Promise<boolean> {
   const { needs } = operation;
@@ -124,9 +121,14 @@ export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
 }
 
+/** Returns the rights of the caller's API key; null without one. */
+export function keyOf(actor: Actor): KeyRights | null {
+  return actor.kind === 'account' ? actor.key : null;
+}
+
 /** Returns the one app that the caller's API key is for; null for all. */
 export function onlyAppOf(actor: Actor): string | null {
-  return actor.kind === 'account' ? (actor.key?.app ?? null) : null;
+  return keyOf(actor)?.app ?? null;
 }
 
 /** The caller's account; null for the runner token. */

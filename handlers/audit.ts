@@ -1,6 +1,6 @@
 // Writes the audit log.
 import { insertAuditEntry } from '../sqlite/control/people/audit.ts';
-import { type Actor, callerOf } from './access.ts';
+import { type Actor, callerOf, keyOf } from './access.ts';
 import type { RequestContext } from './context.ts';
 import type { Operation } from './contract/operation.ts';
 import type { AuditInterface } from './contract/people/audit.ts';
@@ -111,7 +111,7 @@ export async function record(
     await insertAuditEntry(db, {
       at: new Date().toISOString(),
       actor: callerOf(actor),
-      key_id: actor.kind === 'account' ? (actor.key?.id ?? null) : null,
+      key_id: keyOf(actor)?.id ?? null,
       via,
       address,
       operation,

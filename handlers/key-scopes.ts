@@ -1,10 +1,15 @@
 // What API keys may do: less than their accounts.
 import type { Role } from '../sqlite/control/people/access.ts';
 import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
-import type { Actor, Authorized } from './access.ts';
-import type { RequestContext } from './context.ts';
-import { type KeyScope, scopeOf } from './contract/operation.ts';
+import { type KeyScope, type OperationRights, scopeOf } from './contract/operation.ts';
 import { Problem } from './problem.ts';
+
+/** What of a request's context notes the use of a key. */
+export interface KeyUse {
+  db: D1Database;
+  at: string;
+  waitUntil: (work: Promise<unknown>) => void;
+}
 
 /** The rights of an API key, at most those of its account. */
 export interface KeyRights {
@@ -26,10 +31,7 @@ const USED_EVERY_MS = 60_000;
  * Returns the rights of a key, and notes that it was used.
  * @throws {Problem} `unauthorized` when it has expired
  */
-export function usableKey(
-  { db, at, waitUntil }: Pick<RequestContext, 'db' | 'at' | 'waitUntil'>,
-  key: FoundKey,
-): KeyRights {
+export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRights {
   const { id, scope, app_id, expires_at, last_used_at } = key;
   if (hasExpired(expires_at))
     throw new Problem('unauthorized', `This API key expired at ${expires_at}; make a new one.`);
@@ -48,7 +50,7 @@ export function hasExpired(expiresAt: string | null): boolean {
  * @param app the id of the operation's app; null when it has none
  * @throws {Problem} `forbidden`, which names the scope
  */
-export function requireKeyFor(key: KeyRights | null, operation: Authorized, app: string | null): void {
+export function requireKeyFor(key: KeyRights | null, operation: OperationRights, app: string | null): void {
   if (key === null) return;
   if (app === null && key.app !== null && !operation.oneApp)
     throw new Problem(
@@ -68,8 +70,7 @@ export function roleByKey(key: KeyRights, role: Role, need: Role, app: string): 
 }
 
 /** @throws {Problem} `forbidden` when a key may not create apps, which needs the scope deploy on all apps */
-export function requireKeyForNewApp(actor: Actor): void {
-  const key = actor.kind === 'account' ? actor.key : null;
+export function requireKeyForNewApp(key: KeyRights | null): void {
   if (key === null) return;
   if (key.app !== null)
     throw new Problem('forbidden', 'A new app needs an API key for all apps; this one is for one app.');

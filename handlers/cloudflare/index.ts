@@ -4,7 +4,7 @@
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
 import type { Actor } from '../access.ts';
-import { authenticate, authorize } from '../access.ts';
+import { authenticate, authorize, keyOf } from '../access.ts';
 import { audited, detailsOf, isAudited } from '../audit.ts';
 import type { Context, RequestContext } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
@@ -103,7 +103,7 @@ async function answered(
   const { account, words } = asked;
   if (call.as?.needs === 'account') await authorize(context, call.as, {});
   const app = words.script === undefined ? null : await appOf(context, call, account, words.script);
-  if (call.mayBeNew && app === null) requireKeyForNewApp(context.actor);
+  if (call.mayBeNew && app === null) requireKeyForNewApp(keyOf(context.actor));
   const full: CallContext = { ...context, ...asked, as: call.as };
   return call.answer(full, await bodyOf(full, call), app);
 }

@@ -47,6 +47,9 @@ export interface Operation {
   oneApp?: true;
 }
 
+/** What says who may run an operation. */
+export type OperationRights = Pick<Operation, 'name' | 'needs' | 'method' | 'scope' | 'oneApp'>;
+
 /** What an API key may do at most, besides the roles of its account. */
 export type KeyScope = 'read' | 'deploy' | 'admin';
 

@@ -128,7 +128,7 @@ async function createForPush(context: RequestContext, slug: string, actor: KeyHo
     const how = `\`cellar create ${slug}\` makes it, or POST ${env.PUBLIC_API_URL}/v1/apps with {"slug": "${slug}"}`;
     throw new Problem('app_not_found', `There is no app ${slug}. ${how}; then push again.`);
   }
-  requireKeyForNewApp(actor);
+  requireKeyForNewApp(actor.key);
   const id = newId();
   const made = await app(id).create({
     id,

@@ -1,5 +1,5 @@
 // Ends streams whose reader loses the right to read them.
-import { authorize, rightsLost } from '../access.ts';
+import { authorize, keyOf, rightsLost } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { hasExpired } from '../key-scopes.ts';
@@ -19,8 +19,7 @@ export function whileAllowed(
   const ending = new AbortController();
   let seenLosses = rightsLost();
   const check = async () => {
-    const { actor } = context;
-    if (actor.kind === 'account' && hasExpired(actor.key?.expiresAt ?? null)) return ending.abort();
+    if (hasExpired(keyOf(context.actor)?.expiresAt ?? null)) return ending.abort();
     const now = rightsLost();
     if (now === seenLosses) return;
     await authorize({ actor: await context.whoNow(), reads: context.reads }, operation, input);

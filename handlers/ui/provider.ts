@@ -9,7 +9,6 @@ import { forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import { askAbout } from './api.ts';
-import type { Auth } from './auth.ts';
 import type { Env } from './env.ts';
 
 const PROVIDER = 'oidc';
@@ -25,6 +24,11 @@ const OTHER_WAYS = [
   '/invites/accept',
 ];
 const NAME_CHARACTERS = 100;
+
+/** What answers the library's routes. */
+interface Library {
+  handler: (request: Request) => Promise<Response>;
+}
 
 /** What the sign-in page knows of the provider; null for none. */
 export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
@@ -66,7 +70,7 @@ async function withoutTokens(account: object) {
 }
 
 /** Begins a sign-in. @returns the provider's address to go to. @throws {Problem} `host_unavailable` */
-export async function begin(request: Request, auth: Auth, { PUBLIC_UI_URL }: Env): Promise<Response> {
+export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: Env): Promise<Response> {
   const url = `${PUBLIC_UI_URL}/api/auth/sign-in/social`;
   // The addresses to return to are fixed: no page can have people sent elsewhere.
   const body = { provider: PROVIDER, callbackURL: '/', errorCallbackURL: '/sign-in', disableRedirect: true };
@@ -85,7 +89,7 @@ export async function begin(request: Request, auth: Auth, { PUBLIC_UI_URL }: Env
 }
 
 /** Ends a sign-in: the provider has sent the person back. Refusals go to the sign-in page, which says why. */
-export async function end(request: Request, auth: Auth): Promise<Response> {
+export async function end(request: Request, auth: Library): Promise<Response> {
   const answer = await auth.handler(request);
   if (answer.status < 400 || answer.status === 429) return answer;
   const { code = 'unknown' } = (await answer.json().catch(() => ({}))) as { code?: string };

@@ -14,7 +14,7 @@ import {
   setCollaborator,
 } from '../../../sqlite/control/people/collaborators.ts';
 import { deleteKey, insertKey, type ListedKey, listKeys } from '../../../sqlite/control/people/keys.ts';
-import { type Actor, accountOf, loseRights, requireOwnAccount } from '../../access.ts';
+import { type Actor, accountOf, keyOf, loseRights, requireOwnAccount } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { newId } from '../../contract/id.ts';
 import { Problem } from '../../problem.ts';
@@ -77,7 +77,7 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
 
 /** @throws {Problem} `forbidden` when an API key would make one that outlives it */
 function requireNoLonger(actor: Actor, expiresAt: string | undefined): void {
-  const own = actor.kind === 'account' ? (actor.key?.expiresAt ?? null) : null;
+  const own = keyOf(actor)?.expiresAt ?? null;
   if (own === null || (expiresAt !== undefined && expiresAt <= own)) return;
   throw new Problem('forbidden', `This API key expires at ${own}, and makes no keys that expire later.`);
 }
