@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 import { CellarClient } from '../client/index.ts';
+import { CLI_AGENT } from '../handlers/contract/people/audit.ts';
 import { type Command, type Input, optionsOf } from './command.ts';
 import { commands } from './commands.ts';
 import { exits, Stopped, stoppedBy } from './exit.ts';
@@ -39,7 +40,7 @@ export async function main(words: readonly string[]): Promise<number> {
 export async function run(
   words: readonly string[],
   place: Place,
-  connect: (login: Login) => Client = (login) => new CellarClient(login),
+  connect: (login: Login) => Client = (login) => new CellarClient({ ...login, agent: CLI_AGENT }),
 ): Promise<number> {
   const login = () => findLogin(place.env, place.root);
   let running: Command | null = null;

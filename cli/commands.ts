@@ -1,6 +1,7 @@
 // The only list of all commands.
 import type { Command } from './command.ts';
 import { appCommands } from './commands/apps.ts';
+import { auditCommands } from './commands/audit.ts';
 import { completionCommand } from './commands/completion.ts';
 import { cronCommands } from './commands/crons.ts';
 import { deployCommands } from './commands/deploys.ts';
@@ -33,5 +34,6 @@ export const commands: readonly Command[] = [
   ...settingCommands,
   ...storageCommands,
   ...machineCommands,
+  ...auditCommands,
   ...hostCommands,
 ];

@@ -48,11 +48,16 @@ const NODE_PATIENCE_MS = 300_000;
 export class CellarClient {
   readonly #url: string;
   readonly #token: string;
+  readonly #agent: string | undefined;
 
-  /** @param options.url the API's address, such as `http://127.0.0.1:8080` */
-  constructor(options: { url: string; token: string }) {
+  /**
+   * @param options.url the API's address, such as `http://127.0.0.1:8080`
+   * @param options.agent the program's `User-Agent`
+   */
+  constructor(options: { url: string; token: string; agent?: string }) {
     this.#url = options.url;
     this.#token = options.token;
+    this.#agent = options.agent;
   }
 
   /**
@@ -128,6 +133,7 @@ export class CellarClient {
       method,
       headers: {
         authorization: `Bearer ${this.#token}`,
+        ...(this.#agent !== undefined && { 'user-agent': this.#agent }),
         ...(body !== null && { 'content-type': 'application/json' }),
         ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
       },

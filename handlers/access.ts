@@ -1,9 +1,11 @@
 // Authenticates callers and authorizes every operation.
-import { appAccess, isAdmin, keyAccount, type Role } from '../sqlite/control/people/access.ts';
+import { appAccess, isAdmin, type Role } from '../sqlite/control/people/access.ts';
+import { findKey } from '../sqlite/control/people/keys.ts';
 import type { Reader } from '../sqlite/control/reads.ts';
-import type { Operation } from './contract/operation.ts';
+import type { OperationRights } from './contract/operation.ts';
 import { ACCOUNT_HEADER } from './contract/people/sign-in.ts';
 import type { Env } from './env.ts';
+import { type KeyRights, type KeyUse, requireKeyFor, usableKey } from './key-scopes.ts';
 import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
@@ -11,7 +13,10 @@ import { hashOf, isApiKey, sameSecret } from './secrets.ts';
  * Who calls. `runner`: the holder of the runner token, who may do everything. `account`: authenticated by an API key, or named
  * by the control UI's server for a signed-in person. `runs`: a signed-in admin, with the rights of the runner token.
  */
-export type Actor = { kind: 'runner' } | { kind: 'account'; id: string; runs: boolean };
+export type Actor =
+  | { kind: 'runner' }
+  /** `key`: what the API key may do; null for a signed-in person. */
+  | { kind: 'account'; id: string; runs: boolean; key: KeyRights | null };
 
 /** Headers that may hold the token when there is no `Authorization: Bearer`, in order of preference. */
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
@@ -35,7 +40,8 @@ export function loseRights(): void {
 const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
 /** @throws {Problem} `unauthorized` */
-export async function authenticate(request: Request, env: Env): Promise<Actor> {
+export async function authenticate(request: Request, context: KeyUse & { env: Env }): Promise<Actor> {
+  const { env } = context;
   const token = presentedToken(request.headers);
   if (token === null) {
     const where = isLocal(env.BASE_DOMAIN) ? TOKEN_PLACE : '';
@@ -48,16 +54,16 @@ export async function authenticate(request: Request, env: Env): Promise<Actor> {
     const id = request.headers.get(ACCOUNT_HEADER);
     return id === null ? { kind: 'runner' } : signedIn(env.DB, id);
   }
-  const account = isApiKey(token) ? await keyAccount(env.DB, await hashOf(token)) : null;
-  if (account === null) throw new Problem('unauthorized', 'The bearer token is wrong.');
-  return { kind: 'account', id: account, runs: false };
+  const key = isApiKey(token) ? await findKey(env.DB, await hashOf(token)) : null;
+  if (key === null) throw new Problem('unauthorized', 'The bearer token is wrong.');
+  return { kind: 'account', id: key.account_id, runs: false, key: usableKey(context, key) };
 }
 
 /** Returns the account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
 async function signedIn(db: D1Database, id: string): Promise<Actor> {
   const runs = await isAdmin(db, id);
   if (runs === null) throw new Problem('unauthorized', 'The account was deleted.');
-  return { kind: 'account', id, runs };
+  return { kind: 'account', id, runs, key: null };
 }
 
 /**
@@ -68,17 +74,23 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
  */
 export async function authorize(
   { actor, reads }: { actor: Actor; reads: Reader },
-  { needs }: Pick<Operation, 'needs'>,
+  operation: OperationRights,
   input: object,
 ): Promise<boolean> {
-  if (actor.kind === 'runner' || actor.runs || needs === 'account') return false;
+  const { needs } = operation;
+  if (actor.kind === 'runner' || actor.runs) return false;
   if (needs === 'runner') {
     throw new Problem('forbidden', 'This needs the runner token, or an admin who is signed in.');
+  }
+  if (needs === 'account') {
+    requireKeyFor(actor.key, operation, null);
+    return false;
   }
   const { id = null, slug = null } = input as { id?: string; slug?: string };
   const access = await appAccess(reads, actor.id, id === null ? { slug: slug! } : { id });
   if (access === null) throw new Problem('app_not_found');
   requireRole(access.role, needs);
+  requireKeyFor(actor.key, operation, access.id);
   return true;
 }
 
@@ -107,6 +119,16 @@ export function requireOwnAccount(actor: Actor, account: string): void {
 /** Returns the account whose apps, and those it has a role on, the caller may see. Null when the caller may see all apps. */
 export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
+}
+
+/** Returns the rights of the caller's API key; null without one. */
+export function keyOf(actor: Actor): KeyRights | null {
+  return actor.kind === 'account' ? actor.key : null;
+}
+
+/** Returns the one app that the caller's API key is for; null for all. */
+export function onlyAppOf(actor: Actor): string | null {
+  return keyOf(actor)?.app ?? null;
 }
 
 /** The caller's account; null for the runner token. */

@@ -2,6 +2,7 @@
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
 import type { Actor } from './access.ts';
 import type { AppObject } from './app/app-object.ts';
+import type { AuditInterface } from './contract/people/audit.ts';
 import type { Env } from './env.ts';
 import { HostClient } from './host/host-client.ts';
 
@@ -13,6 +14,8 @@ export interface RequestContext {
   reads: Reader;
   host: HostClient;
   requestId: string;
+  /** IP address of the client; empty when it is unknown. */
+  address: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
   /** The host that an app which is created gets as its home. Left out: the one with most room. */
@@ -25,17 +28,27 @@ export interface RequestContext {
 
 export interface Context extends RequestContext {
   actor: Actor;
+  /** How the request reached Cellar, for the audit log. */
+  via: AuditInterface;
+  /** Whether the caller writes the audit log for what this request runs. */
+  isAudited?: true;
   /** Authenticates the caller again. @throws {Problem} `unauthorized` when the key or the account was deleted meanwhile */
   whoNow: () => Promise<Actor>;
 }
 
-export function createContext(env: Env, requestId: string, execution: ExecutionContext): RequestContext {
+/** @param from the request's id, and the IP address of its client */
+export function createContext(
+  env: Env,
+  { requestId, address }: Pick<RequestContext, 'requestId' | 'address'>,
+  execution: ExecutionContext,
+): RequestContext {
   return {
     env,
     db: env.DB,
     reads: new JoinedReads(env.DB),
     host: new HostClient(env),
     requestId,
+    address,
     at: new Date().toISOString(),
     app: (id) => env.APP.getByName(id),
     waitUntil: (work) => execution.waitUntil(work),

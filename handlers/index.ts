@@ -4,6 +4,8 @@ import { NewerSchema } from '../sqlite/d1.ts';
 import { authenticate } from './access.ts';
 import { cloudflare, isCloudflarePath } from './cloudflare/index.ts';
 import { createContext, type RequestContext } from './context.ts';
+import { type AuditInterface, CLI_AGENT } from './contract/people/audit.ts';
+import { ACCOUNT_HEADER } from './contract/people/sign-in.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
@@ -32,8 +34,9 @@ export default {
   async fetch(request: Request, env: Env, execution: ExecutionContext): Promise<Response> {
     const requestId = requestIdOf(request.headers);
     const origin = allowedOrigin(request, env);
+    const from = { requestId, address: request.headers.get('x-real-ip') ?? '' };
     const response =
-      preflight(request, origin) ?? (await answer(request, createContext(env, requestId, execution)));
+      preflight(request, origin) ?? (await answer(request, createContext(env, from, execution)));
     const sent = new Response(response.body, response);
     sent.headers.set('x-request-id', requestId);
     if (origin !== null) allow(sent.headers, origin);
@@ -75,12 +78,20 @@ async function route(request: Request, pathname: string, context: RequestContext
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
   requireDataDestination(request);
-  const whoNow = () => authenticate(request, context.env);
-  const acting = { ...context, actor: await whoNow(), whoNow };
+  const whoNow = () => authenticate(request, context);
+  const acting = { ...context, actor: await whoNow(), whoNow, via: viaOf(request, pathname) };
   if (isRpc(request.method, pathname)) return rpc(request, acting);
   if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);
+}
+
+/** Names the interface of an authenticated request. */
+function viaOf({ headers }: Request, pathname: string): AuditInterface {
+  if (headers.has(ACCOUNT_HEADER)) return 'ui';
+  if (pathname === '/mcp') return 'mcp';
+  if (headers.get('user-agent')?.startsWith(CLI_AGENT)) return 'cli';
+  return pathname === '/rpc' ? 'rpc' : 'rest';
 }
 
 function bearerChallenge(problem: Problem): Record<string, string> {

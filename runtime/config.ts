@@ -76,6 +76,22 @@ function contradictions(config: Partial<Config>): string[] {
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }
+  if (config.RUNNER_OIDC_URL && !(config.RUNNER_OIDC_CLIENT_ID && config.RUNNER_OIDC_CLIENT_SECRET)) {
+    problems.push(
+      'RUNNER_OIDC_CLIENT_ID and RUNNER_OIDC_CLIENT_SECRET must be set when RUNNER_OIDC_URL is; the provider shows both',
+    );
+  }
+  const needsProvider = config.RUNNER_OIDC_REQUIRED === 'on' || config.RUNNER_OIDC_CLIENT_ID;
+  if (needsProvider && config.RUNNER_OIDC_URL === null) {
+    problems.push(
+      'RUNNER_OIDC_URL must be set when RUNNER_OIDC_REQUIRED or RUNNER_OIDC_CLIENT_ID is, such as https://id.example.com',
+    );
+  }
+  if (config.RUNNER_OIDC_URL && config.RUNNER_UI_URL) {
+    problems.push(
+      'RUNNER_OIDC_URL needs the own control UI; people sign in elsewhere when RUNNER_UI_URL is set',
+    );
+  }
   const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;
   for (const [i, name] of ports.entries()) {
     const other = ports.slice(0, i).find((earlier) => config[earlier] === config[name]);

@@ -20,6 +20,7 @@ import { moveThreads } from './move/move-threads.ts';
 import { assemble, type Parts } from './parts.ts';
 import { Spawner } from './processes/spawner.ts';
 import { threads } from './threads/worker.ts';
+import { checkProvider } from './ui/provider-check.ts';
 
 /** The part of `RUNNER_DRAIN_S` reserved for processes and databases, after the last requests are cut, in ms. */
 const RESERVE_MS = 3_000;
@@ -141,6 +142,7 @@ export class Host {
     }
     void snapshots.start();
     telemetry.startCopies();
+    if (this.config.RUNNER_OIDC_URL !== null) void checkProvider(this.config.RUNNER_OIDC_URL);
     return known.addresses;
   }
 

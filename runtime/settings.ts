@@ -28,6 +28,7 @@ import {
   snapshotPlace,
   token,
 } from './setting-kinds.ts';
+import { discoveryUrl, groupRoles } from './ui/provider-settings.ts';
 
 /** One of them. */
 export interface Setting {
@@ -131,6 +132,54 @@ export const settings = {
     meaning:
       'Domains and addresses that apps with a `send_email` binding may send from by that server, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
     schema: appSenderList,
+  },
+  RUNNER_OIDC_URL: {
+    default: '',
+    meaning:
+      'Provider of OpenID Connect by which people sign in to the control UI: its issuer, such as `https://id.example.com/realms/team`, or the address of its discovery document. Its redirect address is `/api/auth/callback/oidc` of the control UI. Empty: none.',
+    schema: discoveryUrl,
+  },
+  RUNNER_OIDC_CLIENT_ID: {
+    default: '',
+    meaning: 'The id that the provider gave Cellar.',
+    schema: z.string().max(500, 'must have at most 500 characters'),
+  },
+  RUNNER_OIDC_CLIENT_SECRET: {
+    secret: true,
+    default: '',
+    meaning: 'The secret that belongs to this id.',
+    schema: z.string().max(2000, 'must have at most 2000 characters'),
+  },
+  RUNNER_OIDC_NAME: {
+    default: 'single sign-on',
+    meaning: 'What the control UI calls the provider: “Sign in with …”.',
+    schema: z.string().max(60, 'must have at most 60 characters'),
+  },
+  RUNNER_OIDC_SCOPES: {
+    default: 'openid email profile',
+    meaning: 'Scopes that are asked for, separated by spaces. Many providers need one more for groups.',
+    schema: z
+      .string()
+      .regex(
+        /^(?=.*\bopenid\b)(?=.*\bemail\b)[\x21-\x7e]+( [\x21-\x7e]+)*$/,
+        'must be scopes separated by spaces, with openid and email',
+      ),
+  },
+  RUNNER_OIDC_GROUPS_CLAIM: {
+    default: 'groups',
+    meaning: "The claim that has a person's groups.",
+    schema: z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be the name of a claim, such as groups'),
+  },
+  RUNNER_OIDC_ROLES: {
+    default: '',
+    meaning:
+      'Roles on this machine by group, such as `admins=admin,developers=member,contractors=guest`. The first that fits counts, `*` fits everybody, and people without a role cannot sign in. Roles follow the groups at each sign-in. Empty: everybody at the provider is a member, and admins are made in Cellar.',
+    schema: groupRoles,
+  },
+  RUNNER_OIDC_REQUIRED: {
+    default: 'off',
+    meaning: '`on`: people sign in by the provider only; passwords and passkeys are refused.',
+    schema: z.enum(['on', 'off'], 'must be on or off'),
   },
   RUNNER_GEOIP_DB: {
     default: '',

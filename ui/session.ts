@@ -20,6 +20,8 @@ export interface Session {
 
 /** `null`: not signed in. `undefined`: not known yet. */
 export const session = signal<Session | null | undefined>(undefined);
+/** The provider by which people sign in, if there is one. `required`: there is no other way. */
+export const provider = signal<{ name: string; required: boolean } | null>(null);
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
@@ -36,7 +38,10 @@ export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 
 /** Reads the session from the server. @throws {Failure} when it does not respond */
 export async function loadSession(): Promise<void> {
-  const answer = await serverRoute<(Session | { account: null }) & { mail: boolean }>('/session');
+  const answer = await serverRoute<
+    (Session | { account: null }) & { mail: boolean; provider: typeof provider.value }
+  >('/session');
+  provider.value = answer.provider;
   sendsMail.value = answer.mail;
   session.value = answer.account === null ? null : answer;
 }

@@ -2,10 +2,14 @@
 import type { OperationName, Params } from '../../handlers/contract/index.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { pathNames } from '../../handlers/contract/operation.ts';
+import { keyScope } from '../../handlers/contract/people/accounts.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';
-import { ago, bytes, fields, many, table } from '../show.ts';
+import { ago, bytes, fields, many, plain, table } from '../show.ts';
+
+/** Longest life of a key made here, in days. */
+const MOST_DAYS = 3650;
 
 const account = { flags: '--account <id>', summary: 'of another account, with the runner token' };
 
@@ -115,8 +119,16 @@ export const machineCommands: readonly Command[] = [
     },
     show: ({ items }) =>
       table(
-        ['KEY', 'NAME', 'MADE'],
-        items.map((key) => [key.id, key.name, ago(key.created_at)]),
+        ['KEY', 'NAME', 'MAY', 'APPS', 'MADE', 'EXPIRES', 'LAST USED'],
+        items.map((key) => [
+          key.id,
+          plain(key.name),
+          key.scope,
+          key.app?.slug ?? 'all',
+          ago(key.created_at),
+          key.expires_at ?? 'never',
+          ago(key.last_used_at),
+        ]),
         'There are none.',
       ),
   }),
@@ -124,13 +136,27 @@ export const machineCommands: readonly Command[] = [
     words: 'keys create',
     summary: 'Makes an API key, the password for git, and prints it this once',
     arguments: [{ name: 'name', summary: 'what it is for', optional: true }],
-    options: [account],
-    examples: ['keys create laptop'],
+    options: [
+      account,
+      { flags: '--scope <scope>', summary: 'what it may do at most', choices: keyScope.options },
+      { flags: '--only <app>', summary: 'for this app only' },
+      { flags: '--days <n>', summary: 'how many days until it expires; without it, never' },
+    ],
+    examples: ['keys create laptop', 'keys create ci --scope deploy --only shop --days 90'],
     answers: 'keys.create',
     run: async (session, input) => {
       const id = textOf(input, 'account') ?? (await session.call('accounts.me', {})).id;
       const name = textOf(input, 'name');
-      return session.call('keys.create', { account: id, ...(name !== undefined && { name }) });
+      const app = textOf(input, 'only');
+      const scope = textOf(input, 'scope');
+      const days = textOf(input, 'days');
+      return session.call('keys.create', {
+        account: id,
+        ...(name !== undefined && { name }),
+        ...(app !== undefined && { app }),
+        ...(scope !== undefined && { scope: keyScope.parse(scope) }),
+        ...(days !== undefined && { expires_at: inDays(days) }),
+      });
     },
     show: ({ key }) => key,
   }),
@@ -179,6 +205,17 @@ export const machineCommands: readonly Command[] = [
     },
   },
 ];
+
+/** @throws {Stopped} when it is not a whole number of days in the next ten years */
+function inDays(days: string): string {
+  if (!/^[1-9]\d{0,3}$/.test(days) || Number(days) > MOST_DAYS)
+    throw new Stopped(
+      'usage',
+      `--days must be a number from 1 to ${MOST_DAYS}.`,
+      'cellar keys create --help',
+    );
+  return new Date(Date.now() + Number(days) * 24 * 3_600_000).toISOString();
+}
 
 function wakesOf({ count, p50_ms }: { count: number; p50_ms: number | null }): string {
   return p50_ms === null ? String(count) : `${count}, half of them within ${p50_ms} ms`;

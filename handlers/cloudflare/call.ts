@@ -3,7 +3,7 @@ import type * as z from 'zod';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import type { Context } from '../context.ts';
 import { type OperationName, operationsByName, type Params, type Result } from '../contract/index.ts';
-import type { Needs } from '../contract/operation.ts';
+import type { Needs, Operation } from '../contract/operation.ts';
 import { invoke } from '../transports/invoke.ts';
 
 /** Context that a call's `answer` gets. */
@@ -14,8 +14,8 @@ export interface CallContext extends Context {
   account: string;
   /** Parameters of the path, by name. */
   words: Record<string, string>;
-  /** The rights that the caller needs on the app. */
-  needs: Needs;
+  /** The operation whose rights the caller needs; null when the path has a secret. */
+  as: Operation | null;
 }
 
 interface Declared<Body extends z.ZodType> {
@@ -31,6 +31,8 @@ interface Declared<Body extends z.ZodType> {
 }
 
 export interface Call extends Omit<Declared<z.ZodType>, 'as'> {
+  /** The operation whose rights apply; null when the path has a secret. */
+  as: Operation | null;
   /** The role that the caller needs on the app, or `account` for a call without an app. `none` requires no token. */
   needs: Needs | 'none';
   /** Whether the app may be missing. */
@@ -46,36 +48,33 @@ type Answer<Body extends z.ZodType, App> = {
 export function call<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,
 ): Call {
-  return declaredCall(needsOf(declared.as), declared);
+  return declaredCall(declared.as, declared);
 }
 
 /** Declares a call without a token: its path contains a secret. */
 export function openCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & Answer<Body, never>,
 ): Call {
-  return declaredCall('none', declared);
+  return declaredCall(null, declared);
 }
 
 /** Declares a call on the app that `:script` names. */
 export function appCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, AppRow>,
 ): Call {
-  return declaredCall(needsOf(declared.as), declared);
+  return declaredCall(declared.as, declared);
 }
 
 /** Declares a call that deploys to the app that `:script` names, and creates the app if there is none. */
 export function newAppCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & Answer<Body, AppRow | null>,
 ): Call {
-  return { ...declaredCall(needsOf('deploys.create'), declared), mayBeNew: true };
+  return { ...declaredCall('deploys.create', declared), mayBeNew: true };
 }
 
-function declaredCall(needs: Call['needs'], declared: object): Call {
-  return { needs, mayBeNew: false, ...declared } as Call;
-}
-
-function needsOf(operation: OperationName): Needs {
-  return operationsByName.get(operation)!.needs;
+function declaredCall(name: OperationName | null, declared: object): Call {
+  const as = name === null ? null : operationsByName.get(name)!;
+  return { mayBeNew: false, ...declared, as, needs: as?.needs ?? 'none' } as Call;
 }
 
 /** A page of a list, with Cloudflare's `result_info`. */

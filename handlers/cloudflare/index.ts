@@ -4,10 +4,11 @@
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
 import type { Actor } from '../access.ts';
-import { authenticate, authorize } from '../access.ts';
+import { authenticate, authorize, keyOf } from '../access.ts';
+import { audited, detailsOf, isAudited } from '../audit.ts';
 import type { Context, RequestContext } from '../context.ts';
-import type { Needs } from '../contract/operation.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
+import { requireKeyForNewApp } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
@@ -72,7 +73,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const path = url.pathname.slice(BASE.length);
   const found = routes.find(({ call, pattern }) => call.method === request.method && pattern.test(path));
   if (found === undefined) {
-    await authenticate(request, context.env);
+    await authenticate(request, context);
     const why = whyUnanswered(request.method, path) ?? DOCS;
     const message = `Cellar does not answer ${request.method} ${path} (${why}).`;
     throw new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
@@ -80,18 +81,46 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const { call, pattern } = found;
   const words = decoded(pattern.exec(path)!.groups ?? {});
   const whoNow = async (): Promise<Actor> =>
-    call.needs === 'none' ? { kind: 'runner' } : authenticate(request, context.env);
-  const acting = { ...context, actor: await whoNow(), whoNow };
+    call.needs === 'none' ? { kind: 'runner' } : authenticate(request, context);
+  const acting: Context = { ...context, actor: await whoNow(), whoNow, via: 'wrangler', isAudited: true };
   const account = words.account ?? '';
   if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
-  const app = words.script === undefined ? null : await appOf(acting, call, account, words.script);
-  const needs = call.needs === 'none' ? 'account' : call.needs;
-  const asked: CallContext = { ...acting, request, url, account, words, needs };
-  const result = await call.answer(asked, await bodyOf(asked, call), app);
+  const result = await logged(acting, call, words, () =>
+    answered(acting, call, { request, url, account, words }),
+  );
   if (result instanceof Response) return result;
   const info =
     result instanceof Page ? { result: result.items, result_info: result.info } : { result: result ?? null };
   return envelope({ success: true, errors: [], messages: [], ...info }, 200);
+}
+
+/** Authorizes the caller, and runs a call. */
+async function answered(
+  context: Context,
+  call: Call,
+  asked: Pick<CallContext, 'request' | 'url' | 'account' | 'words'>,
+): Promise<unknown> {
+  const { account, words } = asked;
+  if (call.as?.needs === 'account') await authorize(context, call.as, {});
+  const app = words.script === undefined ? null : await appOf(context, call, account, words.script);
+  if (call.mayBeNew && app === null) requireKeyForNewApp(keyOf(context.actor));
+  const full: CallContext = { ...context, ...asked, as: call.as };
+  return call.answer(full, await bodyOf(full, call), app);
+}
+
+/** Does the work of a call, with an entry in the audit log if it changes something. */
+function logged(
+  context: Context,
+  { as, method, path }: Call,
+  words: Record<string, string>,
+  work: () => Promise<unknown>,
+): Promise<unknown> {
+  // Creating storage only checks its name: the first deploy that binds it makes it.
+  if (as === null || method === 'GET' || !isAudited(as) || as.name === 'apps.create') return work();
+  const { script = null, secret, namespace, database, ...others } = words;
+  const named = { ...others, name: secret, namespace_id: namespace, database };
+  const details = { ...detailsOf({ ...named, account: undefined }), call: `${method} ${path}` };
+  return audited(context, context, { operation: as.name, app: { id: null, slug: script }, details }, work);
 }
 
 /** Checks that the account in the path is the caller's own. The runner token may use any account. */
@@ -120,7 +149,7 @@ async function appOf(context: Context, call: Call, account: string, name: string
       `The app ${name} is of the account ${app.owner_id}: set CLOUDFLARE_ACCOUNT_ID to that.`,
     );
   try {
-    await authorize(context, { needs: call.needs as Needs }, { id: app.id });
+    await authorize(context, call.as!, { id: app.id });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     throw new CloudflareError(

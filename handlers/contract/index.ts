@@ -15,6 +15,7 @@ import { source } from './apps/source.ts';
 import { hosts } from './hosts.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
+import { audit } from './people/audit.ts';
 import { invites } from './people/invites.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
@@ -56,6 +57,7 @@ export const operations = [
   ...keys,
   ...collaborators,
   ...invites,
+  ...audit,
 ] as const;
 
 type Declared = (typeof operations)[number];

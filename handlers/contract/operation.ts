@@ -39,6 +39,27 @@ export interface Operation {
   queryNames?: Readonly<Record<string, string>>;
   /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
+  /** Set for changes that are not in the audit log: an app's reports about itself, which may be many. */
+  audited?: false;
+  /** What an API key may do at least, where it does not follow from the role: for an operation that needs only an account. */
+  scope?: KeyScope;
+  /** Whether an API key for one app may run an operation that needs only an account. */
+  oneApp?: true;
+}
+
+/** What says who may run an operation. */
+export type OperationRights = Pick<Operation, 'name' | 'needs' | 'method' | 'scope' | 'oneApp'>;
+
+/** What an API key may do at most, besides the roles of its account. */
+export type KeyScope = 'read' | 'deploy' | 'admin';
+
+const SCOPES = { view: 'read', push: 'deploy', admin: 'admin', runner: 'admin' } as const;
+
+/** Returns the scope that an API key needs for an operation. */
+export function scopeOf({ needs, method, scope }: Pick<Operation, 'needs' | 'method' | 'scope'>): KeyScope {
+  if (scope !== undefined) return scope;
+  if (needs === 'account') return method === 'GET' ? 'read' : 'admin';
+  return SCOPES[needs];
 }
 
 type Defaults = 'path' | 'status' | 'errors';

@@ -152,6 +152,16 @@ export const otherRoutes: readonly OtherRoute[] = [
     ],
   },
   {
+    name: 'audit.export',
+    method: 'GET',
+    path: '/v1/audit/export',
+    summary: 'The entries of the audit log that `audit.list` has, newest first, as lines of JSON',
+    auth: 'token',
+    optionalQuery: ['account', 'app', 'operation', 'via', 'outcome', 'since', 'until'],
+    answers: 'application/x-ndjson',
+    errors: ['invalid_input', 'unauthorized', 'forbidden'],
+  },
+  {
     name: 'edge.tls_ask',
     method: 'GET',
     path: '/v1/edge/tls-ask',

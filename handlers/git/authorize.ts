@@ -2,11 +2,13 @@
 
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccess, type Role, slugSince } from '../../sqlite/control/people/access.ts';
-import { requireRole } from '../access.ts';
+import { type Actor, requireRole } from '../access.ts';
+import { record, type Target } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { slug as slugSchema } from '../contract/apps/apps.ts';
 import { newId } from '../contract/id.ts';
 import { placeApp } from '../hosts/every-host.ts';
+import { requireKeyForNewApp, roleByKey, usableKey } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 
@@ -15,6 +17,13 @@ export interface GitGrant {
   /** An account's id. */
   user_id: string;
   role: Role;
+}
+
+/** An authorized request: its app, and who makes it. */
+export interface GitAccess {
+  appId: string;
+  role: Role;
+  actor: Actor;
 }
 
 /**
@@ -28,13 +37,13 @@ export async function authorize(
   context: RequestContext,
   slug: string,
   need: Role,
-): Promise<{ appId: string; role: Role }> {
+): Promise<GitAccess> {
   const key = passwordOf(request.headers);
   if (context.env.RUNNER_UI_URL === '') return grantAfterPush(request, context, slug, key, need);
-  const role = await askControlUi(context, slug, key, need);
+  const { role, user } = await askControlUi(context, slug, key, need);
   const app = await findAppBySlug(context.db, slug);
   if (app === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
-  return { appId: app.id, role };
+  return { appId: app.id, role, actor: { kind: 'account', id: user, runs: false, key: null } };
 }
 
 /**
@@ -42,23 +51,39 @@ export async function authorize(
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function grant(
-  db: D1Database,
+  context: RequestContext,
   slug: string,
   key: string,
   need: Role,
-): Promise<GitGrant & { appId: string }> {
-  const access = await findAccess(db, await hashOf(key), slug);
-  if (access.account_id === null) throw new Problem('unauthorized', 'The API key is wrong.');
-  if (access.app_id === null) throw new MissingApp(slug, access.account_id);
-  return { user_id: access.account_id, appId: access.app_id, role: requireRole(access.role, need) };
+): Promise<GitGrant & GitAccess> {
+  const access = await findAccess(context.db, await hashOf(key), slug);
+  if (access.key === null) throw new Problem('unauthorized', 'The API key is wrong.');
+  const { account_id: id } = access.key;
+  const rights = usableKey(context, access.key);
+  const actor = { kind: 'account' as const, id, runs: false, key: rights };
+  if (access.app_id === null) throw new MissingApp(slug, actor);
+  try {
+    const role = roleByKey(rights, requireRole(access.role, need), need, access.app_id);
+    return { user_id: id, appId: access.app_id, role, actor };
+  } catch (error) {
+    if (need === 'push') await record(context, { actor, via: 'git' }, pushTo(slug), 'forbidden');
+    throw error;
+  }
 }
+
+/** Returns what a push changes, for the audit log. */
+export function pushTo(slug: string, details: Record<string, string> = {}): Target {
+  return { operation: 'git.push', app: { id: null, slug }, details };
+}
+
+type KeyHolder = Extract<Actor, { kind: 'account' }>;
 
 /** A valid key was used for a slug without an app. */
 class MissingApp extends Problem {
-  readonly account: string;
-  constructor(slug: string, account: string) {
+  readonly actor: KeyHolder;
+  constructor(slug: string, actor: KeyHolder) {
     super('app_not_found', `There is no app ${slug}.`);
-    this.account = account;
+    this.actor = actor;
   }
 }
 
@@ -71,29 +96,26 @@ async function grantAfterPush(
   slug: string,
   key: string,
   need: Role,
-): Promise<{ appId: string; role: Role }> {
+): Promise<GitAccess> {
   try {
-    return await grant(context.db, slug, key, need);
+    return await grant(context, slug, key, need);
   } catch (error) {
     if (!(error instanceof MissingApp)) throw error;
-    const since = await slugSince(context.db, slug, error.account);
+    const since = await slugSince(context.db, slug, error.actor.id);
     if (since !== null) {
       const url = `${context.env.PUBLIC_GIT_URL}/${since}`;
       const how = `\`git remote set-url <remote> ${url}\` leads there`;
       throw new Problem('app_not_found', `The app ${slug} is called ${since} now: ${how}.`);
     }
     if (need !== 'push' || request.method !== 'GET') throw error;
-    await createForPush(context, slug, error.account);
-    return grant(context.db, slug, key, need);
+    await createForPush(context, slug, error.actor);
+    return grant(context, slug, key, need);
   }
 }
 
 /** @throws {Problem} why the app cannot be created, with how to create it */
-async function createForPush(
-  { env, db, app, at }: RequestContext,
-  slug: string,
-  owner: string,
-): Promise<void> {
+async function createForPush(context: RequestContext, slug: string, actor: KeyHolder): Promise<void> {
+  const { env, db, app, at } = context;
   const checked = slugSchema.safeParse(slug);
   if (!checked.success) {
     const { message } = checked.error.issues[0]!;
@@ -106,11 +128,12 @@ async function createForPush(
     const how = `\`cellar create ${slug}\` makes it, or POST ${env.PUBLIC_API_URL}/v1/apps with {"slug": "${slug}"}`;
     throw new Problem('app_not_found', `There is no app ${slug}. ${how}; then push again.`);
   }
+  requireKeyForNewApp(actor.key);
   const id = newId();
   const made = await app(id).create({
     id,
     slug,
-    owner,
+    owner: actor.id,
     quota: Number(env.RUNNER_MAX_APPS_PER_USER),
     storage: env.RUNNER_STORAGE,
     home: await placeApp({ env }),
@@ -118,11 +141,13 @@ async function createForPush(
   });
   // A concurrent push may have created it.
   if (!made.ok && (await findAppBySlug(db, slug)) === null) throw new Problem(made.code, made.detail);
+  const target = { operation: 'apps.create', app: { id, slug }, details: {} };
+  if (made.ok) await record(context, { actor, via: 'git' }, target, 'ok');
 }
 
 const JSON_BODY = { 'content-type': 'application/json' };
 
-async function askControlUi(context: RequestContext, slug: string, key: string, need: Role): Promise<Role> {
+async function askControlUi(context: RequestContext, slug: string, key: string, need: Role) {
   const sent = { search: '', body: JSON.stringify({ slug, key, need }), headers: JSON_BODY };
   const response = await context.host.pass('POST /ui/git-auth', {}, sent);
   if (response.status === 401) throw new Problem('unauthorized', 'The API key is wrong.');
@@ -133,9 +158,9 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
       'host_unavailable',
       'The control UI did not say whose key this is; try again in a moment.',
     );
-  const { role } = (await response.json()) as { role?: unknown };
+  const { role, user_id: user } = (await response.json()) as { role?: unknown; user_id?: unknown };
   // A missing role is a refusal.
-  return requireRole(role, need);
+  return { role: requireRole(role, need), user: typeof user === 'string' ? user : 'unknown' };
 }
 
 /** @throws {Problem} `unauthorized` */

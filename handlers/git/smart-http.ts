@@ -1,19 +1,24 @@
 // Git's smart HTTP protocol: authorizes the request (`authorize.ts`), then forwards it to the host's git. Packs pass through
 // unread.
 import type { Role } from '../../sqlite/control/people/access.ts';
+import { audited, record } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
+import { cutText } from '../contract/text.ts';
 import { type HostClient, refuseRefused } from '../host/host-client.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
-import { authorize } from './authorize.ts';
+import { authorize, type GitAccess, pushTo } from './authorize.ts';
 import { reportRefusal } from './push-report.ts';
-import { readPush, refusalsOf } from './receive-pack.ts';
+import { type Push, readPush, refusalsOf } from './receive-pack.ts';
 import { fetchRefusal, readFetch } from './upload-pack.ts';
 
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
 const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
 const NO_LFS =
   'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
+/** Refs of a push in the audit log, and characters of each. */
+const REFS_NAMED = 5;
+const REF_CHARACTERS = 100;
 const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
 
 /** Answers `/v1/git/*`. */
@@ -39,10 +44,11 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   const slug = slugOf(name);
   // A push is refused at its first request, which reads the refs.
   const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
-  const { appId, role } = await authorize(request, context, slug, need);
+  const access = await authorize(request, context, slug, need);
+  const { appId, role } = access;
   const forward = (body: ReadableStream<Uint8Array> | null) =>
     passOn(context.host, request, { appId, service, search: searchOf(url), slug, role, body });
-  if (service === 'git-receive-pack') return checked(request, role, forward);
+  if (service === 'git-receive-pack') return push(request, context, { ...access, slug }, forward);
   return service === 'git-upload-pack' ? forward((await readFetch(request)).stream()) : forward(null);
 }
 
@@ -56,15 +62,22 @@ export function gitChallenge(problem: Problem): Record<string, string> {
   return problem.code === 'unauthorized' ? { 'www-authenticate': CHALLENGE } : {};
 }
 
-/** Forwards a push that is within the limits and allowed by the role. Git itself refuses forced updates. */
-async function checked(
+/**
+ * Forwards a push that is within the limits and allowed by the role, with an entry in the audit log. Git itself refuses forced
+ * updates.
+ */
+async function push(
   request: Request,
-  role: Role,
+  context: RequestContext,
+  { role, actor, slug }: GitAccess & { slug: string },
   forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
 ): Promise<Response> {
   const push = await readPush(request);
+  const author = { actor, via: 'git' as const };
+  const target = pushTo(slug, pushed(push));
   const refusals = role === 'push' ? refusalsOf(push) : new Map<string, string>();
-  if (refusals.size === 0) return forward(push.body);
+  if (refusals.size === 0) return audited(context, author, target, () => forward(push.body));
+  await record(context, author, target, 'forbidden');
   await discard(push.body);
   const report = reportRefusal(push, refusals);
   if (report !== null) return report;
@@ -72,6 +85,15 @@ async function checked(
     'forbidden',
     'Deleting a branch or tag, and moving a tag, needs the role admin on the app.',
   );
+}
+
+/** Returns the first refs of a push, and the commits that they are to have. */
+function pushed({ commands }: Push): Record<string, string> {
+  const named = commands
+    .slice(0, REFS_NAMED)
+    .map(({ ref, after }): [string, string] => [cutText(ref, REF_CHARACTERS, '…'), after]);
+  const more = commands.length - named.length;
+  return { ...Object.fromEntries(named), ...(more > 0 && { more: String(more) }) };
 }
 
 /** Returns what git asks with. A client may add nothing, such as the host that a call is for. */

@@ -93,10 +93,10 @@ async function boot(request: Request, { db, at }: RequestContext): Promise<Respo
   return Response.json({ welcome: open });
 }
 
-async function gitAuth(request: Request, { env, db }: RequestContext): Promise<Response> {
-  const actor = await authenticate(request, env);
+async function gitAuth(request: Request, context: RequestContext): Promise<Response> {
+  const actor = await authenticate(request, context);
   if (actor.kind !== 'runner') throw new Problem('unauthorized', 'This route needs the runner token.');
   const { slug, key, need } = validate(gitAuthInput, await readJson(request));
-  const { user_id, role } = await grant(db, slug, key, need);
+  const { user_id, role } = await grant(context, slug, key, need);
   return Response.json({ user_id, role });
 }

@@ -1,6 +1,6 @@
 // Calls of the control UI's server about people. It stores passwords and sessions; the accounts are stored here.
 import * as z from 'zod';
-import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/people/accounts.ts';
+import { type AccountRow, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
   claimInvite,
   closeInvite,
@@ -9,7 +9,10 @@ import {
   type OpenInvite,
   openInvite,
 } from '../../sqlite/control/people/invites.ts';
+import { deleteKeysOf } from '../../sqlite/control/people/keys.ts';
+import { arriveAccount } from '../../sqlite/control/people/provider.ts';
 import { loseRights } from '../access.ts';
+import { record } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
@@ -35,6 +38,14 @@ const inputs = {
   forgot: z.strictObject({ email }),
   join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
+  signed_in: z.strictObject({ account: z.string(), by: z.string().max(100), address: z.string().max(100) }),
+  arrive: z.strictObject({
+    account: z.string().nullable(),
+    email,
+    verified: z.boolean(),
+    name: text(100),
+    role: z.enum(['admin', 'member', 'guest']).nullable(),
+  }),
 };
 
 type Answers = {
@@ -81,11 +92,33 @@ const answers: Answers = {
     return { app };
   },
 
+  arrive,
+
+  async signed_in(context, { account, by, address }) {
+    const actor = { kind: 'account' as const, id: account, runs: false, key: null };
+    const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by } };
+    await record({ ...context, address }, { actor, via: 'ui' }, target, 'ok');
+    return null;
+  },
+
   async close({ db, at }, { token }) {
     await closeInvite(db, await hashOf(token), at);
     return null;
   },
 };
+
+/** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
+async function arrive(
+  { db, at }: RequestContext,
+  { account, email, verified, name, role }: SignInCalls['arrive']['input'],
+): Promise<SignedIn> {
+  if (account === null && !verified)
+    throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  const row = await arriveAccount(db, { account, email, name, role, newId: newId(), at });
+  if (row === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  loseRights();
+  return signedIn(row);
+}
 
 /** Mails a link for a new password, if an account has the address. */
 async function recover({ db, host, env, at }: RequestContext, email: string): Promise<void> {

@@ -11,6 +11,7 @@ import { settingServices } from './apps/settings.ts';
 import { sourceServices } from './apps/source.ts';
 import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
+import { auditServices } from './people/audit.ts';
 import { inviteServices } from './people/invites.ts';
 import { bucketServices } from './storage/buckets.ts';
 import { storageServices } from './storage/storage.ts';
@@ -50,4 +51,5 @@ export const services = {
   ...adminServices,
   ...hostServices,
   ...inviteServices,
+  ...auditServices,
 } satisfies { [Name in OperationName]: Service<Name> };

@@ -2,6 +2,7 @@
 import type * as z from 'zod';
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
+import { audited, isAudited, record, targetOf } from '../audit.ts';
 import type { Context } from '../context.ts';
 import { isOfApp, type Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
@@ -33,9 +34,15 @@ export async function invoke(
   const { checked, requireApp } = await admit(context, operation, operation.input, input);
   const implementation = implementations[operation.name]!;
   const run = async (context: Context): Promise<Answered> => {
-    // Must follow `once`: a repeated deletion finds no app.
-    if (operation.name in servicesOfHost) await requireApp();
-    const answered = await implementation(context, checked, from.transport);
+    const work = async () => {
+      // Must follow `once`: a repeated deletion finds no app.
+      if (operation.name in servicesOfHost) await requireApp();
+      return implementation(context, checked, from.transport);
+    };
+    const isLogged = isAudited(operation) && context.isAudited !== true;
+    const answered = await (isLogged
+      ? audited(context, context, targetOf(operation, checked), work)
+      : work());
     const output =
       answered instanceof ReadableStream && context.actor.kind === 'account'
         ? whileAllowed(context, operation, checked, answered)
@@ -54,14 +61,25 @@ export async function invoke(
  */
 export async function admit<Schema extends z.ZodObject>(
   context: Context,
-  { needs }: Pick<Operation, 'needs'>,
+  operation: Operation,
   schema: Schema,
   input: unknown,
 ): Promise<{ checked: z.output<Schema>; requireApp: () => Promise<unknown> }> {
   const valid = validate(schema, input);
-  const checked = isOfApp({ needs }) ? await withAppId(context, valid) : valid;
-  const isFound = (await authorize(context, { needs }, checked)) || checked !== valid;
+  const checked = isOfApp(operation) ? await withAppId(context, valid) : valid;
+  const isFound = (await authorized(context, operation, checked)) || checked !== valid;
   return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
+}
+
+/** Like `authorize`. The audit log has refused changes too. */
+async function authorized(context: Context, operation: Operation, input: object): Promise<boolean> {
+  try {
+    return await authorize(context, operation, input);
+  } catch (error) {
+    if (error instanceof Problem && isAudited(operation) && context.isAudited !== true)
+      await record(context, context, targetOf(operation, input), error.code);
+    throw error;
+  }
 }
 
 /** Replaces an app's slug by its id. A slug in the format of an id is taken as an id. */

@@ -1,4 +1,5 @@
 // The route that uploads the bytes of an object, whole or as a part of a multipart upload.
+import { audited, targetOf } from '../audit.ts';
 import type { Context } from '../context.ts';
 import { operationsByName } from '../contract/index.ts';
 import { objectBytes } from '../contract/storage/buckets.ts';
@@ -22,7 +23,10 @@ export async function putObject(
   const { checked, requireApp } = await admit(context, operation, objectBytes, input);
   await requireApp();
   const { upload_id: upload, part, ...place } = checked;
-  if (upload === undefined && part === undefined) return putObjectBody(context, place, request);
+  if (upload === undefined && part === undefined)
+    return audited(context, context, targetOf(operation, checked), () =>
+      putObjectBody(context, place, request),
+    );
   if (upload === undefined || part === undefined) {
     const path = upload === undefined ? 'upload_id' : 'part';
     throw invalidInput([{ path, message: 'is needed for a part of an upload' }]);

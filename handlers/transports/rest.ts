@@ -6,8 +6,10 @@ import { reference } from '../contract/fields.ts';
 import { operations, operationsByName } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { otherRoutes } from '../contract/other-routes.ts';
+import { auditFilter } from '../contract/people/audit.ts';
 import { objectBytes } from '../contract/storage/buckets.ts';
 import { Problem } from '../problem.ts';
+import { auditLines } from '../services/people/audit.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
 import { admit, invoke } from './invoke.ts';
@@ -18,6 +20,7 @@ import { invalidInput } from './validate.ts';
 type Arguments = [request: Request, context: Context];
 type Input = Record<string, unknown>;
 const copied = z.strictObject({ id: reference });
+const exported = z.strictObject(auditFilter);
 
 const router = Router<IRequest, Arguments>();
 const declared: readonly Operation[] = operations;
@@ -45,6 +48,19 @@ router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => 
   const { body } = await context.host.bytes('GET /apps/:id/copy', checked);
   return new Response(body, {
     headers: { 'content-type': 'application/octet-stream', 'cache-control': 'no-store' },
+  });
+});
+
+router.get('/v1/audit/export', async (_, request, context) => {
+  const operation = operationsByName.get('audit.list')!;
+  const { checked } = await admit(context, operation, exported, queryInput({ input: exported }, request));
+  const lines = auditLines(context, checked);
+  return new Response(lines, {
+    headers: {
+      'content-type': 'application/x-ndjson',
+      'content-disposition': 'attachment; filename="audit.ndjson"',
+      'cache-control': 'no-store',
+    },
   });
 });
 

@@ -1,7 +1,8 @@
 // Ends streams whose reader loses the right to read them.
-import { authorize, rightsLost } from '../access.ts';
+import { authorize, keyOf, rightsLost } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
+import { hasExpired } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 
 /** Interval at which a stream checks for lost rights, in ms. Queries the database only after a loss. */
@@ -18,6 +19,7 @@ export function whileAllowed(
   const ending = new AbortController();
   let seenLosses = rightsLost();
   const check = async () => {
+    if (hasExpired(keyOf(context.actor)?.expiresAt ?? null)) return ending.abort();
     const now = rightsLost();
     if (now === seenLosses) return;
     await authorize({ actor: await context.whoNow(), reads: context.reads }, operation, input);

@@ -15,6 +15,7 @@ const FORWARDED_HEADERS = [
   'last-event-id',
   'range',
   'traceparent',
+  'x-real-ip',
   'x-request-id',
 ];
 /** Responses may contain an app's untrusted content: browsers treat it as data, whatever its type. */

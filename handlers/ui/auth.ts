@@ -3,9 +3,11 @@ import { passkey } from '@better-auth/passkey';
 import { betterAuth } from 'better-auth';
 import { twoFactor } from 'better-auth/plugins/two-factor';
 import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/people/sign-in.ts';
+import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';
+import { providerPlugin, WITHOUT_TOKENS } from './provider.ts';
 
 const DAY_S = 24 * 3600;
 /** How long an account is locked after too many wrong codes, in s. */
@@ -15,6 +17,7 @@ const BASE_PATH = '/api/auth';
 /** Enabled routes of the library. The API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
+  'GET /callback/oidc',
   'POST /sign-out',
   'GET /list-sessions',
   'POST /revoke-session',
@@ -86,9 +89,17 @@ export function createAuth(env: Env) {
       useSecureCookies: false,
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },
+      // The provider's page sends people back: browsers would hold a strict cookie back.
+      cookies: { state: { attributes: { sameSite: 'lax' } } },
+    },
+    onAPIError: { errorURL: `${env.PUBLIC_UI_URL}/sign-in` },
+    databaseHooks: {
+      ...WITHOUT_TOKENS,
+      session: { create: { after: (session, context) => noted(env, session, context?.path) } },
     },
     hooks: oneTimeCodes(),
     plugins: [
+      providerPlugin(env),
       twoFactor({ issuer: 'Cellar', accountLockout: { durationSeconds: LOCK_S } }),
       passkey({
         rpID: new URL(env.PUBLIC_UI_URL).hostname,
@@ -99,4 +110,14 @@ export function createAuth(env: Env) {
     ],
   });
 }
+/** Has the audit log say that a person signed in. With a second factor, each step is in it. Never rejects. */
+async function noted(
+  env: Env,
+  { userId, ipAddress }: { userId: string; ipAddress?: string | null | undefined },
+  path = '',
+): Promise<void> {
+  const by = path.replace(/^\//, '');
+  await askAbout(env, 'signed_in', { account: userId, by, address: ipAddress ?? '' }).catch(() => {});
+}
+
 export type Auth = ReturnType<typeof createAuth>;

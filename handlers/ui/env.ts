@@ -32,6 +32,20 @@ export interface Env {
   HAS_BUCKET: 'true' | 'false';
   /** Whether the host is one of several. */
   HAS_HOSTS: 'true' | 'false';
+  /** Address of the provider's discovery document; empty for none. */
+  OIDC_URL: string;
+  OIDC_CLIENT_ID: string;
+  OIDC_CLIENT_SECRET: string;
+  /** What people call the provider. */
+  OIDC_NAME: string;
+  /** Separated by spaces. */
+  OIDC_SCOPES: string;
+  /** The claim with a person's groups. */
+  OIDC_GROUPS_CLAIM: string;
+  /** JSON: groups with their roles, in order; null when roles are given in Cellar. */
+  OIDC_ROLES: string;
+  /** `on` or `off`: whether people sign in by the provider only. */
+  OIDC_REQUIRED: string;
   /** Requests per minute for each client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
   /** Requests per minute and client to the library; 0 is off. */

@@ -13,8 +13,9 @@ import type { Env } from './env.ts';
 import { file, wantsPage } from './files.ts';
 import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
 import { forgot, join, look, useLink } from './links.ts';
-import { ownCookies, requireOwnOrigin } from './origin.ts';
+import { isNavigation, ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
+import { begin, CALLBACK, end, requireAllowedWay, shownProvider } from './provider.ts';
 
 /** Interval of deleting expired rows on a request, in ms. Unauthenticated clients can create challenges too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
@@ -44,17 +45,30 @@ class Server {
     const found = await file(received, pathname, env);
     if (found !== null) return found;
     if (isApi(pathname)) return this.#api(this.#own(received), execution);
+    if (pathname === CALLBACK && isNavigation(received) && env.OIDC_URL !== '') {
+      this.#limit('auth', received);
+      return end(this.#withOwnCookies(received), await this.#library());
+    }
+    if (pathname === '/oidc' && received.method === 'POST' && env.OIDC_URL !== '') {
+      this.#limit('auth', received);
+      const request = this.#own(received);
+      const auth = await this.#library();
+      await this.#clean(Date.now());
+      return begin(request, auth, env);
+    }
     if (pathname.startsWith('/api/auth/') || pathname === '/session') {
       this.#limit('auth', received);
       return this.#signIn(this.#own(received), pathname);
     }
     const route = `${received.method} ${pathname}`;
     if (route === 'POST /forgot' && this.#env.MAIL === 'on') {
+      requireAllowedWay(pathname, env);
       this.#limit('invite', received);
       return forgot(this.#own(received), env, this.#attempts);
     }
     if (route === 'POST /welcome' || route === 'POST /invites/look' || route === 'POST /invites/accept') {
       this.#limit('invite', received);
+      requireAllowedWay(pathname, env);
       const request = this.#own(received);
       return route === 'POST /invites/look'
         ? look(request, env)
@@ -77,6 +91,10 @@ class Server {
   /** Checks that a request comes from our own pages, and drops cookies of others. */
   #own(request: Request): Request {
     requireOwnOrigin(request, this.#env);
+    return this.#withOwnCookies(request);
+  }
+
+  #withOwnCookies(request: Request): Request {
     const own = new Request(request);
     const cookies = ownCookies(request.headers.get('cookie'), cookiePrefix(this.#env));
     if (cookies === '') own.headers.delete('cookie');
@@ -92,6 +110,7 @@ class Server {
   async #signIn(request: Request, path: string): Promise<Response> {
     if (path === '/session' && request.method === 'GET') return this.#session(request);
     if (!isAuthRoute(request.method, path)) throw new Problem('route_not_found');
+    requireAllowedWay(path, this.#env);
     const auth = await this.#library();
     await this.#clean(Date.now());
     const response =
@@ -122,11 +141,12 @@ class Server {
         storage: env.RUNNER_STORAGE,
         hosts: env.HAS_HOSTS === 'true',
         mail,
+        provider: shownProvider(env),
       };
       return Response.json(answer, { headers });
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'unauthorized') throw error;
-      return Response.json({ account: null, mail });
+      return Response.json({ account: null, mail, provider: shownProvider(env) });
     }
   }
 

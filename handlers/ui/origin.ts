@@ -26,6 +26,12 @@ export function requireOwnOrigin(
   }
 }
 
+/** Whether a request is a navigation, as when a provider sends a person back. It cannot be read or made by a script. */
+export function isNavigation({ method, headers }: Request): boolean {
+  const mode = headers.get('sec-fetch-mode');
+  return method === 'GET' && (mode === null || mode === 'navigate') && !headers.has('origin');
+}
+
 /**
  * Returns the request's cookies that belong to this server. Drops a cookie that occurs twice: an app of this site has set one
  * of them, and they cannot be told apart.

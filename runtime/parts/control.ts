@@ -85,6 +85,7 @@ export function makeControl(
           directory: paths.ui,
           databaseSocket: signInSocket(paths.control),
           apiSocket: controlSocket(paths.control),
+          isConnected: config.RUNNER_OIDC_URL !== null,
           workerd,
           variables: () =>
             uiVariables(config, known.addresses!, { token, secret, signIn: keptSecret(paths.signInKey) }),

@@ -9,21 +9,26 @@ import { WORKER } from './files.ts';
 const HEAP_MB = 256;
 const DATE = '2026-10-01';
 
+/** A provider may be in a private network, or on this machine. Its address comes from the settings alone. */
+const CONNECTED = { allow: ['public', 'private', 'local'], tlsOptions: { trustBrowserCas: true } };
+
 export interface UiConfig {
   files: UiFiles;
   /** Path of the API's socket. */
   apiSocket: string;
   /** Path of the socket of its database, a service of the control plane's process. */
   databaseSocket: string;
+  /** Whether it reaches other machines: the provider by which people sign in. */
+  isConnected: boolean;
   /** Names of the text bindings, whose values are in the process's environment. */
   variables: string[];
 }
 
 /**
  * Returns the text of the config, a file beside the Worker. Socket: `http`. Disk, set at the start: `files`. The process can
- * reach only the API and its database.
+ * reach only the API and its database, unless people sign in by a provider.
  */
-export function uiConfig({ files, apiSocket, databaseSocket, variables }: UiConfig): string {
+export function uiConfig({ files, apiSocket, databaseSocket, isConnected, variables }: UiConfig): string {
   const ui: Fields = {
     modules: [{ name: 'worker.js', esModule: embed(WORKER) }],
     compatibilityDate: DATE,
@@ -41,7 +46,7 @@ export function uiConfig({ files, apiSocket, databaseSocket, variables }: UiConf
     services: [
       { name: 'files', disk: {} },
       { name: 'api', external: { address: `unix:${apiSocket}`, http: {} } },
-      { name: 'internet', network: { allow: [] } },
+      { name: 'internet', network: isConnected ? CONNECTED : { allow: [] } },
       { name: 'database', external: { address: `unix:${databaseSocket}`, http: {} } },
       { name: 'ui', worker: ui },
     ],

@@ -27,6 +27,8 @@ export interface UiOptions {
   databaseSocket: string;
   /** Path of the API's socket. */
   apiSocket: string;
+  /** Whether it reaches the provider by which people sign in. */
+  isConnected: boolean;
   /** Path of the workerd program. */
   workerd: string;
   /** Returns the text bindings, by name. Called at each start. They are not written to the disk. */
@@ -171,12 +173,12 @@ export class Ui implements Backend {
 
   /** Writes the files and the config. @returns the path of the config */
   async #write(bundled: Bundled | null): Promise<string> {
-    const { directory, apiSocket, databaseSocket, variables } = this.#options;
+    const { directory, apiSocket, databaseSocket, isConnected, variables } = this.#options;
     const files = await writeUi(directory, bundled);
     const path = join(directory, 'ui.capnp');
     await writeFile(
       path,
-      uiConfig({ files, apiSocket, databaseSocket, variables: Object.keys(variables()) }),
+      uiConfig({ files, apiSocket, databaseSocket, isConnected, variables: Object.keys(variables()) }),
       {
         mode: 0o600,
       },

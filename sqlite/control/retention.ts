@@ -14,6 +14,8 @@ const byAge = [
      SELECT id FROM invites WHERE created_at < ?1 AND (used_at IS NOT NULL OR expires_at < ?1) LIMIT ?2)`,
   `DELETE FROM removed_domains WHERE hostname IN (SELECT hostname FROM removed_domains
      WHERE removed_at < min(?1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days')) LIMIT ?2)`,
+  `DELETE FROM audit WHERE seq IN (
+     SELECT seq FROM audit WHERE at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-90 days') LIMIT ?2)`,
 ];
 
 const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
@@ -23,7 +25,8 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601. Also removes all but
+ * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601, and entries of the audit
+ * log after 90 days. Also removes all but
  * the last `deploys` of each app, except unfinished and live ones and those to roll back to. Works in steps of a few rows,
  * until nothing is left or `mayGoOn` returns false.
  */

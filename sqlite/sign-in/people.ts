@@ -56,6 +56,28 @@ export async function setPassword(
   }
 }
 
+/** Returns the person whom a provider knows by `subject`; null for an unknown one. */
+export async function personOf(db: D1Database, provider: string, subject: string): Promise<string | null> {
+  const found = await db
+    .prepare('SELECT userId FROM account WHERE providerId = ? AND accountId = ?')
+    .bind(provider, subject)
+    .first<{ userId: string }>();
+  return found?.userId ?? null;
+}
+
+/** Adds a person, or brings name and address up to date. The address was proved. */
+export async function keepPerson(db: D1Database, { id, name, email }: Person, at: string): Promise<void> {
+  await db.batch([
+    db.prepare('DELETE FROM user WHERE email = ?1 AND id <> ?2').bind(email, id),
+    db
+      .prepare(
+        `INSERT INTO user (id, name, email, emailVerified, createdAt, updatedAt) VALUES (?1, ?2, ?3, 1, ?4, ?4)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, emailVerified = 1, updatedAt = ?4`,
+      )
+      .bind(id, name, email, at),
+  ]);
+}
+
 /** Removes a person, with sessions, passkeys and all other rows. */
 export async function forgetPerson(db: D1Database, id: string): Promise<void> {
   await db.prepare('DELETE FROM user WHERE id = ?').bind(id).run();

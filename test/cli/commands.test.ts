@@ -352,6 +352,13 @@ test('every command for an operation prints JSON that matches the contract', asy
   const { id, key } = await json('keys create', ['laptop']);
   assert.equal((await cli('list --json', { token: key })).code, 0);
   await json('keys revoke', [id, '--yes']);
+  const limited = await json('keys create', ['ci', '--scope', 'deploy', '--days', '90']);
+  assert.equal(limited.scope, 'deploy');
+  assert.ok(Date.parse(limited.expires_at) > Date.now() + 89 * 24 * 3_600_000);
+  const { items: revoked } = await json('audit list', ['--via', 'cli', '--operation', 'keys.revoke']);
+  assert.equal(revoked[0].details.id, id);
+  const lines = (await cli('audit export --operation keys.revoke')).out.trim().split('\n');
+  assert.deepEqual(JSON.parse(lines[0]!), revoked[0]);
   const { databases } = await json('storage list');
   const kept = (await cli('storage')).out.replaceAll(/ {2,}/g, '  ');
   for (const row of ['database  people  DB', 'namespace  -  KV  1 key', 'bucket  files  FILES'])

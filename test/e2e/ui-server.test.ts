@@ -71,7 +71,7 @@ test('a visitor is not signed in, and an API key or the runner token does not ch
     assert.equal((await ada.ask('GET', '/v1/apps', undefined, headers)).status, 401);
   }
   const nobody = await ada.ask('GET', '/session');
-  assert.deepEqual([nobody.status, nobody.body], [200, { account: null, mail: true }]);
+  assert.deepEqual([nobody.status, nobody.body], [200, { account: null, mail: true, provider: null }]);
   for (const path of ['/internal/probe', '/v1/git/x/info/refs', '/v1/edge/wake', '/metrics', '/api/auth/ok'])
     assert.equal((await ada.ask('GET', path)).status, 404, path);
   assert.equal((await ada.ask('POST', '/api/auth/sign-up/email', ADA)).status, 404);

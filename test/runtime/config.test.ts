@@ -35,6 +35,27 @@ test('apps are in the bucket only where there is one', () => {
   assert.equal(readConfig({ RUNNER_CLUSTER_KEY }).RUNNER_CLUSTER_KEY, RUNNER_CLUSTER_KEY);
 });
 
+test('sign-in by a provider needs its address, an id and a secret', () => {
+  const RUNNER_OIDC_URL = 'https://id.example.com/realms/team';
+  const client = { RUNNER_OIDC_CLIENT_ID: 'cellar', RUNNER_OIDC_CLIENT_SECRET: 'secret' };
+  const discovery = `${RUNNER_OIDC_URL}/.well-known/openid-configuration`;
+  for (const given of [RUNNER_OIDC_URL, `${RUNNER_OIDC_URL}/`, discovery])
+    assert.equal(readConfig({ ...client, RUNNER_OIDC_URL: given }).RUNNER_OIDC_URL, discovery);
+  assert.equal(readConfig({}).RUNNER_OIDC_URL, null);
+  assert.deepEqual(readConfig({ RUNNER_OIDC_ROLES: 'a=b=admin, *=guest' }).RUNNER_OIDC_ROLES, [
+    ['a=b', 'admin'],
+    ['*', 'guest'],
+  ]);
+  assert.match(
+    refused({ RUNNER_OIDC_URL })[0]!,
+    /^RUNNER_OIDC_CLIENT_ID and RUNNER_OIDC_CLIENT_SECRET must be/,
+  );
+  for (const alone of [client, { RUNNER_OIDC_REQUIRED: 'on' }])
+    assert.match(refused(alone)[0]!, /^RUNNER_OIDC_URL must be set/);
+  const elsewhere = { ...client, RUNNER_OIDC_URL, RUNNER_UI_URL: 'https://ui.example.com' };
+  assert.match(refused(elsewhere)[0]!, /^RUNNER_OIDC_URL needs the own control UI/);
+});
+
 test('an empty text means the default', () => {
   assert.equal(readConfig({ RUNNER_PORT: '' }).RUNNER_PORT, 8080);
 });
@@ -53,6 +74,14 @@ test('every bad setting is named at once, with the fix', () => {
 });
 
 for (const [name, value] of [
+  ['RUNNER_OIDC_URL', 'id.example.com'],
+  ['RUNNER_OIDC_URL', 'http://id.example.com'],
+  ['RUNNER_OIDC_URL', 'https://me:secret@id.example.com'],
+  ['RUNNER_OIDC_URL', 'https://id.example.com/?x'],
+  ['RUNNER_OIDC_SCOPES', 'email'],
+  ['RUNNER_OIDC_ROLES', 'admins'],
+  ['RUNNER_OIDC_ROLES', 'admins=root'],
+  ['RUNNER_OIDC_REQUIRED', 'yes'],
   ['RUNNER_PORT', '65536'],
   ['RUNNER_PORT', '-1'],
   ['RUNNER_PORT', '1e3'],

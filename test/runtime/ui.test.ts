@@ -20,6 +20,8 @@ function uiAt(t: TestContext, workerd = workerdPath(), Made = Ui): { ui: Ui; soc
     PUBLIC_UI_URL: 'http://localhost:8787',
     SERVICE_RATE_LIMIT_RPM: '600',
     SERVICE_AUTH_RATE_LIMIT: '600',
+    OIDC_URL: '',
+    OIDC_REQUIRED: 'off',
   });
   const directory = join(root, 'ui');
   const ui = new Made(
@@ -27,6 +29,7 @@ function uiAt(t: TestContext, workerd = workerdPath(), Made = Ui): { ui: Ui; soc
       directory,
       databaseSocket: join(root, 'database.sock'),
       apiSocket: join(root, 'api.sock'),
+      isConnected: false,
       workerd,
       variables,
     },

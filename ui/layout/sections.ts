@@ -215,6 +215,13 @@ const ofMachine: readonly Group[] = [
         docs: 'control-ui',
         also: 'invite accounts members',
       },
+      {
+        name: 'audit',
+        text: 'Audit log',
+        icon: IconScrollText,
+        docs: 'api#the-audit-log',
+        also: 'history who',
+      },
       { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal, docs: 'settings' },
     ],
   },

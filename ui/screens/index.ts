@@ -89,6 +89,12 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   collaborators: { load: () => import('./account/collaborators.tsx'), title: 'Collaborators', place: 'app' },
   settings: { load: () => import('./settings/settings.tsx'), title: 'Settings', place: 'app' },
   account: { load: () => import('./account/account.tsx'), title: 'Account', place: 'home' },
+  ownAudit: {
+    load: () => import('./account/audit.tsx'),
+    title: 'What you changed',
+    place: 'home',
+    above: 'account',
+  },
   machine: { load: () => import('./machine/machine.tsx'), title: 'Machine', place: 'machine', admin: true },
   hosts: { load: () => import('./machine/hosts.tsx'), title: 'Hosts', place: 'machine', admin: true },
   snapshots: {
@@ -103,6 +109,7 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
     place: 'machine',
     admin: true,
   },
+  audit: { load: () => import('./account/audit.tsx'), title: 'Audit log', place: 'machine', admin: true },
   machineSettings: {
     load: () => import('./machine/machine-settings.tsx'),
     title: 'Settings of the machine',

@@ -63,7 +63,7 @@ async function placesOf(context: CallContext, apps: Kept['app'][]): Promise<Plac
 
 async function hasRole(context: CallContext, id: string): Promise<boolean> {
   try {
-    await authorize(context, context, { id });
+    await authorize(context, context.as!, { id });
     return true;
   } catch (error) {
     if (error instanceof Problem && error.status < 500) return false;
@@ -125,7 +125,7 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
 async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
   const others = named(await placesOf(context, await allApps(context)), kind);
   const found = others.find((each) => [each.name, each.id, each.binding].includes(name));
-  if (found !== undefined) await authorize(context, context, { id: found.app.id });
+  if (found !== undefined) await authorize(context, context.as!, { id: found.app.id });
 }
 
 /** A name to create. Creating does nothing but validate it: the first deploy that binds the resource creates it. */

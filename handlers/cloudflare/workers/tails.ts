@@ -74,7 +74,7 @@ export const tailCalls = [
       const tail = await opened(context);
       // The account may have lost its role since the tail was created, and may lose it later.
       const { account: id } = tail;
-      const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
+      const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false, key: null };
       const allowed = () => authorize({ actor, reads: context.reads }, STREAM_OPERATION, { id: tail.app });
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')

@@ -81,6 +81,7 @@ export type AppFigures = z.output<typeof AppFigures>;
 export const apps = [
   operation({
     name: 'apps.list',
+    oneApp: true,
     summary: 'Lists apps, newest first',
     method: 'GET',
     path: '/v1/apps',
@@ -91,6 +92,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.overview',
+    oneApp: true,
     summary: 'Lists the newest 500 apps with their figures of 24 hours and their last deploys',
     method: 'GET',
     needs: 'account',
@@ -114,6 +116,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.create',
+    scope: 'deploy',
     summary: 'Makes an app with its empty repository',
     method: 'POST',
     path: '/v1/apps',
@@ -151,6 +154,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.templates',
+    oneApp: true,
     summary: 'Lists the projects that an app can be started from',
     method: 'GET',
     needs: 'account',

@@ -1,6 +1,6 @@
 // Accounts, their API keys, and the collaborators of an app. RPC only.
 import * as z from 'zod';
-import { id, listOf, nothing, page, reference, text, time } from '../fields.ts';
+import { id, listOf, moment, nothing, page, reference, text, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
 export const Account = z.strictObject({
@@ -18,7 +18,22 @@ export const Account = z.strictObject({
   created_at: time,
 });
 
-export const Key = z.strictObject({ id, account: id, name: z.string(), created_at: time });
+/** What an API key may do at most: read, also deploy and change what the role push may, or all. */
+export const keyScope = z.enum(['read', 'deploy', 'admin']);
+
+export const Key = z.strictObject({
+  id,
+  account: id,
+  name: z.string(),
+  scope: keyScope,
+  /** The only app that it is for; null for all. */
+  app: z.strictObject({ id, slug: z.string() }).nullable(),
+  created_at: time,
+  /** Null: never. */
+  expires_at: time.nullable(),
+  /** To the minute; null: not since it was made. */
+  last_used_at: time.nullable(),
+});
 
 export const collaboratorRole = z.enum(['view', 'push', 'admin']);
 export const Collaborator = z.strictObject({
@@ -57,6 +72,7 @@ export const accounts = [
   }),
   operation({
     name: 'accounts.me',
+    oneApp: true,
     summary: "Reads the caller's account; for the runner token, the first account",
     method: 'GET',
     needs: 'account',
@@ -99,10 +115,16 @@ export const keys = [
     summary: 'Makes an API key, the password for git; `key` is shown this once',
     method: 'POST',
     needs: 'account',
-    input: z.strictObject({ account: reference, name: text(100).default('key') }),
+    input: z.strictObject({
+      account: reference,
+      name: text(100).default('key'),
+      scope: keyScope.default('admin'),
+      app: reference.optional(),
+      expires_at: moment.optional(),
+    }),
     output: z.strictObject({ ...Key.shape, key: z.string() }),
     status: 201,
-    errors: ['account_not_found'],
+    errors: ['account_not_found', 'app_not_found'],
     secrets: ['key'],
   }),
   operation({

@@ -51,6 +51,23 @@ export interface SignInCalls {
   forgot: { input: { email: string }; answer: null };
   /** Applies an invite to an existing account, and ends the link. @throws `invite_not_found` */
   join: { input: { token: string; account: string }; answer: { app: string | null } };
+  /**
+   * Returns the account of a person who comes from the provider, and creates it if there is none.
+   * `account`: the one that the person had before; null when the person is new. `role`: by the person's groups; null: not changed.
+   * @throws `forbidden` when the provider has not verified the address
+   */
+  arrive: {
+    input: {
+      account: string | null;
+      email: string;
+      verified: boolean;
+      name: string;
+      role: 'admin' | 'member' | 'guest' | null;
+    };
+    answer: SignedIn;
+  };
+  /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
+  signed_in: { input: { account: string; by: string; address: string }; answer: null };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }

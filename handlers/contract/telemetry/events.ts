@@ -55,6 +55,7 @@ export const events = [
     name: 'events.log',
     summary: 'Logs a product event',
     method: 'POST',
+    audited: false,
     path: '/v1/apps/:id/events',
     needs: 'push',
     input: z.strictObject({
@@ -118,6 +119,7 @@ export const users = [
     name: 'users.identify',
     summary: 'Adds properties of a user; null removes one',
     method: 'POST',
+    audited: false,
     path: '/v1/apps/:id/identify',
     needs: 'push',
     input: z.strictObject({ id: reference, user_id: text(200), properties }),
@@ -159,6 +161,7 @@ export const insights = [
     name: 'insights.set',
     summary: 'Sets an insight; `{"$inc": n}` adds to a number',
     method: 'POST',
+    audited: false,
     path: '/v1/apps/:id/insights',
     needs: 'push',
     input: z.strictObject({

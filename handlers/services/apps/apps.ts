@@ -3,7 +3,7 @@ import { type AppRow, findApp, findAppBySlug, listApps } from '../../../sqlite/c
 import type { Change } from '../../../sqlite/control/apps/changes.ts';
 import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
 import { observeApp } from '../../../sqlite/control/apps/transitions.ts';
-import { accountOf, requireOwnAccount, seesAppsOf } from '../../access.ts';
+import { accountOf, onlyAppOf, requireOwnAccount, seesAppsOf } from '../../access.ts';
 import type { Changed } from '../../app/app-object.ts';
 import { unwrap } from '../../app/outcome.ts';
 import type { Context, RequestContext } from '../../context.ts';
@@ -21,13 +21,27 @@ import type { Service } from '../types.ts';
 
 const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, host, limit, cursor }) => {
   const before = decodeNumbers('apps.list', cursor, 1)?.[0] ?? null;
-  const filter = { owner: owner ?? null, home: host ?? null, seenBy: seesAppsOf(actor), before, limit };
+  const filter = {
+    owner: owner ?? null,
+    home: host ?? null,
+    seenBy: seesAppsOf(actor),
+    only: onlyAppOf(actor),
+    before,
+    limit,
+  };
   const page = await listApps(reads, filter);
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };
 
 const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host }) => {
-  const filter = { owner: null, home: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
+  const filter = {
+    owner: null,
+    home: null,
+    seenBy: seesAppsOf(actor),
+    only: onlyAppOf(actor),
+    before: null,
+    limit: OVERVIEW_APPS,
+  };
   const { rows, next } = await listApps(reads, filter);
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([

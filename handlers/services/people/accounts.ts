@@ -1,13 +1,10 @@
 // Accounts, API keys and collaborators.
+import { findAppBySlug } from '../../../sqlite/control/apps/apps.ts';
 import {
   deleteAccount,
-  deleteKey,
   findAccount,
   insertAccount,
-  insertKey,
-  type KeyRow,
   listAccounts,
-  listKeys,
   renameAccount,
   setMaxApps,
 } from '../../../sqlite/control/people/accounts.ts';
@@ -17,10 +14,13 @@ import {
   type NamedCollaborator,
   setCollaborator,
 } from '../../../sqlite/control/people/collaborators.ts';
-import { accountOf, loseRights, requireOwnAccount } from '../../access.ts';
+import { deleteKey, insertKey, type ListedKey, listKeys } from '../../../sqlite/control/people/keys.ts';
+import { type Actor, accountOf, keyOf, loseRights, requireOwnAccount } from '../../access.ts';
+import type { Context } from '../../context.ts';
 import { newId } from '../../contract/id.ts';
 import { Problem } from '../../problem.ts';
 import { hashOf, newApiKey } from '../../secrets.ts';
+import { invalidInput } from '../../transports/validate.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
@@ -59,13 +59,40 @@ const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   return null;
 };
 
-const keysCreate: Service<'keys.create'> = async ({ db, at, actor }, { account, name }) => {
+const keysCreate: Service<'keys.create'> = async (context, { account, name, scope, app, expires_at }) => {
+  const { db, at, actor } = context;
   requireOwnAccount(actor, account);
+  if (expires_at !== undefined && expires_at <= at)
+    throw invalidInput([{ path: 'expires_at', message: 'must be in the future' }]);
+  requireNoLonger(actor, expires_at);
   const key = newApiKey();
-  const row = { id: newId(), account_id: account, name, created_at: at };
-  if (!(await insertKey(db, row, await hashOf(key)))) throw new Problem('account_not_found');
-  return { ...toKey(row), key };
+  const found = app === undefined ? null : await appOf(context, app);
+  const row = {
+    id: newId(),
+    account_id: account,
+    name,
+    scope,
+    app_id: found,
+    created_at: at,
+    expires_at: expires_at ?? null,
+  };
+  const made = await insertKey(db, row, await hashOf(key));
+  if (made === null) throw new Problem('account_not_found');
+  if (made === undefined) throw new Problem('app_not_found', 'The account has no role on such an app.');
+  return { ...toKey(made), key };
 };
+
+/** @throws {Problem} `forbidden` when an API key would make one that outlives it */
+function requireNoLonger(actor: Actor, expiresAt: string | undefined): void {
+  const own = keyOf(actor)?.expiresAt ?? null;
+  if (own === null || (expiresAt !== undefined && expiresAt <= own)) return;
+  throw new Problem('forbidden', `This API key expires at ${own}, and makes no keys that expire later.`);
+}
+
+/** Returns the id of an app. @param app its id or slug */
+async function appOf({ reads }: Context, app: string): Promise<string> {
+  return (await findAppBySlug(reads, app))?.id ?? app;
+}
 
 const keysList: Service<'keys.list'> = async ({ reads, actor }, { account, ...page }) => {
   requireOwnAccount(actor, account);
@@ -117,8 +144,10 @@ export const accountServices = {
   'collaborators.remove': collaboratorsRemove,
 };
 
-function toKey({ id, account_id, name, created_at }: KeyRow) {
-  return { id, account: account_id, name, created_at };
+function toKey(row: ListedKey) {
+  const { id, account_id, name, scope, app_id, app_slug, created_at, expires_at, last_used_at } = row;
+  const app = app_id === null ? null : { id: app_id, slug: app_slug! };
+  return { id, account: account_id, name, scope, app, created_at, expires_at, last_used_at };
 }
 
 function toCollaborator({ app_id, account_id, name, email, role, created_at }: NamedCollaborator) {

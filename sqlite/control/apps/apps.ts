@@ -75,6 +75,7 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
  * Returns apps, newest first.
  * @param filter.home the id of the host that runs them; null for all
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
+ * @param filter.only the id of the one app that may be listed; null for all
  * @param filter.before the `seq` to continue from
  */
 export async function listApps(
@@ -83,6 +84,7 @@ export async function listApps(
     owner: string | null;
     home: string | null;
     seenBy: string | null;
+    only: string | null;
     before: number | null;
     limit: number;
   },
@@ -91,11 +93,11 @@ export async function listApps(
     .prepare(
       `SELECT ${APP_COLUMNS}, seq FROM apps
        WHERE deleted_at IS NULL AND (?1 IS NULL OR owner_id = ?1) AND (?2 IS NULL OR seq < ?2)
-         AND (?5 IS NULL OR home = ?5)
+         AND (?5 IS NULL OR home = ?5) AND (?6 IS NULL OR id = ?6)
          AND (?4 IS NULL OR owner_id = ?4 OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?4))
        ORDER BY seq DESC LIMIT ?3`,
     )
-    .bind(filter.owner, filter.before, filter.limit + 1, filter.seenBy, filter.home);
+    .bind(filter.owner, filter.before, filter.limit + 1, filter.seenBy, filter.home, filter.only);
   const [apps] = await db.batch<AppRow & { seq: number }>([statement]);
   return pageOf(apps!.results, filter.limit, ({ seq }) => [String(seq)]);
 }

@@ -1,29 +1,35 @@
 // Access of accounts to apps, and the hostnames that this Cellar serves.
 import { type Reader, withOneRetry } from '../reads.ts';
+import { type FoundKey, findKeyStatement } from './keys.ts';
 
 export type Role = 'view' | 'push' | 'admin';
 
-/** A key's role on the app with a slug. `account_id` is null for an unknown key, `app_id` for an unknown slug. */
+/** The role of a key's account on the app with a slug. `key` is null for an unknown key, `app_id` for an unknown slug. */
 export interface Access {
-  account_id: string | null;
+  key: FoundKey | null;
   app_id: string | null;
   role: Role | null;
 }
 
 /** @param keyHash SHA-256 of the key, hexadecimal */
 export async function findAccess(db: D1Database, keyHash: string, slug: string): Promise<Access> {
-  const access = await db
-    .prepare(
-      `SELECT keys.account_id, apps.id AS app_id,
+  const [keys, access] = await db.batch<FoundKey | Omit<Access, 'key'>>([
+    findKeyStatement(db, keyHash),
+    db
+      .prepare(
+        `SELECT apps.id AS app_id,
          CASE WHEN apps.owner_id = keys.account_id THEN 'admin' ELSE collaborators.role END AS role
        FROM (SELECT 1)
        LEFT JOIN keys ON keys.hash = ?1
        LEFT JOIN apps ON apps.slug = ?2 AND apps.deleted_at IS NULL
        LEFT JOIN collaborators ON collaborators.app_id = apps.id AND collaborators.account_id = keys.account_id`,
-    )
-    .bind(keyHash, slug)
-    .first<Access>();
-  return access!;
+      )
+      .bind(keyHash, slug),
+  ]);
+  return {
+    key: (keys!.results[0] ?? null) as FoundKey | null,
+    ...(access!.results[0] as Omit<Access, 'key'>),
+  };
 }
 
 /** Returns the new slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
@@ -39,15 +45,6 @@ export async function slugSince(db: D1Database, slug: string, accountId: string)
   return found?.slug ?? null;
 }
 
-/**
- * Returns the account of an API key; null for an unknown key.
- * @param keyHash SHA-256 of the key, hexadecimal
- */
-export async function keyAccount(db: D1Database, keyHash: string): Promise<string | null> {
-  const statement = db.prepare('SELECT account_id FROM keys WHERE hash = ?').bind(keyHash);
-  return (await withOneRetry(() => statement.first<{ account_id: string }>()))?.account_id ?? null;
-}
-
 /** Whether an account is an admin of the machine; null for an unknown account. */
 export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
   const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
@@ -60,16 +57,16 @@ export async function appAccess(
   db: Reader,
   accountId: string,
   app: { id: string } | { slug: string },
-): Promise<{ role: Role | null } | null> {
+): Promise<{ id: string; role: Role | null } | null> {
   const [column, value] = 'id' in app ? ['id', app.id] : ['slug', app.slug];
   const statement = db
     .prepare(
-      `SELECT CASE WHEN apps.owner_id = ?1 THEN 'admin' ELSE collaborators.role END AS role
+      `SELECT apps.id, CASE WHEN apps.owner_id = ?1 THEN 'admin' ELSE collaborators.role END AS role
        FROM apps LEFT JOIN collaborators ON app_id = apps.id AND account_id = ?1
        WHERE apps.${column} = ?2 AND apps.deleted_at IS NULL`,
     )
     .bind(accountId, value);
-  const [found] = await db.batch<{ role: Role | null }>([statement]);
+  const [found] = await db.batch<{ id: string; role: Role | null }>([statement]);
   return found!.results[0] ?? null;
 }
 

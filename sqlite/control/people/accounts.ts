@@ -1,4 +1,4 @@
-// Accounts and their API keys.
+// Accounts.
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
@@ -40,15 +40,8 @@ export interface AccountRow {
 }
 
 /** The columns with the role that the API shows: `accounts.role` only marks the first account. */
-const ACCOUNT = `id, name, email, max_apps, created_at,
+export const ACCOUNT = `id, name, email, max_apps, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
-
-export interface KeyRow {
-  id: string;
-  account_id: string;
-  name: string;
-  created_at: string;
-}
 
 /** Adds a member. @returns false when another account has the address */
 export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
@@ -125,50 +118,4 @@ export async function deleteAccount(
   if (account === undefined) return 'account_not_found';
   if (account.role === 'owner') return 'account_protected';
   return account.apps > 0 ? 'account_in_use' : 'deleted';
-}
-
-/** Adds a key. @param hash SHA-256 of the key, hexadecimal. @returns false for an unknown account */
-export async function insertKey(db: D1Database, row: KeyRow, hash: string): Promise<boolean> {
-  const inserted = await db
-    .prepare(
-      `INSERT INTO keys (id, account_id, name, hash, created_at)
-       SELECT ?, id, ?, ?, ? FROM accounts WHERE id = ? RETURNING id`,
-    )
-    .bind(row.id, row.name, hash, row.created_at, row.account_id)
-    .first();
-  return inserted !== null;
-}
-
-/** Returns an account's keys, oldest first; null for an unknown account. */
-export async function listKeys(
-  db: Reader,
-  accountId: string,
-  { after, limit }: { after: string; limit: number },
-): Promise<Page<KeyRow> | null> {
-  const [account, keys] = await db.batch<KeyRow>([
-    db.prepare('SELECT id FROM accounts WHERE id = ?').bind(accountId),
-    db
-      .prepare(
-        'SELECT id, account_id, name, created_at FROM keys WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?',
-      )
-      .bind(accountId, after, limit + 1),
-  ]);
-  return account!.results.length === 0 ? null : pageOf(keys!.results, limit, ({ id }) => [id]);
-}
-
-/**
- * Removes a key.
- * @param accountId the account that must have the key; null for any
- * @returns false for an unknown key
- */
-export async function deleteKey(db: D1Database, id: string, accountId: string | null): Promise<boolean> {
-  const statement = db.prepare(
-    'DELETE FROM keys WHERE id = ?1 AND (?2 IS NULL OR account_id = ?2) RETURNING id',
-  );
-  return (await statement.bind(id, accountId).first()) !== null;
-}
-
-/** Removes all API keys of an account. */
-export async function deleteKeysOf(db: D1Database, accountId: string): Promise<void> {
-  await db.prepare('DELETE FROM keys WHERE account_id = ?').bind(accountId).run();
 }

@@ -30,7 +30,12 @@ async function addAccount(account: string, role: string | null): Promise<void> {
     account,
     account,
   );
-  await run("INSERT INTO keys VALUES (?, ?, '', ?, '')", account, account, hash);
+  await run(
+    "INSERT INTO keys (id, account_id, name, hash, created_at) VALUES (?, ?, '', ?, '')",
+    account,
+    account,
+    hash,
+  );
   if (role) await run("INSERT INTO collaborators VALUES (?, ?, ?, '')", id, account, role);
 }
 

@@ -25,7 +25,10 @@ before(async () => {
       .bind(...values)
       .run();
   await insert("INSERT INTO accounts (id, name, role, created_at) VALUES ('pusher', 'pusher', 'member', '')");
-  await insert("INSERT INTO keys VALUES ('pusher', 'pusher', '', ?, '')", hash);
+  await insert(
+    "INSERT INTO keys (id, account_id, name, hash, created_at) VALUES ('pusher', 'pusher', '', ?, '')",
+    hash,
+  );
   await insert("INSERT INTO collaborators VALUES (?, 'pusher', 'push', '')", id);
 });
 after(() => control.stop());

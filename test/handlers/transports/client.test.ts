@@ -62,6 +62,7 @@ test('every implemented operation answers as the contract says', async () => {
   await call('accounts.list', {});
   assert.equal((await call('accounts.me', {})).role, 'owner');
   await call('keys.list', { account: account.id });
+  assert.equal((await call('audit.list', { app: 'typed-2', limit: 1 })).items[0]!.app?.slug, 'typed-2');
   await call('collaborators.set', { id, account: account.id, role: 'view' });
   await call('collaborators.list', { id });
   await call('collaborators.remove', { id, account: account.id });

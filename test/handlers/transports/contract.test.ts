@@ -64,6 +64,7 @@ const routes = [
   `POST ${app}/insights insights.set`,
   'GET /v1/admin/stats admin.stats',
   'POST /v1/admin/snapshot admin.snapshot',
+  'GET /v1/audit audit.list',
   'GET /v1/hosts hosts.list',
   'POST /v1/hosts/{host}/drain hosts.drain',
   'DELETE /v1/hosts/{host} hosts.remove',
@@ -149,6 +150,7 @@ const rpcOnly = [
 /** Routes without an RPC method, which other code answers. */
 const outside = [
   'GET /health',
+  'GET /v1/audit/export',
   'GET /metrics',
   'GET /ready',
   'GET /v1/git/{slug}/info/refs',

@@ -1,5 +1,5 @@
 // Simulates a browser for a server: an origin, cookies, and the headers that browsers send.
-import { fetch, type Response } from 'undici';
+import { fetch, type Response, request } from 'undici';
 import { type Cellar, LOCALHOST } from './cellar.ts';
 
 export interface Seen {
@@ -15,6 +15,8 @@ export class Visitor {
   readonly #base: string;
   readonly #always: Record<string, string>;
   readonly cookies = new Map<string, string>();
+  /** Names of cookies that only pages of this origin send. */
+  readonly #strict = new Set<string>();
 
   /**
    * @param origin origin of the page. Default: the edge's own
@@ -72,12 +74,39 @@ export class Visitor {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    for (const line of response.headers.getSetCookie()) {
+    this.#keep(response.headers.getSetCookie());
+    return response;
+  }
+
+  /**
+   * Follows a link of another site: the browser sends no strict cookies.
+   * @returns where the browser is sent to
+   */
+  async comeFromElsewhere(path: string): Promise<string> {
+    const lax = [...this.cookies].filter(([name]) => !this.#strict.has(name));
+    const { statusCode, headers, body } = await request(this.#base + path, {
+      dispatcher: LOCALHOST,
+      headers: {
+        'sec-fetch-site': 'cross-site',
+        'sec-fetch-mode': 'navigate',
+        'sec-fetch-dest': 'document',
+        ...(lax.length > 0 && { cookie: lax.map(([name, value]) => `${name}=${value}`).join('; ') }),
+      },
+      signal: AbortSignal.timeout(60_000),
+    });
+    const text = await body.text();
+    this.#keep([headers['set-cookie'] ?? []].flat());
+    if (typeof headers.location === 'string') return headers.location;
+    throw new Error(`answered ${statusCode}: ${text}`);
+  }
+
+  #keep(lines: string[]): void {
+    for (const line of lines) {
       const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!;
+      if (/samesite=strict/i.test(line)) this.#strict.add(name!);
       if (/max-age=0/i.test(line)) this.cookies.delete(name!);
       else this.cookies.set(name!, value!);
     }
-    return response;
   }
 
   /** Navigates to a page, as from the address bar. */

@@ -59,6 +59,8 @@ export class UiInProcess {
       SIGN_IN_KEY: 'a key for tests with enough characters',
       PUBLIC_UI_URL: ORIGIN,
       MAIL: 'off',
+      OIDC_URL: '',
+      OIDC_REQUIRED: 'off',
       SERVICE_RATE_LIMIT_RPM: '0',
       SERVICE_AUTH_RATE_LIMIT: '0',
       ...limits,

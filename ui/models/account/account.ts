@@ -1,8 +1,19 @@
 // The signed-in account: its name, keys, and sign-in methods.
 import { signal } from '@preact/signals';
 import { api, type Failure, type Result, serverRoute } from '../../api.ts';
+import { resource } from '../../live.ts';
 import { loadSession } from '../../session.ts';
 import { pages } from '../pages.ts';
+
+const DAY_MS = 24 * 3_600_000;
+
+/** A key to make. `app` is empty for all apps, `days` null for a key that does not expire. */
+export interface NewKey {
+  name: string;
+  scope: 'read' | 'deploy' | 'admin';
+  app: string;
+  days: number | null;
+}
 
 export type Key = Result<'keys.list'>['items'][number];
 
@@ -42,8 +53,10 @@ export function accountModel(account: string) {
     }),
     ({ id }) => id,
   );
+  const apps = resource((signal) => api('apps.list', { limit: 200 }, { signal }));
   return {
     keys,
+    apps,
     sessions,
     passkeys,
     async rename(name: string) {
@@ -59,8 +72,15 @@ export function accountModel(account: string) {
       await sessions.refresh();
     },
     /** Creates a key. @returns it; it is shown only once */
-    async makeKey(name: string): Promise<string> {
-      const { key } = await api('keys.create', { account, name });
+    async makeKey({ name, scope, app, days }: NewKey): Promise<string> {
+      const expires_at = days === null ? undefined : new Date(Date.now() + days * DAY_MS).toISOString();
+      const { key } = await api('keys.create', {
+        account,
+        name,
+        scope,
+        ...(app !== '' && { app }),
+        ...(expires_at !== undefined && { expires_at }),
+      });
       await keys.refresh();
       return key;
     },
@@ -91,6 +111,7 @@ export function accountModel(account: string) {
     removePasskey: (id: string) => serverRoute('/api/auth/passkey/delete-passkey', { id }),
     close() {
       keys.close();
+      apps.close();
       sessions.close();
       passkeys.close();
     },

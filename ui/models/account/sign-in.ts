@@ -6,10 +6,20 @@ import { loadSession } from '../../session.ts';
 
 const WRONG = 'This e-mail address and password do not belong together.';
 
-/** The sign-in. `step` is the current form; `wrong` says why the last attempt failed. */
-export function signInModel() {
+/** Why the provider's answer was refused, by the code in the address. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  no_role: 'None of your groups has a role on this machine. Ask its operator.',
+  email_not_verified: 'The provider has not verified your e-mail address. Do that there, then sign in again.',
+  email_not_found: 'The provider does not say your e-mail address. Ask the operator of this machine.',
+  access_denied: 'You or the provider cancelled the sign-in.',
+  state_mismatch: 'This sign-in took too long, or began in another window. Sign in again.',
+};
+const REFUSED = 'The sign-in did not work. Try again, or ask the operator of this machine.';
+
+/** @param refusal the code of a refusal by the provider; empty for none. `step` is the current form; `wrong` says why the last attempt failed. */
+export function signInModel(refusal = '') {
   const step = signal<'password' | 'code' | 'backup' | 'forgot' | 'sent'>('password');
-  const wrong = signal<string | null>(null);
+  const wrong = signal<string | null>(refusal === '' ? null : (REFUSALS[refusal] ?? REFUSED));
 
   const attempt = async (run: () => Promise<void>, refused: string) => {
     wrong.value = null;
@@ -23,6 +33,12 @@ export function signInModel() {
   return {
     step,
     wrong,
+    /** Goes to the provider's page. */
+    byProvider: () =>
+      attempt(async () => {
+        const { url } = await serverRoute<{ url: string }>('/oidc', {});
+        location.assign(url);
+      }, 'The provider cannot be asked now.'),
     byPassword: (email: string, password: string) =>
       attempt(async () => {
         const answer = await serverRoute<{ twoFactorRedirect?: boolean }>('/api/auth/sign-in/email', {

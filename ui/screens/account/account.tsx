@@ -1,21 +1,16 @@
 // The signed-in account: its name, its keys for git and programs, and its sign-in methods.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
-import { accountModel, type Key } from '../../models/account/account.ts';
+import { accountModel } from '../../models/account/account.ts';
 import { hasPasskeys } from '../../models/account/sign-in.ts';
-import { Code } from '../../parts/code/code.tsx';
-import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { Button, LinkButton } from '../../parts/controls/button.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
-import { IconKeyRound, IconPlus } from '../../parts/icons.tsx';
+import { IconHistory } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
-import { Empty } from '../../parts/status/states.tsx';
-import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
-import { Listed, remove } from '../../parts/tables/pages.tsx';
 import { session } from '../../session.ts';
-import { Ask } from './account-ask.tsx';
+import { Keys } from './account-keys.tsx';
 import { Passkeys, Password, SecondFactor, Sessions } from './account-sign-in.tsx';
 
 type Model = ReturnType<typeof accountModel>;
@@ -33,7 +28,11 @@ function Shown({ id }: { id: string }) {
   const account = session.value!.account;
   return (
     <>
-      <Head title="Account" about={`${account.email}, ${WORDS[account.role]} of this machine.`} />
+      <Head title="Account" about={`${account.email}, ${WORDS[account.role]} of this machine.`}>
+        <LinkButton to={{ name: 'ownAudit' }}>
+          <IconHistory /> What you changed
+        </LinkButton>
+      </Head>
       <div class="stack loose">
         <section class="panel" aria-labelledby="name">
           <header>
@@ -79,73 +78,5 @@ function Name({ model, name }: { model: Model; name: string }) {
         Change the name
       </Button>
     </form>
-  );
-}
-
-function Keys({ model }: { model: Model }) {
-  const { keys } = model;
-  const [making, setMaking] = useState(false);
-  const [made, setMade] = useState<string | null>(null);
-  return (
-    <section class="panel" aria-labelledby="keys">
-      <header>
-        <h2 id="keys">API keys</h2>
-        <Button short onClick={() => setMaking(true)}>
-          <IconPlus /> Make a key
-        </Button>
-      </header>
-      <Listed
-        of={keys}
-        label="API keys"
-        columns={[
-          { name: 'Name', wide: true, cell: ({ name }: Key) => <span class="cut">{name}</span> },
-          { name: 'Made', label: 'made', cell: ({ created_at }) => <Time at={created_at} /> },
-          {
-            name: 'What to do',
-            silent: true,
-            cell: (key) => (
-              <RemoveButton
-                label={`Revoke ${key.name}`}
-                onClick={() => remove(keys, key, `${key.name} is revoked`, () => model.revokeKey(key.id))}
-              />
-            ),
-          },
-        ]}
-        empty={
-          <Empty title="No keys" icon={IconKeyRound}>
-            <p>
-              A key is the password for git push, for Wrangler and for the command line. It may do what you
-              may.
-            </p>
-          </Empty>
-        }
-      />
-      {making && (
-        <Ask
-          title="Make a key"
-          label="What it is for"
-          button="Make the key"
-          start="laptop"
-          run={async (name) => {
-            setMade(await model.makeKey(name));
-            setMaking(false);
-          }}
-          onClose={() => setMaking(false)}
-        />
-      )}
-      {made !== null && (
-        <Dialog title="Your key" onClose={() => setMade(null)}>
-          <div class="stack">
-            <p>It is shown this once. With git, it is the password; any user name will do.</p>
-            <Code text={made} wrap label="Copy the key" />
-            <footer>
-              <Button look="primary" onClick={() => setMade(null)}>
-                I have kept it
-              </Button>
-            </footer>
-          </div>
-        </Dialog>
-      )}
-    </section>
   );
 }

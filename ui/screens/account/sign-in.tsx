@@ -5,13 +5,14 @@ import { hasPasskeys, signInModel } from '../../models/account/sign-in.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { Check, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
-import { IconCircleAlert, IconFingerprintPattern } from '../../parts/icons.tsx';
+import { IconCircleAlert, IconFingerprintPattern, IconKeyRound } from '../../parts/icons.tsx';
 import { useMade } from '../../parts/model.ts';
 import { Notice } from '../../parts/status/states.tsx';
-import { sendsMail } from '../../session.ts';
+import { queryOf } from '../../router.ts';
+import { provider, sendsMail } from '../../session.ts';
 
 export default function SignIn() {
-  const model = useMade(signInModel);
+  const model = useMade(() => signInModel(queryOf('error')));
   const step = model.step.value;
   if (step === 'password') return <ByPassword model={model} />;
   return step === 'code' || step === 'backup' ? <ByCode model={model} /> : <Forgot model={model} />;
@@ -23,10 +24,20 @@ function ByPassword({ model }: { model: Model }) {
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
   const { busy, onSubmit } = useSubmit(() => model.byPassword(email.trim(), password));
+  if (provider.value?.required)
+    return (
+      <PublicPage title="Sign in" about="To see and run the apps of this machine.">
+        <div class="stack">
+          <Wrong model={model} />
+          <ByProvider model={model} name={provider.value.name} />
+        </div>
+      </PublicPage>
+    );
   return (
     <PublicPage title="Sign in" about="To see and run the apps of this machine.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
+        {provider.value && <ByProvider model={model} name={provider.value.name} />}
         <Email value={email} onValue={setEmail} />
         <TextField
           label="Password"
@@ -55,6 +66,14 @@ function ByPassword({ model }: { model: Model }) {
         printed when Cellar starts.
       </p>
     </PublicPage>
+  );
+}
+
+function ByProvider({ model, name }: { model: Model; name: string }) {
+  return (
+    <Button look={provider.value?.required ? 'primary' : undefined} onClick={model.byProvider}>
+      <IconKeyRound /> Sign in with {name}
+    </Button>
   );
 }
 

@@ -1,0 +1,96 @@
+// Commands for the audit log.
+import type { Params, Result } from '../../handlers/contract/index.ts';
+import { auditInterface } from '../../handlers/contract/people/audit.ts';
+import { type Command, command, type Input, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import type { Session } from '../session.ts';
+import { ago, plain, table } from '../show.ts';
+
+type Page = Result<'audit.list'>;
+type Entry = Page['items'][number];
+
+/** Entries of one page, and of a list for people. */
+const PAGE = 200;
+const SHOWN = 50;
+
+const filters = [
+  { flags: '--account <id>', summary: 'of this account' },
+  { flags: '--on <app>', summary: 'on this app' },
+  { flags: '--operation <name>', summary: 'of this operation, such as apps.delete' },
+  { flags: '--via <interface>', summary: 'by this interface', choices: auditInterface.options },
+  { flags: '--refused', summary: 'that did not succeed' },
+  { flags: '--since <time>', summary: 'of this time or later, such as 2026-11-01T00:00:00Z' },
+  { flags: '--until <time>', summary: 'before this time' },
+];
+
+export const auditCommands: readonly Command[] = [
+  command({
+    words: 'audit list',
+    summary: `Lists the last ${SHOWN} changes by you; with the runner token, by all`,
+    options: filters,
+    examples: ['audit', 'audit --on shop --refused'],
+    answers: 'audit.list',
+    run: (session, input) => session.call('audit.list', { ...filterOf(input), limit: SHOWN }),
+    show: ({ items }) =>
+      table(
+        ['WHEN', 'WHO', 'WHAT', 'APP', 'DETAILS', 'VIA', 'ADDRESS', 'OUTCOME'],
+        items.map(rowOf),
+        'There are none.',
+      ),
+  }),
+  {
+    words: 'audit export',
+    summary: 'Prints all such changes as lines of JSON, newest first',
+    options: filters,
+    examples: ['audit export --since 2026-11-01T00:00:00Z'],
+    answers: null,
+    run: async (session, input) => {
+      const filter = filterOf(input);
+      for await (const { items } of pagesOf(session, filter))
+        session.place.out(items.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+      return null;
+    },
+  },
+];
+
+async function* pagesOf(session: Session, filter: Params<'audit.list'>): AsyncGenerator<Page> {
+  let cursor: string | undefined;
+  do {
+    const page = await session.call('audit.list', { ...filter, limit: PAGE, ...(cursor && { cursor }) });
+    yield page;
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+}
+
+function filterOf(input: Input): Params<'audit.list'> {
+  const given = (name: string) => textOf(input, name);
+  const via = auditInterface.safeParse(given('via') ?? 'ui');
+  if (!via.success) throw new Stopped('usage', 'There is no such interface.', 'cellar audit --help');
+  const filter = {
+    account: given('account'),
+    app: given('on'),
+    operation: given('operation'),
+    since: given('since'),
+    until: given('until'),
+  };
+  return {
+    ...Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined)),
+    ...(given('via') !== undefined && { via: via.data }),
+    ...(input.refused === true && { outcome: 'refused' as const }),
+  };
+}
+
+function rowOf({ at, account, name, operation, app, details, via, address, outcome }: Entry): string[] {
+  const who = account === null ? 'runner token' : (name ?? account);
+  const named = Object.entries(details).map(([field, value]) => `${field}=${value}`);
+  return [
+    ago(at),
+    plain(who),
+    operation,
+    app?.slug ?? '-',
+    plain(named.join(' ')) || '-',
+    via,
+    address || '-',
+    outcome,
+  ];
+}

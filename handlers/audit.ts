@@ -1,0 +1,126 @@
+// Writes the audit log.
+import { insertAuditEntry } from '../sqlite/control/people/audit.ts';
+import { type Actor, callerOf, keyOf } from './access.ts';
+import type { RequestContext } from './context.ts';
+import type { Operation } from './contract/operation.ts';
+import type { AuditInterface } from './contract/people/audit.ts';
+import { cutText } from './contract/text.ts';
+
+/** Input fields that name what an operation changes. All others may hold values or secrets of people. */
+const NAMING = [
+  'account',
+  'binding',
+  'branch',
+  'bucket',
+  'class_name',
+  'cron',
+  'database',
+  'database_id',
+  'deploy_id',
+  'email',
+  'hostname',
+  'instance',
+  'invite',
+  'name',
+  'namespace_id',
+  'preview',
+  'ref',
+  'role',
+  'scope',
+  'snapshot',
+  'storage',
+  'to',
+  'workflow',
+] as const;
+const DETAIL_CHARACTERS = 200;
+const NO_APP = { id: null, slug: null };
+
+/** Who makes a change, and how it reached Cellar. */
+export interface Author {
+  actor: Actor;
+  via: AuditInterface;
+}
+
+/** What is changed. */
+export interface Target {
+  operation: string;
+  app: { id: string | null; slug: string | null };
+  details: Record<string, string>;
+}
+
+/** Whether the audit log has an operation's calls: changes, but not what apps report about themselves. */
+export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
+  return method !== 'GET' && audited !== false;
+}
+
+/** Returns what an operation changes. @param input validated */
+export function targetOf({ name, needs }: Operation, input: object): Target {
+  const given = input as Record<string, unknown>;
+  const isOfApp = needs !== 'account' && needs !== 'runner';
+  const text = (field: string) => (typeof given[field] === 'string' ? given[field] : null);
+  const details = detailsOf(given);
+  if (isOfApp) return { operation: name, app: { id: text('id'), slug: text('slug') }, details };
+  const app = name === 'apps.create' ? { id: null, slug: text('slug') } : NO_APP;
+  const id = text('id');
+  return { operation: name, app, details: id === null ? details : { id, ...details } };
+}
+
+/** Returns the fields of an input that name something. */
+export function detailsOf(input: Record<string, unknown>): Record<string, string> {
+  const named = NAMING.flatMap((field): [string, string][] => {
+    const value = input[field];
+    return typeof value === 'string' ? [[field, cutText(value, DETAIL_CHARACTERS, '…')]] : [];
+  });
+  return Object.fromEntries(named);
+}
+
+/**
+ * Does some work, and writes an entry about it before the result is known to the caller.
+ * @throws what the work throws
+ */
+export async function audited<Result>(
+  context: RequestContext,
+  author: Author,
+  target: Target,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  let result: Result;
+  try {
+    result = await work();
+  } catch (error) {
+    await record(context, author, target, outcomeOf(error));
+    throw error;
+  }
+  await record(context, author, target, 'ok');
+  return result;
+}
+
+/** Returns the code of an error of ours, or of Wrangler's. */
+function outcomeOf(error: unknown): string {
+  return String((error as { code?: string | number }).code ?? 'internal_error');
+}
+
+/** Adds an entry. Never rejects: what the caller asked for is done already. */
+export async function record(
+  { db, address, requestId }: RequestContext,
+  { actor, via }: Author,
+  { operation, app, details }: Target,
+  outcome: string,
+): Promise<void> {
+  try {
+    await insertAuditEntry(db, {
+      at: new Date().toISOString(),
+      actor: callerOf(actor),
+      key_id: keyOf(actor)?.id ?? null,
+      via,
+      address,
+      operation,
+      app_id: app.id,
+      app_slug: app.slug,
+      details: JSON.stringify(details),
+      outcome,
+    });
+  } catch (error) {
+    console.error(`request ${requestId}: ${operation} is not in the audit log: ${error}`);
+  }
+}

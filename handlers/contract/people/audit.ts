@@ -1,0 +1,57 @@
+// The audit log: who changed what, from where, by which interface.
+import * as z from 'zod';
+import { id, listOf, moment, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** How a change reached Cellar. `cli` is what the client says of itself. */
+export const auditInterface = z.enum(['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler']);
+export type AuditInterface = z.output<typeof auditInterface>;
+
+/** The beginning of the command line's `User-Agent`. */
+export const CLI_AGENT = 'cellar-cli';
+
+export const AuditEntry = z.strictObject({
+  /** Its number; later entries have higher ones. */
+  id: z.string(),
+  at: time,
+  /** Null for the runner token. */
+  account: id.nullable(),
+  /** The account's name at that time. */
+  name: z.string().nullable(),
+  /** The id of the API key, if one was used. */
+  key: id.nullable(),
+  via: auditInterface,
+  /** IP address of the client; empty when it is unknown. */
+  address: z.string(),
+  operation: z.string(),
+  /** The app, with its slug at that time. */
+  app: z.strictObject({ id: id.nullable(), slug: z.string() }).nullable(),
+  /** What the operation names, such as a domain or an account. Never a value or a secret. */
+  details: z.record(z.string(), z.string()),
+  /** `ok`, or the code of the error. */
+  outcome: z.string(),
+});
+export type AuditEntry = z.output<typeof AuditEntry>;
+
+/** Filters of the log, which the export has too. */
+export const auditFilter = {
+  account: reference.optional(),
+  app: reference.optional(),
+  operation: reference.optional(),
+  via: auditInterface.optional(),
+  outcome: z.enum(['ok', 'refused']).optional(),
+  since: moment.optional(),
+  until: moment.optional(),
+};
+
+export const audit = [
+  operation({
+    name: 'audit.list',
+    summary: "Lists what was changed, newest first: the caller's own changes; for admins, all changes",
+    method: 'GET',
+    path: '/v1/audit',
+    needs: 'account',
+    input: z.strictObject({ ...auditFilter, ...page }),
+    output: listOf(AuditEntry),
+  }),
+] as const;

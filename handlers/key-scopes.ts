@@ -1,0 +1,88 @@
+// What API keys may do: less than their accounts.
+import type { Role } from '../sqlite/control/people/access.ts';
+import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
+import { type KeyScope, type OperationRights, scopeOf } from './contract/operation.ts';
+import { Problem } from './problem.ts';
+
+/** What of a request's context notes the use of a key. */
+export interface KeyUse {
+  db: D1Database;
+  at: string;
+  waitUntil: (work: Promise<unknown>) => void;
+}
+
+/** The rights of an API key, at most those of its account. */
+export interface KeyRights {
+  id: string;
+  scope: KeyScope;
+  /** Id of the one app that it is for; null for all. */
+  app: string | null;
+  /** ISO 8601; null: never. */
+  expiresAt: string | null;
+}
+
+const RANK: Record<KeyScope, number> = { read: 1, deploy: 2, admin: 3 };
+const ROLE: Record<KeyScope, Role> = { read: 'view', deploy: 'push', admin: 'admin' };
+const NEEDED: Record<Role, KeyScope> = { view: 'read', push: 'deploy', admin: 'admin' };
+/** How exactly the time of the last use is known, in ms. */
+const USED_EVERY_MS = 60_000;
+
+/**
+ * Returns the rights of a key, and notes that it was used.
+ * @throws {Problem} `unauthorized` when it has expired
+ */
+export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRights {
+  const { id, scope, app_id, expires_at, last_used_at } = key;
+  if (hasExpired(expires_at))
+    throw new Problem('unauthorized', `This API key expired at ${expires_at}; make a new one.`);
+  const before = new Date(Date.parse(at) - USED_EVERY_MS).toISOString();
+  if (last_used_at === null || last_used_at < before) waitUntil(touchKey(db, id, at, before).catch(() => {}));
+  return { id, scope, app: app_id, expiresAt: expires_at };
+}
+
+/** Whether a time, ISO 8601, has passed. */
+export function hasExpired(expiresAt: string | null): boolean {
+  return expiresAt !== null && expiresAt <= new Date().toISOString();
+}
+
+/**
+ * Checks that an API key may be used for an operation. The account's role was checked before.
+ * @param app the id of the operation's app; null when it has none
+ * @throws {Problem} `forbidden`, which names the scope
+ */
+export function requireKeyFor(key: KeyRights | null, operation: OperationRights, app: string | null): void {
+  if (key === null) return;
+  if (app === null && key.app !== null && !operation.oneApp)
+    throw new Problem(
+      'forbidden',
+      `${operation.name} needs an API key for all apps; this one is for one app.`,
+    );
+  requireScope(key, scopeOf(operation), app);
+}
+
+/**
+ * Limits a role on an app to what the API key may do.
+ * @throws {Problem} `forbidden`, which names the scope
+ */
+export function roleByKey(key: KeyRights, role: Role, need: Role, app: string): Role {
+  requireScope(key, NEEDED[need], app);
+  return RANK[key.scope] < RANK[NEEDED[role]] ? ROLE[key.scope] : role;
+}
+
+/** @throws {Problem} `forbidden` when a key may not create apps, which needs the scope deploy on all apps */
+export function requireKeyForNewApp(key: KeyRights | null): void {
+  if (key === null) return;
+  if (key.app !== null)
+    throw new Problem('forbidden', 'A new app needs an API key for all apps; this one is for one app.');
+  requireScope(key, 'deploy', null);
+}
+
+function requireScope(key: KeyRights, needed: KeyScope, app: string | null): void {
+  if (app !== null && key.app !== null && key.app !== app)
+    throw new Problem('forbidden', 'This API key is for another app.');
+  if (RANK[key.scope] < RANK[needed])
+    throw new Problem(
+      'forbidden',
+      `This needs an API key with the scope ${needed}; the scope of this one is ${key.scope}.`,
+    );
+}

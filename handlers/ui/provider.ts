@@ -1,0 +1,132 @@
+// Sign-in by a provider of OpenID Connect.
+import { APIError } from 'better-auth/api';
+import {
+  type GenericOAuthConfig,
+  type GenericOAuthUserInfo,
+  genericOAuth,
+} from 'better-auth/plugins/generic-oauth';
+import { forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.ts';
+import { cutText } from '../contract/text.ts';
+import { Problem } from '../problem.ts';
+import { askAbout } from './api.ts';
+import type { Env } from './env.ts';
+
+const PROVIDER = 'oidc';
+/** Where the provider sends people back to. */
+export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
+/** Ways to sign in, and to set a password, that are off when the provider is required. */
+const OTHER_WAYS = [
+  '/sign-in/email',
+  '/passkey/generate-authenticate-options',
+  '/passkey/verify-authentication',
+  '/forgot',
+  '/welcome',
+  '/invites/accept',
+];
+const NAME_CHARACTERS = 100;
+
+/** What answers the library's routes. */
+interface Library {
+  handler: (request: Request) => Promise<Response>;
+}
+
+/** What the sign-in page knows of the provider; null for none. */
+export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
+  return OIDC_URL === '' ? null : { name: OIDC_NAME, required: OIDC_REQUIRED === 'on' };
+}
+
+/** @throws {Problem} `forbidden` when people sign in by the provider only */
+export function requireAllowedWay(path: string, { OIDC_REQUIRED, OIDC_NAME }: Env): void {
+  const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.endsWith(each));
+  if (isOff)
+    throw new Problem('forbidden', `Passwords and passkeys are off here: sign in with ${OIDC_NAME}.`);
+}
+
+/** The library's plugin, configured. It checks state, nonce, PKCE and the signature of the ID token. */
+export function providerPlugin(env: Env) {
+  if (env.OIDC_URL === '') return genericOAuth({ config: [] });
+  const provider: GenericOAuthConfig = {
+    providerId: PROVIDER,
+    name: env.OIDC_NAME,
+    discoveryUrl: env.OIDC_URL,
+    clientId: env.OIDC_CLIENT_ID,
+    clientSecret: env.OIDC_CLIENT_SECRET,
+    scopes: env.OIDC_SCOPES.split(' '),
+    requireIdTokenVerification: true,
+    // Who has an account is decided below, by the control plane.
+    disableSignUp: true,
+    mapProfileToUser: (profile) => arrive(profile, env),
+  };
+  return genericOAuth({ config: [provider] });
+}
+
+/** Options of the library that belong to the plugin: tokens of the provider are of no use later, and not kept. */
+export const WITHOUT_TOKENS = {
+  account: { create: { before: withoutTokens }, update: { before: withoutTokens } },
+};
+
+async function withoutTokens(account: object) {
+  return { data: { ...account, accessToken: null, refreshToken: null, idToken: null } };
+}
+
+/** Begins a sign-in. @returns the provider's address to go to. @throws {Problem} `host_unavailable` */
+export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: Env): Promise<Response> {
+  const url = `${PUBLIC_UI_URL}/api/auth/sign-in/social`;
+  // The addresses to return to are fixed: no page can have people sent elsewhere.
+  const body = { provider: PROVIDER, callbackURL: '/', errorCallbackURL: '/sign-in', disableRedirect: true };
+  const headers = new Headers(request.headers);
+  headers.set('content-type', 'application/json');
+  headers.delete('content-length');
+  const answer = await auth.handler(
+    new Request(url, { method: 'POST', headers, body: JSON.stringify(body) }),
+  );
+  if (answer.ok || answer.status === 429) return answer;
+  await answer.body?.cancel();
+  throw new Problem(
+    'host_unavailable',
+    'The provider does not answer as it should; the operator finds the reason in the log of Cellar.',
+  );
+}
+
+/** Ends a sign-in: the provider has sent the person back. Refusals go to the sign-in page, which says why. */
+export async function end(request: Request, auth: Library): Promise<Response> {
+  const answer = await auth.handler(request);
+  if (answer.status < 400 || answer.status === 429) return answer;
+  const { code = 'unknown' } = (await answer.json().catch(() => ({}))) as { code?: string };
+  const location = `/sign-in?${new URLSearchParams({ error: code.toLowerCase() })}`;
+  return new Response(null, { status: 302, headers: { location } });
+}
+
+/** Returns the account of a person whom the provider has signed in, and copies it to the database of sign-in. */
+async function arrive(profile: GenericOAuthUserInfo, env: Env) {
+  const subject = String(profile.sub ?? '');
+  const email = String(profile.email ?? '').toLowerCase();
+  if (subject === '' || email === '') throw refused('email_not_found');
+  const role = roleOf(profile[env.OIDC_GROUPS_CLAIM], env);
+  if (role === 'none') throw refused('no_role');
+  const known = await personOf(env.DB, PROVIDER, subject);
+  const name = cutText(String(profile.name ?? '').trim() || email, NAME_CHARACTERS);
+  const verified = profile.emailVerified === true || profile.email_verified === true;
+  const account = await askAbout(env, 'arrive', { account: known, email, verified, name, role }).catch(
+    (error: unknown) => {
+      throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
+    },
+  );
+  // The account was deleted, and the person comes back to another.
+  if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
+  const person = { ...account, email: account.email === '' ? email : account.email };
+  await keepPerson(env.DB, person, new Date().toISOString());
+  return { email: person.email, name: person.name, emailVerified: true };
+}
+
+/** Returns the role by a person's groups; null when roles are given in Cellar, `none` when no group fits. */
+function roleOf(groups: unknown, { OIDC_ROLES }: Env) {
+  const roles = JSON.parse(OIDC_ROLES) as [string, 'admin' | 'member' | 'guest'][] | null;
+  if (roles === null) return null;
+  const own = new Set(Array.isArray(groups) ? groups : [groups]);
+  return roles.find(([group]) => group === '*' || own.has(group))?.[1] ?? 'none';
+}
+
+function refused(code: string): APIError {
+  return new APIError('FORBIDDEN', { code, message: code });
+}

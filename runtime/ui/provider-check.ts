@@ -1,0 +1,35 @@
+// Asks the provider by which people sign in, at the start: a wrong setting is known before somebody signs in.
+import { log, reason } from '../log.ts';
+
+const DEADLINE_MS = 10_000;
+const NEEDED = ['issuer', 'authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
+const WELL_KNOWN = '/.well-known/openid-configuration';
+
+/** Logs why sign-in by the provider will fail, if it will. Never rejects. @param url of its discovery document */
+export async function checkProvider(url: string): Promise<void> {
+  const problem = await problemOf(url).catch(reason);
+  if (problem !== null)
+    log(
+      'warn',
+      'people cannot sign in by the provider of RUNNER_OIDC_URL; docs/control-ui.md says how it is set',
+      {
+        url,
+        error: problem,
+      },
+    );
+}
+
+/** Returns what is wrong with a discovery document; null when it can be used. */
+async function problemOf(url: string): Promise<string | null> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(DEADLINE_MS) });
+  if (!response.ok) {
+    await response.body?.cancel();
+    return `it answers ${response.status}`;
+  }
+  const document = (await response.json()) as Partial<Record<string, unknown>> | null;
+  const missing = NEEDED.filter((name) => typeof document?.[name] !== 'string');
+  if (missing.length > 0) return `its discovery document has no ${missing.join(', ')}`;
+  const issuer = String(document!.issuer).replace(/\/$/, '');
+  const asked = url.slice(0, -WELL_KNOWN.length);
+  return issuer === asked ? null : `its issuer is ${issuer}, not ${asked}`;
+}

@@ -1,0 +1,61 @@
+// The audit log.
+import { api, type Params, type Result } from '../../api.ts';
+import { pages } from '../pages.ts';
+
+export type AuditEntry = Result<'audit.list'>['items'][number];
+export type AuditFilter = Pick<Params<'audit.list'>, 'account' | 'app' | 'operation' | 'via' | 'outcome'>;
+
+const PAGE = 50;
+
+/** Entries that fit, newest first. */
+export function auditModel(filter: AuditFilter) {
+  return pages(
+    (cursor, signal) => api('audit.list', { ...filter, limit: PAGE, cursor }, { signal }),
+    ({ id }: AuditEntry) => id,
+    { everyMs: 15_000, grows: true },
+  );
+}
+
+const INTERFACES = ['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler'] as const;
+type Interface = (typeof INTERFACES)[number];
+
+/** Names of interfaces for people. */
+export const interfaceNames: Readonly<Record<Interface, string>> = {
+  ui: 'Browser',
+  cli: 'Command line',
+  rest: 'REST',
+  rpc: 'RPC',
+  mcp: 'Agent',
+  git: 'git',
+  wrangler: 'Wrangler',
+};
+
+/** Returns a filter from the query. Leaves out what is empty or unknown. */
+export function filterOf(of: (name: string) => string): AuditFilter {
+  const via = INTERFACES.find((each) => each === of('via'));
+  const outcome = (['ok', 'refused'] as const).find((each) => each === of('outcome'));
+  const texts = (['account', 'app', 'operation'] as const).map((name) => [name, of(name).trim()] as const);
+  return {
+    ...Object.fromEntries(texts.filter(([, text]) => text !== '')),
+    ...(via && { via }),
+    ...(outcome && { outcome }),
+  };
+}
+
+/** Returns the URL of the export of all entries that fit. */
+export function exportUrl(filter: AuditFilter): string {
+  const search = new URLSearchParams(Object.entries(filter)).toString();
+  return `/v1/audit/export${search === '' ? '' : `?${search}`}`;
+}
+
+/** Returns what an entry's operation names: `name HELLO, role push`. */
+export function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
+  return Object.entries(details)
+    .map(([field, value]) => `${field.replaceAll('_', ' ')} ${value}`)
+    .join(', ');
+}
+
+/** Returns who an entry is about. */
+export function whoOf({ account, name }: Pick<AuditEntry, 'account' | 'name'>): string {
+  return account === null ? 'Runner token' : (name ?? account);
+}
