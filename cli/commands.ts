@@ -1,16 +1,16 @@
 // The only list of all commands.
 import type { Command } from './command.ts';
 import { appCommands } from './commands/apps.ts';
-import { auditCommands } from './commands/audit.ts';
 import { completionCommand } from './commands/completion.ts';
 import { cronCommands } from './commands/crons.ts';
 import { deployCommands } from './commands/deploys.ts';
 import { devCommand } from './commands/dev.ts';
-import { hostCommands } from './commands/hosts.ts';
 import { localCommands } from './commands/local.ts';
 import { logCommands } from './commands/logs.ts';
-import { machineCommands } from './commands/machine.ts';
-import { moveCommand } from './commands/move.ts';
+import { auditCommands } from './commands/machine/audit.ts';
+import { hostCommands } from './commands/machine/hosts.ts';
+import { machineCommands } from './commands/machine/machine.ts';
+import { moveCommand } from './commands/machine/move.ts';
 import { previewCommands } from './commands/previews.ts';
 import { requestCommands } from './commands/requests.ts';
 import { settingCommands } from './commands/settings.ts';

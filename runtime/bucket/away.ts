@@ -1,7 +1,7 @@
 // Notices when the bucket does not answer the proxy, and when it does again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, logRarely } from '../log.ts';
-import { bucketUrl, s3Client } from './client.ts';
+import { bucketFetch } from './client.ts';
 import type { S3Place } from './place.ts';
 
 /** Shorter outages, in ms, are ignored: workerd repeats requests. */
@@ -75,9 +75,8 @@ export class Away {
   async #answers(): Promise<boolean> {
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(ANSWER_MS)]);
     try {
-      const url = `${bucketUrl(this.#place)}/${this.#place.prefix}probe/away`;
-      const request: RequestInit = { method: 'PUT', body: 'away', signal, redirect: 'error' };
-      const answer = await s3Client(this.#place, { retries: 0 }).fetch(url, request);
+      const path = `/${this.#place.prefix}probe/away`;
+      const answer = await bucketFetch(this.#place)(path, { method: 'PUT', body: 'away' }, signal);
       await answer.body?.cancel();
       return answer.ok || answer.status === TOO_OFTEN;
     } catch {

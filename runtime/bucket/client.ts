@@ -3,18 +3,19 @@ import { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
 
-/** @param retries of a failed or busy request. Default: those of the client */
-export function s3Client(
-  { accessKey, secretKey, region }: S3Place,
-  options: { retries?: number } = {},
-): AwsClient {
-  return new AwsClient({
-    accessKeyId: accessKey,
-    secretAccessKey: secretKey,
-    service: 's3',
-    region,
-    ...options,
-  });
+/** Sends a signed request to a path of the bucket, such as `/name` or `?list-type=2`. Rejects once the signal is aborted. */
+export type BucketFetch = (path: string, init: RequestInit, signal: AbortSignal) => Promise<Response>;
+
+/** Returns what sends requests to a bucket, with the place's keys. Redirects are failures. */
+export function bucketFetch(place: S3Place): BucketFetch {
+  const { accessKey, secretKey, region } = place;
+  const client = new AwsClient({ accessKeyId: accessKey, secretAccessKey: secretKey, service: 's3', region });
+  const base = bucketUrl(place);
+  return async (path, init, signal) => {
+    const request = await client.sign(base + path, { ...init, redirect: 'error' });
+    // Not in the request: once that is collected as garbage, its signal no longer ends a `fetch`.
+    return await fetch(request, { signal });
+  };
 }
 
 /** Returns the URL of a bucket, without a slash at its end. */

@@ -1,9 +1,8 @@
 // Checks that a store keeps what the engine and Cellar rely on: conditional writes, ranges, and lists that are up to date.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AwsClient } from 'aws4fetch';
 import { readAtMost } from '../sockets/read-at-most.ts';
-import { bucketUrl, s3Client, shownText, storeFailure } from './client.ts';
+import { type BucketFetch, bucketFetch, shownText, storeFailure } from './client.ts';
 import type { S3Place } from './place.ts';
 
 /** Concurrent writers of one name. */
@@ -86,14 +85,12 @@ export function clockDifference(
 }
 
 class ProbedStore {
-  readonly #client: AwsClient;
-  readonly #base: string;
+  readonly #fetch: BucketFetch;
   readonly #folder: string;
   readonly #deadline = AbortSignal.timeout(CHECKS_MS);
 
   constructor(place: S3Place) {
-    this.#client = s3Client(place, { retries: 0 });
-    this.#base = bucketUrl(place);
+    this.#fetch = bucketFetch(place);
     this.#folder = `${place.prefix}probe/${randomUUID()}/`;
   }
 
@@ -159,8 +156,8 @@ class ProbedStore {
 
   async #ask(check: string, path: string, init: RequestInit, retries = RETRIES): Promise<Response> {
     try {
-      const options: RequestInit = { signal: this.#deadline, ...init, redirect: 'error' };
-      const answer = await this.#client.fetch(this.#base + path, options);
+      const { signal, ...rest } = init;
+      const answer = await this.#fetch(path, rest, signal ?? this.#deadline);
       if (retries === 0 || !BUSY.includes(answer.status)) return answer;
       await sleep(RETRY_MS);
       return await this.#ask(check, path, init, retries - 1);

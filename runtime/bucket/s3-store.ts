@@ -3,10 +3,16 @@ import { createHash, hash } from 'node:crypto';
 import { createReadStream, createWriteStream, openAsBlob } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AwsClient } from 'aws4fetch';
 import { Backoff } from '../processes/backoff.ts';
 import { readAtMost } from '../sockets/read-at-most.ts';
-import { bucketUrl, innermostCause, s3Client, shownText, storeFailure } from './client.ts';
+import {
+  type BucketFetch,
+  bucketFetch,
+  bucketUrl,
+  innermostCause,
+  shownText,
+  storeFailure,
+} from './client.ts';
 import { element, isPlain, LIST_BYTES, listEntries, listFolders, nextToken } from './list-xml.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
@@ -44,7 +50,7 @@ export function smallObjects(place: S3Place): S3Store {
 }
 
 export class S3Store implements Store {
-  readonly #client: AwsClient;
+  readonly #fetch: BucketFetch;
   readonly #bucket: string;
   readonly #prefix: string;
   readonly #deadlineMs: number;
@@ -63,7 +69,7 @@ export class S3Store implements Store {
     this.#deadlineMs = deadlineMs;
     this.#pauseMs = pauseMs;
     this.#mostBytes = mostBytes;
-    this.#client = s3Client(place);
+    this.#fetch = bucketFetch(place);
     this.#bucket = bucketUrl(place);
     this.#prefix = place.prefix;
   }
@@ -232,14 +238,8 @@ export class S3Store implements Store {
     const late = AbortSignal.timeout(deadlineMs);
     // The store checks this hash of the body.
     const sum = init.sum ?? hash('sha256', (body as Buffer | undefined) ?? '');
-    const request = await this.#client.sign(this.#bucket + path, {
-      method,
-      headers: { ...headers, 'x-amz-content-sha256': sum },
-      body: body ?? null,
-      redirect: 'error',
-      signal: signal ? AbortSignal.any([late, signal]) : late,
-    });
-    const answer = await fetch(request);
+    const signed = { method, headers: { ...headers, 'x-amz-content-sha256': sum }, body: body ?? null };
+    const answer = await this.#fetch(path, signed, signal ? AbortSignal.any([late, signal]) : late);
     const etag = answer.headers.get('etag') ?? '';
     if (answer.ok && take && answer.body) {
       await take(answer.body);

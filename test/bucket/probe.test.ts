@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { clockDifference, probe } from '../../runtime/bucket/probe.ts';
 import { type Faults, MemoryStore } from '../support/bucket/memory-store.ts';
 import { startS3 } from '../support/e2e/s3.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 test('R2 with conditional writes passes, and nothing is left in it; a wrong key is named', async () => {
   await using store = await startS3();
@@ -28,6 +33,16 @@ for (const [what, faults, expected] of FAILING) {
     await assert.rejects(probe(store.place()), expected);
   });
 }
+
+test('a store that hangs is given up, also when memory is collected meanwhile', {
+  timeout: 30_000,
+}, async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { hangs: true };
+  const probed = probe(store.place());
+  const collecting = setInterval(collectGarbage, 100);
+  await assert.rejects(probed, /"create if missing": .*timeout/).finally(() => clearInterval(collecting));
+});
 
 test('an answer that took long says nothing about the clock, unless it is outside of that time', () => {
   const slow = { sentAt: 10_000, answeredAt: 16_000 };

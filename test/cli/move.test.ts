@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Input } from '../../cli/command.ts';
-import { moveCommand } from '../../cli/commands/move.ts';
+import { moveCommand } from '../../cli/commands/machine/move.ts';
 import { type Client, Session } from '../../cli/session.ts';
 import { Refused } from '../../client/index.ts';
 

@@ -65,7 +65,9 @@ test('a key is shown once, opens its account’s apps until it is revoked, and i
   assert.deepEqual([made.account, made.name], [id, 'laptop']);
   assert.equal(await fetchRefs('keyed', key), 200);
   const listed = await control.call('keys.list', { account: id });
-  assert.deepEqual(listed, { items: [made], next_cursor: null });
+  const { last_used_at } = listed.items[0];
+  assert.ok(last_used_at !== null);
+  assert.deepEqual(listed, { items: [{ ...made, last_used_at }], next_cursor: null });
   const database = await control.database();
   assert.doesNotMatch(
     JSON.stringify((await database.prepare('SELECT * FROM keys').all()).results),

@@ -1,10 +1,10 @@
 // The command that moves apps between the machine and the bucket, or to another machine.
-import { Refused } from '../../client/index.ts';
-import type { Result } from '../../handlers/contract/index.ts';
-import { type Command, type Input, textCommand } from '../command.ts';
-import { Stopped } from '../exit.ts';
-import { type Session, whole } from '../session.ts';
-import { bytes, many } from '../show.ts';
+import { Refused } from '../../../client/index.ts';
+import type { Result } from '../../../handlers/contract/index.ts';
+import { type Command, type Input, textCommand } from '../../command.ts';
+import { Stopped } from '../../exit.ts';
+import { type Session, whole } from '../../session.ts';
+import { bytes, many } from '../../show.ts';
 
 const PLACES = { local: 'to this machine', bucket: 'into the bucket' } as const;
 /** Codes of refusals of one app, after which the others still move. */

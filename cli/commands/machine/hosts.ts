@@ -1,8 +1,8 @@
 // Commands for the machines of a Cellar of several.
-import type { Result } from '../../handlers/contract/index.ts';
-import { type Command, command, textOf } from '../command.ts';
-import { whole } from '../session.ts';
-import { ago, bytes, many, plain, status, table } from '../show.ts';
+import type { Result } from '../../../handlers/contract/index.ts';
+import { type Command, command, textOf } from '../../command.ts';
+import { whole } from '../../session.ts';
+import { ago, bytes, many, plain, status, table } from '../../show.ts';
 
 type Host = Result<'hosts.list'>['items'][number];
 

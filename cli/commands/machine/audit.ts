@@ -1,10 +1,10 @@
 // Commands for the audit log.
-import type { Params, Result } from '../../handlers/contract/index.ts';
-import { auditInterface } from '../../handlers/contract/people/audit.ts';
-import { type Command, command, type Input, textOf } from '../command.ts';
-import { Stopped } from '../exit.ts';
-import type { Session } from '../session.ts';
-import { ago, plain, table } from '../show.ts';
+import type { Params, Result } from '../../../handlers/contract/index.ts';
+import { auditInterface } from '../../../handlers/contract/people/audit.ts';
+import { type Command, command, type Input, textOf } from '../../command.ts';
+import { Stopped } from '../../exit.ts';
+import type { Session } from '../../session.ts';
+import { ago, plain, table } from '../../show.ts';
 
 type Page = Result<'audit.list'>;
 type Entry = Page['items'][number];

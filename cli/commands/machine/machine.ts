@@ -1,12 +1,12 @@
 // Commands for the whole Cellar: statistics, snapshots, keys, and any operation.
-import type { OperationName, Params } from '../../handlers/contract/index.ts';
-import { operationsByName } from '../../handlers/contract/index.ts';
-import { pathNames } from '../../handlers/contract/operation.ts';
-import { keyScope } from '../../handlers/contract/people/accounts.ts';
-import { type Command, command, textOf } from '../command.ts';
-import { Stopped } from '../exit.ts';
-import { whole } from '../session.ts';
-import { ago, bytes, fields, many, plain, table } from '../show.ts';
+import type { OperationName, Params } from '../../../handlers/contract/index.ts';
+import { operationsByName } from '../../../handlers/contract/index.ts';
+import { pathNames } from '../../../handlers/contract/operation.ts';
+import { keyScope } from '../../../handlers/contract/people/accounts.ts';
+import { type Command, command, textOf } from '../../command.ts';
+import { Stopped } from '../../exit.ts';
+import { whole } from '../../session.ts';
+import { ago, bytes, fields, many, plain, table } from '../../show.ts';
 
 /** Longest life of a key made here, in days. */
 const MOST_DAYS = 3650;
