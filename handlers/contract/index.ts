@@ -16,6 +16,7 @@ import { hosts } from './hosts.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
 import { invites } from './people/invites.ts';
+import { connections } from './source/connections.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
 import { workflows } from './storage/workflows.ts';
@@ -35,6 +36,7 @@ export const operations = [
   ...secrets,
   ...domains,
   ...source,
+  ...connections,
   ...storage,
   ...buckets,
   ...metrics,
