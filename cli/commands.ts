@@ -12,6 +12,7 @@ import { machineCommands } from './commands/machine.ts';
 import { moveCommand } from './commands/move.ts';
 import { previewCommands } from './commands/previews.ts';
 import { settingCommands } from './commands/settings.ts';
+import { sourceCommands } from './commands/sources.ts';
 import { storageCommands } from './commands/storage.ts';
 import { workflowCommands } from './commands/workflows.ts';
 
@@ -23,6 +24,7 @@ export const commands: readonly Command[] = [
   moveCommand,
   ...deployCommands,
   ...previewCommands,
+  ...sourceCommands,
   ...logCommands,
   ...cronCommands,
   ...workflowCommands,

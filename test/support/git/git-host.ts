@@ -30,7 +30,9 @@ export class GitHost {
     const [, name = '', ...service] = path.split('/');
     const repository = this.repositories.get(name);
     const { authorization = '' } = request.headers;
-    const password = Buffer.from(authorization.split(' ')[1] ?? '', 'base64').toString().split(':')[1];
+    const password = Buffer.from(authorization.split(' ')[1] ?? '', 'base64')
+      .toString()
+      .split(':')[1];
     if (repository === undefined) response.writeHead(404).end();
     else if (repository.token !== null && password !== repository.token)
       response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
