@@ -9,7 +9,7 @@ import {
 } from '../../handlers/contract/source/connections.ts';
 import { parseRemote } from '../../handlers/contract/source/remote.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { SourceRow, StoredSource } from '../../sqlite/host/sources.ts';
+import type { SourceRow, StoredSource } from '../../sqlite/host/source/connections.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { type ChangeMainOptions, changeMain } from '../builds/source/change-main.ts';
 import type { FetchFrom, Imports } from '../builds/source/import.ts';

@@ -12,7 +12,7 @@ import { outboxQueries } from './outbox.ts';
 import { previewQueries } from './previews.ts';
 import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
-import { sourceQueries } from './sources.ts';
+import { sourceQueries } from './source/connections.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**

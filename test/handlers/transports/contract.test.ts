@@ -153,6 +153,7 @@ const outside = [
   'GET /ready',
   'GET /v1/git/{slug}/info/refs',
   'POST /v1/git/{slug}/git-upload-pack',
+  'POST /v1/hooks/{id}',
   'POST /v1/git/{slug}/git-receive-pack',
   'PUT /v1/apps/{id}/storage/r2/{bucket}/raw',
   'GET /v1/edge/tls-ask',

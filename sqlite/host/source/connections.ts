@@ -4,7 +4,7 @@ import type {
   DeliveryOutcome,
   HookDelivery,
   HostConnection,
-} from '../../handlers/contract/source/connections.ts';
+} from '../../../handlers/contract/source/connections.ts';
 
 /** What a connection is, without what is secret. */
 export type StoredSource = Pick<
