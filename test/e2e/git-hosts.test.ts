@@ -56,6 +56,12 @@ async function serves(slug: string, text: string): Promise<void> {
   await eventually(async () => (await cellar.get(slug)).text === text, `${slug} serves ${text}`, DEPLOY_MS);
 }
 
+/** Waits until a commit of the connected repository was fetched. */
+async function fetched(id: string, sha: string): Promise<void> {
+  const last = async () => (await rpc('source.get', { id })).result.last_fetch;
+  await eventually(async () => (await last())?.sha === sha, `${sha} is fetched`, DEPLOY_MS);
+}
+
 /** Sends a delivery of a webhook. */
 async function deliver(
   id: string,
@@ -158,10 +164,10 @@ test('addresses that are no repository elsewhere, and names that git would take 
 });
 
 test('the webhook of each Git host deploys; what is forged, repeated or about something else does not', async () => {
-  const { url, change } = hosted('hooked');
+  const { url, sha, change } = hosted('hooked');
   const id = await cellar.create('hooked');
   await rpc('source.connect', { id, url, secret: SECRET });
-  await serves('hooked', 'first');
+  await fetched(id, sha);
   const kinds: [string, (body: string) => Record<string, string>][] = [
     ['github', github],
     ['gitea', (body) => ({ 'x-gitea-event': 'push', 'x-gitea-signature': hmac(body) })],
@@ -169,13 +175,13 @@ test('the webhook of each Git host deploys; what is forged, repeated or about so
     ['gitlab', () => ({ 'x-gitlab-event': 'Push Hook', 'x-gitlab-token': SECRET })],
     ['standard', (body) => standard(body)],
   ];
+  const second = change('second');
   for (const [name, headers] of kinds) {
-    change(name);
     const body = push();
     assert.deepEqual(await deliver(id, headers(body), body), [202, { result: 'queued' }], name);
-    await serves('hooked', name);
     assert.deepEqual(await deliver(id, headers(body), body), [200, { result: 'repeated' }], name);
   }
+  await fetched(id, second);
   const form = `payload=${encodeURIComponent(push())}`;
   const typed = { ...github(form), 'content-type': 'application/x-www-form-urlencoded' };
   assert.equal((await deliver(id, typed, form))[0], 202);
@@ -222,16 +228,16 @@ function standard(body: string, time = Math.floor(Date.now() / 1000)): Record<st
 }
 
 test('a thousand deliveries at once lead to few fetches, and a huge one is refused', async () => {
-  const { url, change } = hosted('burst');
+  const { url, sha, change } = hosted('burst');
   const id = await cellar.create('burst');
   await rpc('source.connect', { id, url, secret: SECRET });
-  await serves('burst', 'first');
+  await fetched(id, sha);
   const before = host.requests.length;
-  change('burst');
+  const second = change('burst');
   const bodies = Array.from({ length: 1000 }, () => push());
   const answers = await Promise.all(bodies.map((body) => deliver(id, github(body), body)));
   assert.ok(answers.every(([status]) => status === 202));
-  await serves('burst', 'burst');
+  await fetched(id, second);
   await eventually(
     async () => (await rpc('source.get', { id })).result.next_fetch_at === null,
     'no fetch is due',
@@ -243,16 +249,16 @@ test('a thousand deliveries at once lead to few fetches, and a huge one is refus
 });
 
 test('a delivery is not lost when the host is killed', async () => {
-  const { url, change } = hosted('killed');
+  const { url, sha, change } = hosted('killed');
   const id = await cellar.create('killed');
   await rpc('source.connect', { id, url, secret: SECRET });
-  await serves('killed', 'first');
-  change('second');
+  await fetched(id, sha);
+  const second = change('second');
   const body = push();
   assert.equal((await deliver(id, github(body), body))[0], 202);
   await cellar.stop('SIGKILL');
   await cellar.start();
-  await serves('killed', 'second');
+  await fetched(id, second);
 });
 
 test('tags are deployed by the highest version, and a failed fetch says why and is tried again', async () => {
@@ -262,11 +268,12 @@ test('tags are deployed by the highest version, and a failed fetch says why and 
   const failed = async () => (await rpc('source.get', { id })).result.last_fetch?.error;
   await eventually(async () => (await failed()) !== undefined, 'the first fetch has ended', DEPLOY_MS);
   assert.match(await failed(), /it has no tags yet/);
+  const commits = new Map<string, string>();
   for (const tag of ['v1.2', 'v1.10', 'v1.9', 'v2.0', 'v2.0-rc1']) {
-    change(tag);
+    commits.set(tag, change(tag));
     gitIn(work, 'tag', tag);
   }
   const body = push('refs/tags/v2.0');
   assert.deepEqual(await deliver(id, github(body), body), [202, { result: 'queued' }]);
-  await serves('tagged', 'v2.0');
+  await fetched(id, commits.get('v2.0')!);
 });
