@@ -14,6 +14,7 @@ import { moveCommand } from './commands/machine/move.ts';
 import { previewCommands } from './commands/previews.ts';
 import { requestCommands } from './commands/requests.ts';
 import { settingCommands } from './commands/settings.ts';
+import { sourceCommands } from './commands/sources.ts';
 import { storageCommands } from './commands/storage.ts';
 import { workflowCommands } from './commands/workflows.ts';
 import { gitCredentialCommand } from './git-credential.ts';
@@ -27,6 +28,7 @@ export const commands: readonly Command[] = [
   moveCommand,
   ...deployCommands,
   ...previewCommands,
+  ...sourceCommands,
   ...logCommands,
   ...requestCommands,
   ...cronCommands,

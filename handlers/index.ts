@@ -9,6 +9,7 @@ import { ACCOUNT_HEADER } from './contract/people/sign-in.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
+import { webhook } from './hooks/webhook.ts';
 import { internal } from './host/internal.ts';
 import { mcp } from './mcp/index.ts';
 import { Problem, problemResponse } from './problem.ts';
@@ -71,6 +72,7 @@ async function route(request: Request, pathname: string, context: RequestContext
   }
   if (pathname.startsWith('/v1/git/')) return git(request, context);
   if (pathname.startsWith('/v1/edge/')) return edge(request, context);
+  if (pathname.startsWith('/v1/hooks/')) return webhook(request, pathname, context);
   if (pathname.startsWith('/internal/')) return internal(request, context);
   if (isCloudflarePath(pathname)) return cloudflare(request, context);
   if (pathname === '/docs' || pathname.startsWith('/docs/')) return reference(request, pathname, context);

@@ -11,8 +11,11 @@ export async function sameSecret(given: string, expected: string): Promise<boole
 
 /** Returns the SHA-256 in hexadecimal, as API keys are stored. They are random, so a slow hash is not needed. */
 export async function hashOf(text: string): Promise<string> {
-  const bytes = new Uint8Array(await digest(text));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hexadecimal(await digest(text));
+}
+
+export function hexadecimal(bytes: ArrayBuffer): string {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 const KEY_PREFIX = 'cellar_';

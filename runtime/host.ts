@@ -268,6 +268,7 @@ export class Host {
       release,
       rounds,
       snapshots,
+      sources,
       storage,
       store,
       telemetry,
@@ -281,6 +282,7 @@ export class Host {
     // These steps run in parallel with the next ones. They end at the latest with the parts that they wait for.
     const ending = [
       closing.step('deploys', () => queue.close()),
+      closing.step('fetches', () => sources.stop()),
       closing.step('moves', () => moves.stop()),
       closing.step('rounds', () => rounds.stop()),
       closing.step('snapshots', () => snapshots.stop()),

@@ -118,6 +118,7 @@ export function assemble(config: Config) {
     void appParts.memory.sample();
     apps.tick();
     deploys.previews.tick();
+    deploys.sources.tick();
     observability.alerts.lookAtDisk(disk.shortage);
     observability.bucketOutage.look(base.bucket?.problem ?? null);
     if (base.homes !== null) observability.hostOutages.look(base.homes.others);

@@ -13,7 +13,7 @@ import { Problem } from '../problem.ts';
 import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
-import { holdBody } from '../transports/large-bodies.ts';
+import { holdBody, holderOf } from '../transports/large-bodies.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { accountCalls } from './accounts.ts';
 import { type Call, type CallContext, Page } from './call.ts';
@@ -173,7 +173,7 @@ function notThere({ path }: Call, name: string): CloudflareError {
 async function bodyOf(context: CallContext, { body, bodyLimit }: Call): Promise<unknown> {
   if (body === undefined) return undefined;
   const { request } = context;
-  if (bodyLimit !== undefined) holdBody(request, context);
+  if (bodyLimit !== undefined) holdBody(request, holderOf(context));
   const bytes = await readBytes(request, bodyLimit ?? BODY_BYTES);
   const result = body.safeParse(parse(new TextDecoder().decode(bytes)));
   if (result.success) return result.data;

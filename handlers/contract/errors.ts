@@ -27,6 +27,7 @@ const callerErrors = {
   workflow_instance_not_found: { status: 404, meaning: 'The Workflow has no such instance.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
+  source_not_connected: { status: 404, meaning: 'The app is not connected to a repository elsewhere.' },
   preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },

@@ -17,6 +17,7 @@ import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
 import { audit } from './people/audit.ts';
 import { invites } from './people/invites.ts';
+import { connections } from './source/connections.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
 import { workflows } from './storage/workflows.ts';
@@ -37,6 +38,7 @@ export const operations = [
   ...secrets,
   ...domains,
   ...source,
+  ...connections,
   ...storage,
   ...buckets,
   ...metrics,

@@ -24,6 +24,16 @@ export const meanings: Readonly<Record<string, string>> = {
   value: 'The value.',
   hostname: 'A host name such as shop.example.com.',
   ref: 'A branch, a tag or a commit. Default: the tip of main.',
+  'source.connect.url':
+    'The repository: https://host/path, or ssh://git@host/path or git@host:path, which need the deploy key.',
+  'source.connect.secret': 'The key that signs deliveries of the webhook. Default: a random one.',
+  'source.sync.ref': 'A branch, a tag or a full commit hash. Default: what the connection deploys.',
+  branch: 'The branch that is deployed.',
+  deploy_on:
+    'What is deployed: each commit of the branch (main), the tag with the highest version (tags), or only what source.sync names (manual).',
+  poll_minutes:
+    'How often the repository is looked at, in minutes, where no webhook reaches this machine; null for never.',
+  token: 'A token that may read the repository over HTTPS.',
   path: 'A path in the repository, such as src/index.ts.',
   recursive: 'All files below the directory, without the directories.',
   range: 'Bytes as in HTTP, such as bytes=0-1023.',

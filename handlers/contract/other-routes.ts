@@ -110,6 +110,28 @@ export const otherRoutes: readonly OtherRoute[] = [
     errors: GIT_ERRORS,
   },
   {
+    name: 'source.webhook',
+    method: 'POST',
+    path: '/v1/hooks/{id}',
+    summary: 'Takes what a Git host says of a push, signed with the key of `source.connect`',
+    auth: 'none',
+    takes: 'application/json',
+    answers: 'application/json',
+    schema: {
+      type: 'object',
+      properties: { result: { type: 'string', enum: ['queued', 'ignored', 'repeated'] } },
+      required: ['result'],
+    },
+    errors: [
+      'unauthorized',
+      'source_not_connected',
+      'malformed_json',
+      'body_too_large',
+      'rate_limited',
+      'host_unavailable',
+    ],
+  },
+  {
     name: 'storage.r2.bytes',
     method: 'PUT',
     path: '/v1/apps/{id}/storage/r2/{bucket}/raw',

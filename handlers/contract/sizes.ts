@@ -4,6 +4,8 @@
 export const BODY_BYTES = 1024 * 1024;
 /** The body of a commit through the API. */
 export const COMMIT_BODY_BYTES = 25 * 1024 * 1024;
+/** The body of a delivery of a Git host's webhook: what GitHub sends at most. */
+export const WEBHOOK_BYTES = 25 * 1024 * 1024;
 /** Bytes of a JSON-RPC call around its params: `jsonrpc`, `id`, `method`, and the parameters that REST has in the path. */
 export const RPC_ENVELOPE_BYTES = 4096;
 /** A commit on its way to the host: its contents, and up to 1,000 paths with their changes. */

@@ -66,6 +66,7 @@ const SOURCE: CallRule = {
   deadlineMs: SOURCE_DEADLINE_MS,
 };
 const SOURCE_WRITE: CallRule = { deadlineMs: SOURCE_DEADLINE_MS, changes: true };
+const CONNECTION: CallRule = { refusals: ['app_not_found', 'source_not_connected'] };
 const UPLOAD: CallRule = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
   deadlineMs: SOURCE_DEADLINE_MS,
@@ -132,6 +133,21 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     refusals: ['commit_conflict', 'import_failed', 'rate_limited', 'host_unavailable'],
   },
   'POST /apps/:id/source/template': { ...SOURCE_WRITE, refusals: ['commit_conflict', 'host_unavailable'] },
+  'GET /apps/:id/connection': CONNECTION,
+  'PUT /apps/:id/connection': { ...CONNECTION, changes: true },
+  'DELETE /apps/:id/connection': { ...CONNECTION, changes: true },
+  'GET /apps/:id/connection/key': CONNECTION,
+  'POST /apps/:id/connection/deliveries': CONNECTION,
+  'POST /apps/:id/connection/sync': {
+    ...SOURCE_WRITE,
+    refusals: [
+      'source_not_connected',
+      'commit_conflict',
+      'import_failed',
+      'rate_limited',
+      'host_unavailable',
+    ],
+  },
   'POST /apps/:id/crons/run': {
     refusals: ['cron_not_found', 'transition_conflict', 'app_unavailable'],
     deadlineMs: READ_DEADLINE_MS,

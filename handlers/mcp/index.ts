@@ -4,7 +4,7 @@ import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
 import { parseJson, readText } from '../transports/body.ts';
 import { allowedOrigin } from '../transports/cors.ts';
-import { holdBody } from '../transports/large-bodies.ts';
+import { holdBody, holderOf } from '../transports/large-bodies.ts';
 import { invalidInput } from '../transports/validate.ts';
 
 /** Largest message: a commit of sources. */
@@ -20,7 +20,7 @@ export async function mcp(request: Request, context: Context): Promise<Response>
   requireOwnHost(url, context.env);
   requireOrigin(request, url, context.env);
   const readOnly = isReadOnly(url);
-  if (request.method === 'POST') holdBody(request, context);
+  if (request.method === 'POST') holdBody(request, holderOf(context));
   const parsedBody = request.method === 'POST' ? parseJson(await readText(request, BODY_LIMIT_BYTES)) : null;
   // Loaded on first use. The library takes as long to load as the rest of the control plane, and must not delay its start.
   const { serve } = await import('./server.ts');

@@ -2,6 +2,7 @@
 import type { OperationName } from '../contract/index.ts';
 import { adminServices } from './admin.ts';
 import { appServices } from './apps/apps.ts';
+import { connectionServices } from './apps/connections.ts';
 import { cronServices } from './apps/crons.ts';
 import { deployServices } from './apps/deploys.ts';
 import { domainServices } from './apps/domains.ts';
@@ -28,6 +29,7 @@ import type { Service } from './types.ts';
 export const servicesOfHost = {
   ...alertServices,
   ...bucketServices,
+  ...connectionServices,
   ...cronServices,
   ...errorServices,
   ...logServices,

@@ -13,14 +13,10 @@ const held = new Map<Request, string>();
 /**
  * Counts a request's body, unless it is known to be small. Call it before the body is read into memory, and `releaseBody` when
  * the request is answered.
- * @param account whose body it is. Default: the caller's
+ * @param account whose body it is
  * @throws {Problem} `rate_limited` when there are too many
  */
-export function holdBody(
-  request: Request,
-  { actor }: Context,
-  account = actor.kind === 'account' ? actor.id : actor.kind,
-): void {
+export function holdBody(request: Request, account: string): void {
   const length = request.headers.get('content-length');
   if (length !== null && Number(length) <= BODY_BYTES) return;
   const own = [...held.values()].filter((each) => each === account).length;
@@ -32,6 +28,11 @@ export function holdBody(
     );
   }
   held.set(request, account);
+}
+
+/** Returns whose body a caller's is. */
+export function holderOf({ actor }: Context): string {
+  return actor.kind === 'account' ? actor.id : actor.kind;
 }
 
 export function releaseBody(request: Request): void {

@@ -13,7 +13,7 @@ import { auditLines } from '../services/people/audit.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
 import { admit, invoke } from './invoke.ts';
-import { holdBody } from './large-bodies.ts';
+import { holdBody, holderOf } from './large-bodies.ts';
 import { OBJECT_BYTES, putObject } from './object-bytes.ts';
 import { invalidInput } from './validate.ts';
 
@@ -95,7 +95,7 @@ async function bodyInput(operation: Operation, request: Request, context: Contex
       { path: unexpected, message: 'unknown field: this route takes its input as a JSON body' },
     ]);
   }
-  if (operation.bodyLimit !== undefined) holdBody(request, context);
+  if (operation.bodyLimit !== undefined) holdBody(request, holderOf(context));
   const body = await readJson(request, operation.bodyLimit);
   if (body === undefined) return {};
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {

@@ -10,7 +10,7 @@ import { parseJson, readText } from './body.ts';
 import { failure } from './failure.ts';
 import { idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
-import { holdBody } from './large-bodies.ts';
+import { holdBody, holderOf } from './large-bodies.ts';
 import { eventStream } from './rest.ts';
 import {
   codeOf,
@@ -48,7 +48,7 @@ type Answer = { jsonrpc: '2.0'; id: Id; result: unknown } | Failed;
 export async function rpc(request: Request, context: Context): Promise<Response> {
   let message: unknown;
   let isLarge: boolean;
-  holdBody(request, context);
+  holdBody(request, holderOf(context));
   try {
     const text = await readText(request, BODY_LIMIT_BYTES);
     isLarge = byteLength(text) > BODY_BYTES;

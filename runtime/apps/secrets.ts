@@ -45,7 +45,7 @@ export class Secrets {
       const before = new Set(secrets.all(appId).map(({ name }) => name));
       for (const [name, value] of Object.entries(changes)) {
         if (value === null) secrets.delete(appId, name);
-        else secrets.set(appId, name, this.#seal(appId, name, value), at);
+        else secrets.set(appId, name, this.seal(appId, name, value), at);
       }
       if (secrets.all(appId).length > SECRETS_LIMIT) throw new TooManySecrets();
       return Object.keys(changes).filter((name) => before.has(name));
@@ -59,18 +59,20 @@ export class Secrets {
   values(appId: string): Record<string, string> {
     const entries = this.#store.secrets
       .all(appId)
-      .map(({ name, sealed }) => [name, this.#open(appId, name, sealed)]);
+      .map(({ name, sealed }) => [name, this.open(appId, name, sealed)]);
     return Object.fromEntries(entries);
   }
 
-  #seal(appId: string, name: string, value: string): Buffer {
+  /** Encrypts a value, which is bound to its app and name. */
+  seal(appId: string, name: string, value: string): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(owner(appId, name));
     const encrypted = Buffer.concat([cipher.update(value, 'utf8'), cipher.final()]);
     return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), encrypted]);
   }
 
-  #open(appId: string, name: string, sealed: Buffer): string {
+  /** Decrypts what `seal` encrypted. @throws {Error} naming the value, when this key cannot decrypt it */
+  open(appId: string, name: string, sealed: Buffer): string {
     try {
       if (sealed[0] !== FORMAT) throw new Error('it was encrypted in another format');
       const tagAt = 1 + NONCE_BYTES;

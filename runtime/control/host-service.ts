@@ -19,6 +19,11 @@ import type { Mailer } from '../mail/mail.ts';
 import type { Moves } from '../move/moves.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
+import {
+  type ConnectionCall,
+  type ConnectionOptions,
+  connectionRoutes,
+} from '../sources/connection-routes.ts';
 import type { StorageQueries } from '../storage/storage-queries.ts';
 import {
   type Call,
@@ -59,6 +64,7 @@ export interface HostServiceOptions
     BucketOptions,
     StatsOptions,
     CopyRouteOptions,
+    ConnectionOptions,
     PreviewRouteOptions,
     UploadOptions {
   secret: string;
@@ -90,6 +96,7 @@ export function hostService(
   const routes = compile({
     ...routesOf(options),
     ...sourceRoutes(options),
+    ...connectionRoutes(options),
     ...telemetryRoutes(options),
     ...alertRoutes(options),
     ...secretRoutes(options),
@@ -150,6 +157,7 @@ function routesOf(
 ): Omit<
   HostRoutes,
   | SourceCall
+  | ConnectionCall
   | TelemetryCall
   | AlertCall
   | SecretCall
@@ -184,6 +192,7 @@ function routesOf(
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
+      options.sources.disconnect(words[0]!);
       await queue.forget(words[0]!);
       await options.previews.forget(words[0]!);
       await options.uploads.forget(words[0]!);

@@ -13,6 +13,7 @@ import { copyIntoPreview } from '../previews/copied-storage.ts';
 import { Previews } from '../previews/previews.ts';
 import { requireRoom } from '../refusal.ts';
 import { readMemory } from '../resources/memory.ts';
+import { Sources } from '../sources/sources.ts';
 import { Uploads } from '../uploads/uploads.ts';
 import type { AppParts } from './apps.ts';
 import type { Base } from './base.ts';
@@ -67,6 +68,7 @@ export function makeDeploys(
   const previews = new Previews({ store, paths, apps, requests, queue });
   const imports = new Imports({ paths, isolation, limits, reachable });
   const changes = new BranchChanges();
+  const sources = new Sources({ store, paths, disk, apps, secrets, requests, changes, imports });
   const missed = new MissedDeploys({
     store,
     paths,
@@ -80,5 +82,5 @@ export function makeDeploys(
   const unstored = new UnstoredReleases({ store, apps, paused: () => disk.short });
   const codeCache =
     bucket && new CodeCache({ store, paths, apps, bucket, maxMb: config.RUNNER_BUCKET_CACHE_MB });
-  return { queue, requests, uploads, previews, imports, changes, missed, unstored, codeCache };
+  return { queue, requests, uploads, previews, imports, sources, changes, missed, unstored, codeCache };
 }

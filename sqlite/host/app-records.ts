@@ -28,6 +28,8 @@ export interface AppRecord {
   /** In their order. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
   alerts: { id: string; alert: object }[];
+  /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
+  connection?: { source: object; sealed: string } | null;
 }
 
 /** A deleted app, or one that has moved to its machine, whose folder is still in the bucket. */
@@ -101,6 +103,13 @@ export function appRecordQueries(database: Database) {
   const alerts = database.prepare<[string], { id: string; alert: string }>(
     'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
   );
+  const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
+    'SELECT source, sealed FROM sources WHERE app_id = ?',
+  );
+  // Deliveries may have been missed meanwhile, so it is fetched at once.
+  const addConnection = database.prepare<unknown[]>(
+    'INSERT INTO sources (app_id, source, sealed, due_at) VALUES (?, ?, ?, 0)',
+  );
   const addApp = database.prepare<unknown[]>(
     `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -128,7 +137,9 @@ export function appRecordQueries(database: Database) {
   );
   const addAlert = database.prepare<unknown[]>('INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)');
   const belongings = [
-    ...['secrets', 'deploys', 'alerts', 'activity'].map((table) => `DELETE FROM ${table} WHERE app_id = ?`),
+    ...['secrets', 'deploys', 'alerts', 'activity', 'sources'].map(
+      (table) => `DELETE FROM ${table} WHERE app_id = ?`,
+    ),
     'DELETE FROM previews WHERE id = ?',
   ].map((sql) => database.prepare<[string]>(sql));
   const addActivity = database.prepare<[string]>('INSERT INTO activity (app_id, resting) VALUES (?, 1)');
@@ -168,6 +179,9 @@ export function appRecordQueries(database: Database) {
       addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
     for (const { fact, releaseOf } of record.deploys)
       addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
+    const { connection } = record;
+    if (connection)
+      addConnection.run(id, JSON.stringify(connection.source), Buffer.from(connection.sealed, 'base64'));
     for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
   };
   const removeRows = (id: string): void => {
@@ -216,6 +230,7 @@ export function appRecordQueries(database: Database) {
           .all({ app: id, newest: NEWEST })
           .map(({ fact, releaseOf }) => ({ fact: JSON.parse(fact) as DeployFact, releaseOf })),
         alerts: alerts.all(id).map((row) => ({ id: row.id, alert: JSON.parse(row.alert) as object })),
+        connection: connectionOf(connection.get(id)),
       };
     },
     /**
@@ -285,3 +300,9 @@ export function appRecordQueries(database: Database) {
   };
 }
 export type AppRecordQueries = ReturnType<typeof appRecordQueries>;
+
+function connectionOf(
+  row: { source: string; sealed: Buffer } | undefined,
+): { source: object; sealed: string } | null {
+  return row ? { source: JSON.parse(row.source) as object, sealed: row.sealed.toString('base64') } : null;
+}

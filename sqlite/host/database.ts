@@ -178,6 +178,34 @@ const MIGRATIONS = [
   ${changesRecord('preview_unlisted', 'DELETE ON previews', 'OLD.parent_id', inBucket('OLD.parent_id'))}
   INSERT OR IGNORE INTO changed_records SELECT DISTINCT parent_id, 1 FROM previews WHERE ${inBucket('parent_id')};
   `,
+  // Repositories elsewhere from which apps are deployed. Times are ms since 1970.
+  `
+  CREATE TABLE sources (
+    app_id TEXT PRIMARY KEY REFERENCES apps (id),
+    source TEXT NOT NULL,                 -- StoredSource as JSON, whole
+    sealed BLOB NOT NULL,                 -- its keys, encrypted as secrets are
+    due_at INTEGER,                       -- when it is fetched next; NULL for never
+    attempts INTEGER NOT NULL DEFAULT 0,  -- failed fetches in a row
+    last_fetch TEXT                       -- as JSON
+  ) STRICT;
+  CREATE INDEX sources_due ON sources (due_at) WHERE due_at IS NOT NULL;
+
+  CREATE TABLE source_deliveries (
+    id INTEGER PRIMARY KEY,
+    app_id TEXT NOT NULL REFERENCES sources (app_id) ON DELETE CASCADE,
+    digest TEXT NOT NULL,                 -- of the body, so that a repeated one is known
+    delivery TEXT NOT NULL,
+    event TEXT NOT NULL,
+    result TEXT NOT NULL,
+    at TEXT NOT NULL,                     -- ISO 8601
+    UNIQUE (app_id, digest)
+  ) STRICT;
+  CREATE INDEX source_deliveries_newest ON source_deliveries (app_id, id);
+
+  ${changesRecord('source_added', 'INSERT ON sources', 'NEW.app_id', inBucket('NEW.app_id'))}
+  ${changesRecord('source_changed', 'UPDATE OF source, sealed ON sources', 'NEW.app_id', inBucket('NEW.app_id'))}
+  ${changesRecord('source_removed', 'DELETE ON sources', 'OLD.app_id', inBucket('OLD.app_id'))}
+  `,
 ];
 
 function inBucket(appId: string): string {

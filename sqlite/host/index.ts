@@ -12,6 +12,7 @@ import { outboxQueries } from './outbox.ts';
 import { previewQueries } from './previews.ts';
 import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
+import { sourceQueries } from './source/connections.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**
@@ -34,6 +35,7 @@ export function openHostStore(path: string) {
     previews: previewQueries(database),
     snapshots: snapshotQueries(database),
     secrets: secretQueries(database),
+    sources: sourceQueries(database),
     /** Runs `work` as one transaction, which is atomic even when the process is killed. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
     /**

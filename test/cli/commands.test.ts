@@ -12,9 +12,11 @@ import { commands } from '../../cli/commands.ts';
 import { completion } from '../../cli/completion.ts';
 import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
+import { commit } from '../support/builds/projects.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { CERTIFICATE, GitHost } from '../support/git/git-host.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -81,11 +83,12 @@ name = "orders"
 class_name = "Order"
 `;
 
-const cellar = new Cellar();
+const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
+const gitHost = new GitHost();
 let home = '';
 let folder = '';
 before(async () => {
-  await cellar.start();
+  await Promise.all([cellar.start(), gitHost.start()]);
   home = join(cellar.directory, 'home');
   folder = join(cellar.directory, 'shop');
   mkdirSync(home);
@@ -93,7 +96,10 @@ before(async () => {
   writeFileSync(join(folder, 'index.js'), CODE);
   writeFileSync(join(folder, 'wrangler.toml'), CONFIG);
 });
-after(() => cellar[Symbol.asyncDispose]());
+after(async () => {
+  gitHost.close();
+  await cellar[Symbol.asyncDispose]();
+});
 
 interface Ended {
   code: number;
@@ -171,6 +177,31 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.match(deployed.out, /live/);
   assert.match((await cli('status')).out, /On this machine/);
   assert.equal((await cellar.get('shop')).text, 'first');
+});
+
+test('a repository elsewhere is connected, fetched by a tag, and disconnected', async () => {
+  const { repository, sha } = commit(cellar.directory, { 'index.html': 'x' });
+  execFileSync('git', ['--git-dir', repository, 'tag', 'v1']);
+  gitHost.repositories.set('shop', { path: repository, token: null });
+  await cellar.create('connected');
+  const app = ['--app', 'connected'];
+  const connected = await json('source connect', [
+    gitHost.url('shop'),
+    '--deploy-on',
+    'manual',
+    '--poll',
+    '5',
+    ...app,
+  ]);
+  assert.deepEqual([connected.deploy_on, connected.poll_minutes], ['manual', 5]);
+  assert.equal((await json('source sync', ['v1', ...app])).sha, sha);
+  assert.equal((await json('source get', app)).last_fetch.sha, sha);
+  const shown = await cli('source --app connected');
+  assert.match(shown.out, /deploy key +ssh-ed25519 /);
+  assert.equal((await cli('source connect x --deploy-on never --app connected')).code, 2);
+  assert.equal((await cli('source connect x --poll soon --app connected')).code, 2);
+  await json('source disconnect', ['--yes', ...app]);
+  assert.equal((await cli('source sync --app connected')).code, 4);
 });
 
 test('deploy pushes the commits of a repository, and exits with 1 and the source position when the deploy fails', async (t) => {

@@ -9,7 +9,7 @@ import { putValue } from '../../services/storage/storage.ts';
 import { UNTRUSTED } from '../../services/untrusted.ts';
 import { readBytes } from '../../transports/body.ts';
 import { admit } from '../../transports/invoke.ts';
-import { holdBody } from '../../transports/large-bodies.ts';
+import { holdBody, holderOf } from '../../transports/large-bodies.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
@@ -232,7 +232,7 @@ async function bodyOf(context: CallContext): Promise<KvBody> {
   const type = request.headers.get('content-type') ?? '';
   const length = request.headers.get('content-length');
   const isForm = type.startsWith('multipart/form-data');
-  if (isForm || length === null) holdBody(request, context);
+  if (isForm || length === null) holdBody(request, holderOf(context));
   if (isForm) return formOf(request, type);
   if (length === null) return { value: new Blob([await readBytes(request, KV_VALUE_BYTES)]) };
   if (Number(length) > KV_VALUE_BYTES) throw tooLarge();

@@ -5,6 +5,12 @@ import type { AppFigures } from '../apps/apps.ts';
 import type { DomainLookup } from '../apps/domains.ts';
 import type { MovePlan } from '../apps/move.ts';
 import type { Result } from '../index.ts';
+import type {
+  ConnectionSettings,
+  DeliveryOutcome,
+  HookDelivery,
+  HostConnection,
+} from '../source/connections.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
 import type { LogLine } from '../telemetry/logs.ts';
@@ -251,6 +257,14 @@ export interface HostCalls extends TelemetryCalls {
     body: { template: string; author: { name: string; email: string } };
     answer: Result<'source.template'>;
   };
+  'GET /apps/:id/connection': { body: null; answer: HostConnection };
+  'PUT /apps/:id/connection': { body: ConnectionSettings; answer: HostConnection & { secret: string } };
+  'DELETE /apps/:id/connection': { body: null; answer: null };
+  /** `ref`: a branch, a tag or a commit; null for what the connection deploys. */
+  'POST /apps/:id/connection/sync': { body: { ref: string | null }; answer: Result<'source.sync'> };
+  /** The key that signs deliveries of the webhook. */
+  'GET /apps/:id/connection/key': { body: null; answer: { secret: string } };
+  'POST /apps/:id/connection/deliveries': { body: HookDelivery; answer: { result: DeliveryOutcome } };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };

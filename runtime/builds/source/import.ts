@@ -1,12 +1,11 @@
-// Imports a public repository. Git fetches and packs it in the sandbox of builds, only from the addresses that DNS returned before.
+// Brings in repositories from elsewhere. Git fetches and packs it in the sandbox of builds, only from the addresses that DNS returned before.
 // The host's git then checks the pack like a push.
-import { lookup } from 'node:dns/promises';
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
-import { isIP } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { BuildFailure } from '../../../bundler/failure.ts';
+import { parseRemote, type Remote } from '../../../handlers/contract/source/remote.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { removeTree } from '../../disk/remove.ts';
 import type { MadeCommit } from '../../git/commit.ts';
@@ -30,21 +29,67 @@ import { certificateFiles, networkVariables } from '../commands/network-settings
 import { run } from '../commands/run.ts';
 import type { BuildInput } from '../release/build-input.ts';
 import { requireDisk, sizeLimits, watchSize } from '../usage/size.ts';
+import {
+  addressesOf,
+  type Credentials,
+  explanation,
+  KNOWN_HOSTS,
+  settingsFor,
+  sshVariables,
+  writeSshFiles,
+} from './remote.ts';
 
 /** Limits of the queue of imports. Each import may use the memory of a build. */
 const LIMITS = { name: 'imports', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
 /** Timeout of an import, in ms. */
 const DEADLINE_MS = 300_000;
-/** Minimum rate of the server in bytes per second. The fetch is aborted after this many seconds below it. */
-const SLOW = { bytes: 1_000, seconds: 30 };
 /** Number of git's last lines that are searched for the reason of a failure. */
 const EXPLAINING_LINES = 20;
 /** The user that runs the fetch when the host is root. No app uses it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
-/** Fetches one branch, packs what it has, and prints its commit. */
-const FETCH = `git clone --quiet --bare --single-branch --no-tags --template= -- "$1" . &&
-git rev-parse --verify --quiet 'HEAD^{commit}' &&
-echo HEAD | git pack-objects --quiet --revs --delta-base-offset whole >/dev/null`;
+/** Longest file of SSH's known hosts. */
+const KNOWN_HOSTS_BYTES = 16 * 1024;
+/** Prints the commit of the first ref that exists, and packs what `$2`, an earlier commit, does not have. */
+const FETCH = `url=$1 have=$2 && shift 2 || exit
+if [ "$1" = tags ]; then
+  tags=$(git ls-remote --quiet --tags --refs --sort=-version:refname -- "$url") || exit
+  set -- "$(printf '%s\\n' "$tags" | head -n 1 | cut -f 2)"
+  [ -n "$1" ] || { echo 'fatal: it has no tags yet'; exit 1; }
+fi
+want=
+case $1 in
+HEAD | refs/*)
+  listed=$(git ls-remote --quiet -- "$url" "$@") || exit
+  for ref; do
+    found=$(printf '%s\\n' "$listed" | while read -r sha name; do [ "$name" != "$ref" ] || echo "$sha"; done)
+    [ -z "$found" ] || [ -n "$want" ] || want=$ref
+    if [ "$want" = "$ref" ] && [ "$found" = "$have" ]; then echo "commit $found"; exit; fi
+  done
+  [ "$1$want" != HEAD ] || { echo 'fatal: it has no commits'; exit 1; }
+  [ -n "$want" ] || { echo "fatal: it has no $1"; exit 1; };;
+*) want=$1;;
+esac
+git init --quiet --bare --template= . &&
+git fetch --quiet --no-tags --no-recurse-submodules -- "$url" "+$want:refs/fetched" &&
+sha=$(git rev-parse --verify --quiet 'refs/fetched^{commit}') && echo "commit $sha" || exit
+{ echo "$sha" && if git cat-file -e "$have^{commit}" 2>/dev/null; then echo "^$have"; fi; } |
+git pack-objects --quiet --revs --delta-base-offset whole >/dev/null`;
+
+/** What is fetched from a repository elsewhere. */
+export interface FetchFrom {
+  remote: Remote;
+  credentials: Credentials;
+  /** Full names of refs, of which the first that exists is taken; or one full commit hash; or `tags` for the highest version. */
+  refs: string[];
+  /** A commit that need not be fetched again; null for none. */
+  have: string | null;
+}
+
+export interface Fetched {
+  sha: string;
+  /** Lines of SSH's known hosts; empty for HTTPS. */
+  knownHosts: string[];
+}
 
 export interface ImportsOptions {
   paths: Layout;
@@ -70,13 +115,33 @@ export class Imports {
    * @throws the signal's reason once it is aborted
    */
   async import(owner: string, repository: string, url: URL, signal: AbortSignal): Promise<MadeCommit> {
+    const remote = parseRemote(url.href)!;
+    const credentials = { privateKey: null, knownHosts: [], token: null };
+    return this.#inTurn(owner, signal, async (aborted) => {
+      await requireEmpty(repository);
+      const from = { remote, credentials, refs: ['HEAD'], have: null };
+      return { sha: (await this.#bring(repository, from, aborted)).sha, before: null };
+    });
+  }
+
+  /**
+   * Brings a commit of a repository elsewhere into one of an app. Accounts take turns.
+   * @throws {Refusal} `import_failed` with the reason, `rate_limited`
+   * @throws the signal's reason once it is aborted
+   */
+  fetch(owner: string, repository: string, from: FetchFrom, signal: AbortSignal): Promise<Fetched> {
+    return this.#inTurn(owner, signal, (aborted) => this.#bring(repository, from, aborted));
+  }
+
+  async #inTurn<T>(
+    owner: string,
+    signal: AbortSignal,
+    work: (aborted: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     try {
-      return await this.#queue.run({ owner, signal }, async () => {
-        await requireEmpty(repository);
-        const deadline = AbortSignal.timeout(DEADLINE_MS);
-        const sha = await this.#import(repository, url, AbortSignal.any([signal, deadline]));
-        return { sha, before: null };
-      });
+      return await this.#queue.run({ owner, signal }, () =>
+        work(AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)])),
+      );
     } catch (error) {
       if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
       if (signal.aborted || error instanceof Refusal) throw error;
@@ -86,40 +151,46 @@ export class Imports {
     }
   }
 
-  async #import(repository: string, url: URL, signal: AbortSignal): Promise<string> {
+  async #bring(repository: string, from: FetchFrom, signal: AbortSignal): Promise<Fetched> {
     const { paths, limits, reachable } = this.#options;
-    const addresses = await addressesOf(url, reachable);
+    const addresses = await addressesOf(from.remote, reachable);
     requireDisk(paths.builds, limits.worktreeMb, limits.floorMb);
     const scratch = await mkdtemp(join(paths.builds, 'import-'));
     try {
-      const sha = await this.#fetch(url, addresses, scratch, signal);
+      const fetched = await this.#fetch(from, addresses, scratch, signal);
+      if ((await resolveCommit(repository, fetched.sha)) === fetched.sha) return fetched;
       await takePack(repository, join(scratch, 'project'), limits.worktreeMb, signal);
-      if ((await resolveCommit(repository, sha)) !== sha) throw new Error('its pack has no such commit');
-      return sha;
+      if ((await resolveCommit(repository, fetched.sha)) !== fetched.sha)
+        throw new Error('its pack has no such commit');
+      return fetched;
     } finally {
       await removeTree(scratch);
     }
   }
 
-  /** Writes a pack of the default branch to the project directory of `scratch`. @returns its commit */
-  async #fetch(url: URL, addresses: string[], scratch: string, signal: AbortSignal): Promise<string> {
+  /** Writes a pack of what is new to the project directory of `scratch`. */
+  async #fetch(from: FetchFrom, addresses: string[], scratch: string, signal: AbortSignal): Promise<Fetched> {
     const { isolation, limits } = this.#options;
+    const { remote, credentials, refs, have } = from;
     const user = process.getuid?.() === 0 ? NOBODY : null;
     const directories = makeDirectories(scratch, join(scratch, 'cache'));
-    if (user) await changeOwner(Object.values(directories), user, DEADLINE_MS);
+    const isSsh = remote.kind === 'ssh';
+    const files = isSsh ? writeSshFiles(directories.home, credentials) : [];
+    if (user) await changeOwner([...Object.values(directories), ...files], user, DEADLINE_MS);
     const { SSL_CERT_FILE } = networkVariables();
-    const confined = await confine(['/bin/sh', '-c', FETCH, 'sh', url.href], {
+    const confined = await confine(['/bin/sh', '-c', FETCH, 'sh', remote.url, have ?? '', ...refs], {
       isolation,
       deployId: scratch.slice(-6),
       scratch,
       directories,
       user,
       environment: {
-        ...gitEnvironment(settingsFor(url, addresses)),
+        ...gitEnvironment(settingsFor(remote, addresses, credentials.token)),
         // The sandbox has the system's programs, wherever the host itself finds them.
         PATH: searchPath().join(delimiter),
         HOME: directories.home,
         ...(SSL_CERT_FILE && { GIT_SSL_CAINFO: SSL_CERT_FILE }),
+        ...(isSsh && sshVariables(directories.home, remote, addresses, credentials.knownHosts.length > 0)),
       },
       read: await certificateFiles(),
       cwd: directories.project,
@@ -130,7 +201,7 @@ export class Imports {
     try {
       await run({
         arguments: confined.arguments,
-        title: 'git clone',
+        title: 'git fetch',
         cwd: confined.cwd,
         environment: confined.environment,
         watch: (ended, pid) => Promise.race([watchSize(size, ended), confined.watch(ended, pid)]),
@@ -144,60 +215,32 @@ export class Imports {
       });
     } catch (error) {
       signal.throwIfAborted();
-      throw new BuildFailure((await confined.explain(reason(error))) ?? explanation(lines) ?? reason(error));
+      const failure = reason(error);
+      throw new BuildFailure((await confined.explain(failure)) ?? explanation(lines, remote) ?? failure);
     } finally {
       await confined.end();
     }
-    const sha = lines.find((line) => /^[0-9a-f]{40}$/.test(line));
+    const sha = lines.map((line) => /^commit ([0-9a-f]{40})$/.exec(line)?.[1]).find(Boolean);
     if (sha === undefined) throw new BuildFailure('it has no commits');
-    return sha;
+    return { sha, knownHosts: isSsh ? await readKnownHosts(join(directories.home, KNOWN_HOSTS)) : [] };
+  }
+}
+
+/** Reads the server's keys that SSH has kept. The fetching process may have replaced the file. */
+async function readKnownHosts(path: string): Promise<string[]> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const state = await file.stat();
+    if (!state.isFile() || state.size > KNOWN_HOSTS_BYTES) throw new Error('SSH has kept no key');
+    return (await file.readFile('utf8')).split('\n').filter((line) => line !== '');
+  } finally {
+    await file.close();
   }
 }
 
 async function requireEmpty(repository: string): Promise<void> {
   if ((await resolveCommit(repository, DEPLOY_REF)) === null) return;
   throw new Refusal(409, 'commit_conflict', 'the app has commits already; only an empty app can import');
-}
-
-/** Returns the reachable addresses of the host in `url`. @throws {BuildFailure} when no address is reachable */
-async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string[]> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const found = await lookup(host, { all: true }).catch(() => {
-    throw new BuildFailure(`the host ${host} cannot be found; correct the URL`);
-  });
-  const left = found.map(({ address }) => address).filter((address) => reachable.has(address));
-  if (left.length === 0)
-    throw new BuildFailure(
-      `${host} is not a public address; the operator can let imports reach it (RUNNER_EGRESS_ALLOW)`,
-    );
-  return left;
-}
-
-/** Returns settings for git: HTTPS only, these addresses only, no redirects. */
-function settingsFor(url: URL, addresses: string[]): Record<string, string> {
-  const pinned = addresses.map((address) => (isIP(address) === 6 ? `[${address}]` : address)).join(',');
-  return {
-    'protocol.allow': 'never',
-    'protocol.https.allow': 'always',
-    'http.followRedirects': 'false',
-    'http.curloptResolve': `${url.hostname}:${url.port || '443'}:${pinned}`,
-    'http.proxy': '',
-    'http.lowSpeedLimit': String(SLOW.bytes),
-    'http.lowSpeedTime': String(SLOW.seconds),
-    'credential.helper': '',
-    'transfer.bundleURI': 'false',
-  };
-}
-
-/** Returns why git failed, for the person who requested the import. */
-function explanation(lines: string[]): string | null {
-  const said = lines.join('\n');
-  if (/could not read Username|Authentication failed/.test(said))
-    return 'there is no public repository at this address';
-  if (/returned error: 30\d|redirect/.test(said))
-    return 'the address leads to another one: give that one, which may be this with `.git` at its end';
-  const fatal = lines.findLast((line) => line.startsWith('fatal: '))?.slice('fatal: '.length);
-  return fatal ?? null;
 }
 
 /** Lets the host's git index the pack, and check its contents like a push. */

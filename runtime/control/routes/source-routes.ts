@@ -6,13 +6,13 @@ import { HOST_COMMIT_BYTES } from '../../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { DeployRequests } from '../../builds/queue/requests.ts';
+import { changeMain } from '../../builds/source/change-main.ts';
 import type { Imports } from '../../builds/source/import.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
-import { type MadeCommit, moveMain, updateOfMain } from '../../git/commit.ts';
+import type { MadeCommit } from '../../git/commit.ts';
 import { startGit } from '../../git/git.ts';
-import { DEPLOY_REF } from '../../git/repository.ts';
 import { requireBase, requireCommit, resolveCommit } from '../../git/source.ts';
 import { commitBody, diffCommits, findEntry, listTree } from '../../git/source-thread.ts';
 import { commitTemplate } from '../../git/templates.ts';
@@ -221,32 +221,12 @@ async function change(
   trigger: DeployTrigger,
   make: (repository: string) => Promise<MadeCommit>,
 ): Promise<{ sha: string; deploy_id: string }> {
-  const { apps, disk, changes, outbox } = options;
-  requireRoom(disk);
-  const appId = words[0]!;
+  requireRoom(options.disk);
   requireApp(options, words);
-  const made = apps.get(appId)!.changes.during(() => changeRepository(options, appId, trigger, make));
-  const { fact } = await changes.during(appId, made);
+  const { fact } = await changeMain(options, words[0]!, trigger, make);
   // So that the next list of deploys contains this one.
-  await outbox.flushed(FLUSH_MS);
+  await options.outbox.flushed(FLUSH_MS);
   return { sha: fact.sha, deploy_id: fact.id };
-}
-
-function changeRepository(
-  { apps, requests, paths }: SourceOptions,
-  appId: string,
-  trigger: DeployTrigger,
-  make: (repository: string) => Promise<MadeCommit>,
-) {
-  const stored = apps.get(appId)!.code?.repository;
-  const move = async () => {
-    const repository = paths.repository(appId);
-    const made = await make(repository);
-    await stored?.store([updateOfMain(made)]);
-    await moveMain(repository, made);
-    return requests.commit({ appId, sha: made.sha, ref: DEPLOY_REF, trigger });
-  };
-  return stored ? stored.during(move) : move();
 }
 
 function requireApp({ apps }: SourceOptions, [appId]: string[]): void {

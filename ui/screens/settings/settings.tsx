@@ -20,6 +20,7 @@ import { askToStop } from './ask-to-stop.ts';
 import { BuildSettings } from './settings-builds.tsx';
 import { HomePanel } from './settings-home.tsx';
 import { PreviewsPanel } from './settings-previews.tsx';
+import { SourcePanel } from './settings-source.tsx';
 
 export default function Settings({ app: slug }: { app: string }) {
   const model = useModel(() => appModel(slug));
@@ -46,6 +47,7 @@ export default function Settings({ app: slug }: { app: string }) {
               </div>
             </section>
             <HomePanel app={app} onMoved={model.app.refresh} />
+            <SourcePanel app={slug} />
             <BuildSettings app={slug} />
             <PreviewsPanel app={slug} />
             <section class="panel" aria-labelledby="facts">

@@ -1,0 +1,104 @@
+// Commands for deploys from a repository on a Git host.
+import type { Result } from '../../handlers/contract/index.ts';
+import { type Command, command, type Input, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { ago, fields, plain, table } from '../show.ts';
+
+const MODES = ['main', 'tags', 'manual'] as const;
+
+export const sourceCommands: readonly Command[] = [
+  command({
+    words: 'source get',
+    summary: 'Shows the repository elsewhere that is deployed, its deploy key and its last deliveries',
+    ofApp: true,
+    examples: ['source', 'source get --app shop'],
+    answers: 'source.get',
+    run: (session) => session.call('source.get', { id: session.app() }),
+    show: (connection) => {
+      const { deliveries } = connection;
+      const rows = deliveries.map(({ at, event, result }) => [ago(at), plain(event), result]);
+      const list = deliveries.length === 0 ? '' : `\n\n${table(['DELIVERED', 'EVENT', 'RESULT'], rows, '')}`;
+      return shown(connection) + list;
+    },
+  }),
+  command({
+    words: 'source connect',
+    summary: 'Deploys the app from a repository on GitHub, GitLab, Forgejo, Gitea or another Git host',
+    ofApp: true,
+    arguments: [{ name: 'url', summary: 'https://host/path, or git@host:path, which needs the deploy key' }],
+    options: [
+      { flags: '--branch <branch>', summary: 'the branch; by default main' },
+      { flags: '--deploy-on <what>', summary: 'main: each commit; tags: the highest version; or manual' },
+      { flags: '--poll <minutes>', summary: 'look for pushes this often, where no webhook reaches Cellar' },
+      { flags: '--secret <secret>', summary: 'the secret of the webhook; by default a random one' },
+      { flags: '--token <token>', summary: 'a token that may read the repository over HTTPS' },
+    ],
+    examples: [
+      'source connect https://github.com/ada/shop',
+      'source connect git@git.example:ada/shop.git --deploy-on tags --poll 5',
+    ],
+    answers: 'source.connect',
+    run: (session, input) => {
+      const poll = textOf(input, 'poll');
+      const minutes = poll === undefined ? null : Number(poll);
+      if (Number.isNaN(minutes)) throw new Stopped('usage', `--poll ${poll} is not a number of minutes.`);
+      return session.call('source.connect', {
+        id: session.app(),
+        url: String(input.url),
+        deploy_on: modeOf(input),
+        poll_minutes: minutes,
+        ...given(input, ['branch', 'secret', 'token']),
+      });
+    },
+    show: (connection) => `${shown(connection)}\n${fields([['secret', connection.secret]])}`,
+  }),
+  command({
+    words: 'source sync',
+    summary: 'Fetches the repository now, and deploys what is new, or the given branch, tag or commit',
+    ofApp: true,
+    arguments: [{ name: 'ref', summary: 'a branch, a tag or a full commit hash', optional: true }],
+    examples: ['source sync', 'source sync v1.4'],
+    answers: 'source.sync',
+    run: (session, input) => session.call('source.sync', { id: session.app(), ...given(input, ['ref']) }),
+    show: ({ sha, deploy_id }) =>
+      deploy_id === null ? `main is at ${sha} already` : `Commit ${sha} is deployed as ${deploy_id}`,
+  }),
+  command({
+    words: 'source disconnect',
+    summary: 'Deploys no more from the repository, and forgets its deploy key; what serves stays',
+    ofApp: true,
+    examples: ['source disconnect --yes'],
+    answers: 'source.disconnect',
+    destroys: (_, session) => `Disconnect the app ${session.app()}, and forget its deploy key?`,
+    run: (session) => session.call('source.disconnect', { id: session.app() }),
+  }),
+];
+
+function modeOf(input: Input): (typeof MODES)[number] {
+  const text = textOf(input, 'deployOn') ?? 'main';
+  const mode = MODES.find((each) => each === text);
+  if (mode === undefined) throw new Stopped('usage', `--deploy-on is ${MODES.join(', ')}, not ${text}.`);
+  return mode;
+}
+
+function given<Name extends string>(input: Input, names: readonly Name[]): Partial<Record<Name, string>> {
+  const found = names.flatMap((name) => {
+    const text = textOf(input, name);
+    return text === undefined ? [] : [[name, text]];
+  });
+  return Object.fromEntries(found) as Partial<Record<Name, string>>;
+}
+
+function shown(connection: Result<'source.get'>): string {
+  const { url, branch, deploy_on, poll_minutes, last_fetch, host_keys } = connection;
+  const looks = poll_minutes === null ? null : `every ${poll_minutes} min`;
+  return fields([
+    ['url', plain(url)],
+    ['deploys', deploy_on === 'main' ? `each commit of ${plain(branch)}` : deploy_on],
+    ['looks', looks],
+    ['fetched', last_fetch && `${ago(last_fetch.at)}: ${plain(last_fetch.error ?? last_fetch.sha ?? '')}`],
+    ['deploy key', connection.deploy_key],
+    ['host keys', host_keys.map(({ type, fingerprint }) => `${type} ${fingerprint}`).join(', ') || null],
+    ['webhook', connection.webhook_url],
+  ]);
+}

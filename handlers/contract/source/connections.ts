@@ -1,0 +1,155 @@
+// Deploys from a repository on a Git host.
+import * as z from 'zod';
+import { id, nothing, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { parseRemote } from './remote.ts';
+
+/** Deliveries of the webhook that are shown. */
+const SHOWN_DELIVERIES = 20;
+
+const url = z
+  .string()
+  .max(2000)
+  .refine(
+    (text) => parseRemote(text) !== null,
+    'must be https://host/path, ssh://git@host/path or git@host:path, without a password',
+  );
+/** A name that git accepts, without what its programs would take for an option or a pattern. */
+const name = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(
+    /^(?![-./])(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)))[^\p{Cc}\s~^:?*[\\]+(?<![./])$/u,
+    'must be the name of a branch, a tag or a commit',
+  );
+const visible = /^[\x21-\x7e]+$/;
+const secret = z.string().min(16).max(200).regex(visible, 'must be visible ASCII characters');
+const token = z.string().min(1).max(500).regex(visible, 'must be visible ASCII characters');
+
+const settings = {
+  url,
+  branch: name,
+  /** `main`: each commit of the branch; `tags`: the tag with the highest version; `manual`: only what `source.sync` names. */
+  deploy_on: z.enum(['main', 'tags', 'manual']),
+  /** How often the repository is looked at, in minutes; null for never, when a webhook tells of pushes. */
+  poll_minutes: z.int().min(1).max(1440).nullable(),
+};
+
+/** What became of a delivery: `ignored` is about something that is not deployed, `repeated` came before. */
+export const deliveryOutcome = z.enum(['queued', 'ignored', 'repeated']);
+export type DeliveryOutcome = z.output<typeof deliveryOutcome>;
+
+const hostConnection = {
+  ...settings,
+  /** Whether a token reads the repository over HTTPS. The token itself is never shown. */
+  has_token: z.boolean(),
+  /** The public part, for the Git host's list of deploy keys. */
+  deploy_key: z.string(),
+  /** The keys of the SSH server, kept when it was first reached. */
+  host_keys: z.array(z.strictObject({ type: z.string(), fingerprint: z.string() })),
+  /** The last fetch; null before the first. `error`: null when it succeeded. */
+  last_fetch: z
+    .strictObject({ at: time, sha: z.string().nullable(), error: z.string().nullable() })
+    .nullable(),
+  /** When it is fetched next; null when nothing is due. */
+  next_fetch_at: time.nullable(),
+  /** The newest deliveries of the webhook, newest first. */
+  deliveries: z
+    .array(z.strictObject({ delivery: z.string(), event: z.string(), result: deliveryOutcome, at: time }))
+    .max(SHOWN_DELIVERIES),
+};
+
+const HostConnection = z.strictObject(hostConnection);
+export type HostConnection = z.output<typeof HostConnection>;
+
+/** As `HostConnection`, with the address that the Git host calls after a push. */
+export const Connection = z.strictObject({ ...hostConnection, webhook_url: z.string() });
+export type Connection = z.output<typeof Connection>;
+
+/** What a person says of a connection. Null: the present one is kept, or a new one is made. */
+export interface ConnectionSettings {
+  url: string;
+  branch: string;
+  deploy_on: HostConnection['deploy_on'];
+  poll_minutes: number | null;
+  secret: string | null;
+  token: string | null;
+}
+
+/** A delivery that does not say which ref was pushed. */
+export const ANY_REF = '*';
+
+/** A delivery of a webhook whose signature is right. */
+export interface HookDelivery {
+  /** Tells repeated deliveries by what is signed, whatever their other headers say. */
+  digest: string;
+  /** The Git host's own name for it; may be empty. */
+  delivery: string;
+  event: string;
+  /** The full name of the ref that was pushed, or `ANY_REF`; null when it is about something else. */
+  ref: string | null;
+}
+
+export const connections = [
+  operation({
+    name: 'source.get',
+    summary:
+      'Reads which repository elsewhere the app is deployed from, its deploy key and its last deliveries',
+    method: 'GET',
+    path: '/v1/apps/:id/source',
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: Connection,
+    errors: ['source_not_connected', 'host_unavailable'],
+  }),
+  operation({
+    name: 'source.connect',
+    summary: 'Deploys the app from a repository on GitHub, GitLab, Forgejo, Gitea or any other Git host',
+    method: 'POST',
+    path: '/v1/apps/:id/source',
+    needs: 'admin',
+    input: z.strictObject({
+      id: reference,
+      url,
+      branch: name.default('main'),
+      deploy_on: settings.deploy_on.default('main'),
+      poll_minutes: settings.poll_minutes.default(null),
+      secret: secret.optional(),
+      token: token.optional(),
+    }),
+    output: z.strictObject({
+      ...Connection.shape,
+      /** Signs the deliveries of the webhook. It is shown once. */
+      secret: z.string(),
+    }),
+    secrets: ['secret'],
+    errors: ['host_unavailable'],
+  }),
+  operation({
+    name: 'source.disconnect',
+    summary:
+      'Deploys the app no more from a repository elsewhere, and forgets its deploy key; what serves stays',
+    method: 'DELETE',
+    path: '/v1/apps/:id/source',
+    needs: 'admin',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    errors: ['source_not_connected', 'host_unavailable'],
+  }),
+  operation({
+    name: 'source.sync',
+    summary:
+      'Fetches the connected repository now, and deploys what has changed, or the given branch, tag or commit',
+    method: 'POST',
+    path: '/v1/apps/:id/source/sync',
+    needs: 'push',
+    input: z.strictObject({ id: reference, ref: name.optional() }),
+    output: z.strictObject({
+      sha: z.string(),
+      /** Null when main is at this commit already. */
+      deploy_id: id.nullable(),
+    }),
+    errors: ['source_not_connected', 'import_failed', 'commit_conflict', 'rate_limited', 'host_unavailable'],
+  }),
+] as const;

@@ -1,0 +1,36 @@
+// Addresses of repositories elsewhere: HTTPS or SSH, and no other transport of git.
+
+/** A repository elsewhere. */
+export interface Remote {
+  kind: 'https' | 'ssh';
+  /** As git takes it, without credentials. */
+  url: string;
+  /** A name or an address, without brackets. */
+  host: string;
+  port: number;
+}
+
+const HOST = /^(?:[a-z\d](?:[a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])$/i;
+const USER = /^[a-z_][\w.-]*$/i;
+const PATH = /^\/[^\p{Cc}\s\\'"`$<>|]+$/u;
+/** The short form of SSH: `git@host:path`. */
+const SHORT = /^([^@/:]+)@([^/:@]+):(?!\/\/)(.+)$/;
+
+/** Returns what an address of a repository names; null unless it is HTTPS without credentials, or SSH without a password. */
+export function parseRemote(text: string): Remote | null {
+  const [, user, shortHost, path] = SHORT.exec(text) ?? [];
+  const written = user === undefined ? text : `ssh://${user}@${shortHost}/${path!.replace(/^\//, '')}`;
+  const url = URL.parse(written);
+  if (url === null || url.password !== '' || url.search !== '' || url.hash !== '') return null;
+  const isHttps = url.protocol === 'https:';
+  if (!isHttps && url.protocol !== 'ssh:') return null;
+  if (isHttps ? url.username !== '' : !USER.test(url.username || 'git')) return null;
+  if (!HOST.test(url.hostname) || !PATH.test(url.pathname) || url.port === '0') return null;
+  if (!isHttps && url.username === '') url.username = 'git';
+  return {
+    kind: isHttps ? 'https' : 'ssh',
+    url: url.href,
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port || (isHttps ? 443 : 22)),
+  };
+}

@@ -1,0 +1,62 @@
+// What a delivery of a webhook says, by the formats of GitHub, GitLab, Gitea and Forgejo.
+import { ANY_REF, type HookDelivery } from '../contract/source/connections.ts';
+import { cutText } from '../contract/text.ts';
+import { Problem } from '../problem.ts';
+import { hexadecimal } from '../secrets.ts';
+import { requireModerate } from '../transports/body.ts';
+
+const EVENTS = ['x-forgejo-event', 'x-gitea-event', 'x-gitlab-event', 'x-github-event'];
+const DELIVERIES = [
+  'webhook-id',
+  'x-forgejo-delivery',
+  'x-gitea-delivery',
+  'x-gitlab-event-uuid',
+  'x-github-delivery',
+];
+const PUSHES = ['push', 'Push Hook', 'Tag Push Hook'];
+const SHOWN_LENGTH = 100;
+const NO_SHA = /^0+$/;
+
+/** Reads a delivery whose signature is right. @throws {Problem} `malformed_json` */
+export async function deliveryOf(headers: Headers, body: Uint8Array): Promise<HookDelivery> {
+  const event = firstOf(headers, EVENTS) ?? 'push';
+  const digest = hexadecimal(await crypto.subtle.digest('SHA-256', body));
+  // Of a delivery without a time that is signed, only the body is. So the time is part of what tells it from others.
+  const time = headers.get('webhook-timestamp');
+  return {
+    digest: time === null ? digest : `${digest} ${time}`,
+    delivery: cutText(firstOf(headers, DELIVERIES) ?? '', SHOWN_LENGTH),
+    event: cutText(event, SHOWN_LENGTH),
+    ref: PUSHES.includes(event) ? pushedRef(parse(headers, body)) : null,
+  };
+}
+
+/** Returns the ref of a push; null when it was deleted. */
+function pushedRef(payload: object): string | null {
+  const { ref, after } = payload as { ref?: unknown; after?: unknown };
+  if (ref === undefined) return ANY_REF;
+  if (typeof ref !== 'string' || !ref.startsWith('refs/')) return null;
+  return typeof after === 'string' && NO_SHA.test(after) ? null : ref;
+}
+
+/** Parses a body as JSON, or as a form with JSON in its field `payload`, which GitHub sends by default. */
+function parse(headers: Headers, body: Uint8Array): object {
+  const isForm = headers.get('content-type')?.startsWith('application/x-www-form-urlencoded') ?? false;
+  const text = new TextDecoder().decode(body);
+  const json = isForm ? (new URLSearchParams(text).get('payload') ?? '') : text;
+  requireModerate(json);
+  try {
+    const value: unknown = JSON.parse(json);
+    if (typeof value === 'object' && value !== null) return value;
+  } catch {
+    // Refused below.
+  }
+  throw new Problem(
+    'malformed_json',
+    'The delivery is no JSON object; choose the content type application/json.',
+  );
+}
+
+function firstOf(headers: Headers, names: string[]): string | null {
+  return names.map((name) => headers.get(name)).find((value) => value !== null) ?? null;
+}

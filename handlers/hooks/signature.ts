@@ -1,0 +1,88 @@
+// How Git hosts sign the deliveries of their webhooks.
+import { sameSecret } from '../secrets.ts';
+import { fromBase64 } from '../services/base64.ts';
+
+/** Most seconds between a signed time and now, as Standard Webhooks have it. */
+const TOLERANCE_S = 300;
+const encoder = new TextEncoder();
+
+/** The signature of a delivery. */
+export interface Signature {
+  /** Whether it may be right, by the headers alone. */
+  mayBe: (secret: string) => Promise<boolean>;
+  /** Whether it is right. */
+  signs: (secret: string, body: Uint8Array) => Promise<boolean>;
+}
+
+const always = () => Promise.resolve(true);
+
+/** HMAC of the body as hexadecimal: the header and what is before the digits. The first that is there is the one that counts. */
+const HEXADECIMAL = [
+  ['x-forgejo-signature', ''],
+  ['x-gitea-signature', ''],
+  ['x-hub-signature-256', 'sha256='],
+] as const;
+
+/** Returns the signature in a delivery's headers; null for none. @param now in ms since 1970 */
+export function signatureOf(headers: Headers, now = Date.now()): Signature | null {
+  const standard = headers.get('webhook-signature');
+  if (standard !== null) return standardSignature(headers, standard, now);
+  for (const [name, prefix] of HEXADECIMAL) {
+    const given = headers.get(name);
+    if (given === null) continue;
+    const bytes = given.startsWith(prefix) ? fromHexadecimal(given.slice(prefix.length)) : null;
+    return {
+      mayBe: () => Promise.resolve(bytes !== null),
+      signs: (secret, body) => verify(encoder.encode(secret), bytes!, body),
+    };
+  }
+  const token = headers.get('x-gitlab-token');
+  return token === null ? null : { mayBe: (secret) => sameSecret(token, secret), signs: always };
+}
+
+/** Standard Webhooks, which GitLab's signing tokens are: `id.time.body` is signed, so that an old delivery is known. */
+function standardSignature(headers: Headers, given: string, now: number): Signature {
+  const id = headers.get('webhook-id') ?? '';
+  const time = headers.get('webhook-timestamp') ?? '';
+  const isFresh = /^\d{1,12}$/.test(time) && Math.abs(now / 1000 - Number(time)) <= TOLERANCE_S;
+  const signatures = given
+    .split(' ')
+    .slice(0, 8)
+    .flatMap((each) => decoded(/^v1,([A-Za-z\d+/]{43}=)$/, each) ?? []);
+  return {
+    mayBe: () => Promise.resolve(isFresh && signatures.length > 0),
+    signs: async (secret, body) => {
+      const signed = concat(encoder.encode(`${id}.${time}.`), body);
+      const key =
+        decoded(/^whsec_((?:[A-Za-z\d+/]{4})+(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?)$/, secret) ??
+        encoder.encode(secret);
+      const right = await Promise.all(signatures.map((each) => verify(key, each, signed)));
+      return right.includes(true);
+    },
+  };
+}
+
+/** Checks an HMAC with SHA-256, in constant time. */
+async function verify(key: Uint8Array, signature: Uint8Array, signed: Uint8Array): Promise<boolean> {
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const imported = await crypto.subtle.importKey('raw', key, algorithm, false, ['verify']);
+  return crypto.subtle.verify('HMAC', imported, signature, signed);
+}
+
+function fromHexadecimal(text: string): Uint8Array | null {
+  if (!/^[\da-f]{64}$/i.test(text)) return null;
+  return Uint8Array.from(text.match(/../g)!, (digits) => Number.parseInt(digits, 16));
+}
+
+/** Decodes the part of a text that an expression's first group takes; null when there is none. */
+function decoded(pattern: RegExp, text: string): Uint8Array | null {
+  const found = pattern.exec(text)?.[1];
+  return found === undefined ? null : fromBase64(found);
+}
+
+function concat(one: Uint8Array, other: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(one.length + other.length);
+  whole.set(one);
+  whole.set(other, one.length);
+  return whole;
+}

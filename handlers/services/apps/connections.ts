@@ -1,0 +1,31 @@
+// Connections of apps to repositories elsewhere. The host keeps them, with their keys.
+import type { Env } from '../../env.ts';
+import type { Service } from '../types.ts';
+
+const get: Service<'source.get'> = async ({ host, env }, { id }) => {
+  const connection = await host.call('GET /apps/:id/connection', { id });
+  return { ...connection, webhook_url: webhookUrl(env, id) };
+};
+
+const connect: Service<'source.connect'> = async ({ host, env }, { id, ...settings }) => {
+  const body = { ...settings, secret: settings.secret ?? null, token: settings.token ?? null };
+  const connection = await host.call('PUT /apps/:id/connection', { id }, { body });
+  return { ...connection, webhook_url: webhookUrl(env, id) };
+};
+
+const disconnect: Service<'source.disconnect'> = ({ host }, { id }) =>
+  host.call('DELETE /apps/:id/connection', { id });
+
+const sync: Service<'source.sync'> = ({ host }, { id, ref = null }) =>
+  host.call('POST /apps/:id/connection/sync', { id }, { body: { ref } });
+
+export const connectionServices = {
+  'source.get': get,
+  'source.connect': connect,
+  'source.disconnect': disconnect,
+  'source.sync': sync,
+};
+
+function webhookUrl(env: Env, id: string): string {
+  return `${env.PUBLIC_API_URL}/v1/hooks/${id}`;
+}

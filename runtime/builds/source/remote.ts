@@ -1,0 +1,124 @@
+// How git reaches a repository elsewhere: only at addresses that DNS returned before, and by no other transport.
+import { lookup } from 'node:dns/promises';
+import { writeFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { Remote } from '../../../handlers/contract/source/remote.ts';
+import type { PublicAddresses } from '../../isolation/private-networks.ts';
+import { quote } from '../../processes/shell.ts';
+
+/** Minimum rate of the server in bytes per second. The fetch is aborted after this many seconds below it. */
+const SLOW = { bytes: 1_000, seconds: 30 };
+/** Timeout of an SSH connection, in seconds, and the interval of questions whether the server is still there. */
+const SSH = { connectS: 20, aliveS: 10 };
+/** Settings of git for any repository elsewhere: no transport but those allowed below, and no credentials of the machine. */
+const ALWAYS = {
+  'protocol.allow': 'never',
+  'credential.helper': '',
+  'transfer.bundleURI': 'false',
+  // A version before its release, such as 2.0-rc1, comes before 2.0.
+  'versionsort.suffix': '-',
+};
+
+/** What opens a private repository. */
+export interface Credentials {
+  /** In the format of OpenSSH; null for HTTPS. */
+  privateKey: string | null;
+  /** Lines of SSH's known hosts. Empty: the server's key is kept at the first use. */
+  knownHosts: string[];
+  /** For HTTPS; null for a public repository. */
+  token: string | null;
+}
+
+/** The files of SSH, in a home of their own. */
+export const KNOWN_HOSTS = 'known_hosts';
+const IDENTITY = 'identity';
+
+/** Returns the reachable addresses of a host. @throws {BuildFailure} when there is none */
+export async function addressesOf({ host }: Remote, reachable: PublicAddresses): Promise<string[]> {
+  const found = await lookup(host, { all: true }).catch(() => {
+    throw new BuildFailure(`the host ${host} cannot be found; correct the URL`);
+  });
+  const left = found.map(({ address }) => address).filter((address) => reachable.has(address));
+  if (left.length === 0)
+    throw new BuildFailure(
+      `${host} is not a public address; the operator can let imports reach it (RUNNER_EGRESS_ALLOW)`,
+    );
+  return left;
+}
+
+/** Returns git's settings for a repository: its transport only, these addresses only, no redirects. */
+export function settingsFor(
+  { kind, url, host, port }: Remote,
+  addresses: string[],
+  token: string | null,
+): Record<string, string> {
+  if (kind === 'ssh') return { ...ALWAYS, 'protocol.ssh.allow': 'always' };
+  const pinned = addresses.map((address) => (isIP(address) === 6 ? `[${address}]` : address)).join(',');
+  const named = isIP(host) === 6 ? `[${host}]` : host;
+  const basic = token === null ? null : Buffer.from(`oauth2:${token}`, 'utf8').toString('base64');
+  return {
+    ...ALWAYS,
+    'protocol.https.allow': 'always',
+    'http.followRedirects': 'false',
+    'http.curloptResolve': `${named}:${port}:${pinned}`,
+    'http.proxy': '',
+    'http.lowSpeedLimit': String(SLOW.bytes),
+    'http.lowSpeedTime': String(SLOW.seconds),
+    ...(basic !== null && { [`http.${url}.extraHeader`]: `Authorization: Basic ${basic}` }),
+  };
+}
+
+/** Writes the files of SSH into `home`. @returns their paths */
+export function writeSshFiles(home: string, { privateKey, knownHosts }: Credentials): string[] {
+  const identity = join(home, IDENTITY);
+  const known = join(home, KNOWN_HOSTS);
+  writeFileSync(identity, privateKey ?? '', { mode: 0o600 });
+  writeFileSync(known, knownHosts.map((line) => `${line}\n`).join(''), { mode: 0o600 });
+  return [identity, known];
+}
+
+/** Returns the variables with which git runs SSH: with this key, at this address, and with nothing of the machine's own. */
+export function sshVariables(home: string, { host }: Remote, [address]: string[], isPinned: boolean) {
+  const options = {
+    IdentityFile: join(home, IDENTITY),
+    IdentitiesOnly: 'yes',
+    IdentityAgent: 'none',
+    BatchMode: 'yes',
+    PreferredAuthentications: 'publickey',
+    StrictHostKeyChecking: isPinned ? 'yes' : 'accept-new',
+    UserKnownHostsFile: join(home, KNOWN_HOSTS),
+    GlobalKnownHostsFile: '/dev/null',
+    HashKnownHosts: 'no',
+    UpdateHostKeys: 'no',
+    CheckHostIP: 'no',
+    HostName: address!,
+    HostKeyAlias: host,
+    ConnectTimeout: String(SSH.connectS),
+    ServerAliveInterval: String(SSH.aliveS),
+    ForwardAgent: 'no',
+    ClearAllForwardings: 'yes',
+    ProxyCommand: 'none',
+    PermitLocalCommand: 'no',
+    ControlPath: 'none',
+    LogLevel: 'ERROR',
+  };
+  const words = Object.entries(options).flatMap(([key, value]) => ['-o', quote(`${key}=${value}`)]);
+  return { GIT_SSH_COMMAND: `ssh -F /dev/null ${words.join(' ')}`, GIT_SSH_VARIANT: 'ssh' };
+}
+
+/** Returns why git failed, for the person who requested it; null when it does not say. */
+export function explanation(lines: string[], { host }: Remote): string | null {
+  const said = lines.join('\n');
+  if (/could not read Username|Authentication failed/.test(said))
+    return 'there is no public repository at this address';
+  if (/returned error: 30\d|redirect/.test(said))
+    return 'the address leads to another one: give that one, which may be this with `.git` at its end';
+  if (/Host key verification failed|HOST IDENTIFICATION HAS CHANGED/.test(said))
+    return `the key of the SSH server ${host} is not the one of the first fetch; if that is right, disconnect and connect again`;
+  if (/Permission denied \(/.test(said))
+    return `${host} does not accept the deploy key; add it to the repository's deploy keys, for reading`;
+  const fatal = lines.findLast((line) => line.startsWith('fatal: '))?.slice('fatal: '.length);
+  return fatal ?? null;
+}

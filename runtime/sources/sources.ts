@@ -1,0 +1,251 @@
+// Apps that are deployed from repositories elsewhere: when these are fetched, and with which keys.
+import { randomBytes } from 'node:crypto';
+import {
+  ANY_REF,
+  type ConnectionSettings,
+  type DeliveryOutcome,
+  type HookDelivery,
+  type HostConnection,
+} from '../../handlers/contract/source/connections.ts';
+import { parseRemote } from '../../handlers/contract/source/remote.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { SourceRow, StoredSource } from '../../sqlite/host/source/connections.ts';
+import type { Secrets } from '../apps/secrets.ts';
+import { type ChangeMainOptions, changeMain } from '../builds/source/change-main.ts';
+import type { FetchFrom, Imports } from '../builds/source/import.ts';
+import type { DiskWatch } from '../disk/disk-watch.ts';
+import { DEPLOY_REF } from '../git/repository.ts';
+import { resolveCommit } from '../git/source.ts';
+import { log, reason } from '../log.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
+import { fingerprints, makeDeployKey } from './keys.ts';
+
+/** The name by which the keys of a connection are encrypted. No secret of an app has it. */
+const SEALED = ' connection';
+/** Connections that are looked at in one second, so that no start of Cellar is delayed by thousands. */
+const DUE_AT_ONCE = 20;
+/** Waits after failed fetches, in ms. After the last, only the next delivery or look starts one. */
+const RETRIES_MS = [10_000, 60_000, 600_000];
+const SHOWN_DELIVERIES = 20;
+const SECRET_BYTES = 32;
+
+export interface SourcesOptions extends ChangeMainOptions {
+  store: HostStore;
+  disk: DiskWatch;
+  secrets: Secrets;
+  imports: Imports;
+}
+
+/** What a connection keeps encrypted. */
+interface Keys {
+  privateKey: string;
+  /** Signs the deliveries of the webhook. */
+  secret: string;
+  token: string | null;
+}
+
+/** The connections of all apps. */
+export class Sources {
+  readonly #options: SourcesOptions;
+  /** Fetches under way, by app. */
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #ending = new AbortController();
+
+  constructor(options: SourcesOptions) {
+    this.#options = options;
+  }
+
+  /** Returns a connection, for people. @throws {Refusal} `source_not_connected` */
+  get(appId: string): HostConnection {
+    const { source, lastFetch, dueAt } = this.#require(appId);
+    const { known_hosts, ...shown } = source;
+    return {
+      ...shown,
+      host_keys: fingerprints(known_hosts),
+      last_fetch: lastFetch,
+      next_fetch_at: dueAt === null ? null : new Date(Math.max(dueAt, 1)).toISOString(),
+      deliveries: this.#options.store.sources.deliveries(appId, SHOWN_DELIVERIES),
+    };
+  }
+
+  /**
+   * Connects an app, or changes its connection. The keys of a connection to the same address are kept.
+   * @returns it, with the key that signs its deliveries
+   * @throws {Refusal} `app_not_found`
+   */
+  connect(appId: string, settings: ConnectionSettings): HostConnection & { secret: string } {
+    const { store, secrets, apps } = this.#options;
+    const app = apps.get(appId);
+    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    const { secret: givenSecret, token: givenToken, ...asked } = settings;
+    const remote = parseRemote(settings.url)!;
+    const row = store.sources.find(appId);
+    const same = row?.source.url === remote.url ? row : undefined;
+    const known = same && this.#keys(same);
+    const made = known ? null : makeDeployKey(`cellar-${app.wanted.slug}`);
+    const keys: Keys = {
+      privateKey: known?.privateKey ?? made!.privateKey,
+      secret: givenSecret ?? known?.secret ?? randomBytes(SECRET_BYTES).toString('hex'),
+      token: givenToken ?? known?.token ?? null,
+    };
+    const source: StoredSource = {
+      ...asked,
+      url: remote.url,
+      has_token: keys.token !== null,
+      deploy_key: same?.source.deploy_key ?? made!.publicKey,
+      known_hosts: same?.source.known_hosts ?? [],
+    };
+    // A new deploy key must first be added to the repository.
+    const isReady = remote.kind === 'https' || same !== undefined || source.poll_minutes !== null;
+    const dueAt = source.deploy_on === 'manual' || !isReady ? null : Date.now();
+    store.sources.save(appId, source, secrets.seal(appId, SEALED, JSON.stringify(keys)), dueAt);
+    return { ...this.get(appId), secret: keys.secret };
+  }
+
+  /** Removes the connection of an app, if any. */
+  disconnect(appId: string): void {
+    this.#options.store.sources.delete(appId);
+  }
+
+  /** Returns the key that signs deliveries. @throws {Refusal} `source_not_connected` */
+  webhookKey(appId: string): string {
+    return this.#keys(this.#require(appId)).secret;
+  }
+
+  /**
+   * Takes a delivery whose signature is right. However many come at once, one fetch follows.
+   * @throws {Refusal} `source_not_connected`
+   */
+  delivered(appId: string, delivery: HookDelivery): DeliveryOutcome {
+    const { store } = this.#options;
+    const { source } = this.#require(appId);
+    const result = concerns(source, delivery.ref) ? 'queued' : 'ignored';
+    return store.transaction(() => {
+      if (!store.sources.addDelivery(appId, delivery, result)) return 'repeated';
+      if (result === 'queued') store.sources.want(appId, Date.now());
+      return result;
+    });
+  }
+
+  /**
+   * Fetches the repository of an app, and deploys what is new.
+   * @param ref a branch, a tag or a commit; null: what the connection deploys
+   * @throws {Refusal} `source_not_connected`, `import_failed`, `commit_conflict`, `rate_limited`
+   */
+  async sync(
+    appId: string,
+    ref: string | null,
+    signal: AbortSignal,
+  ): Promise<{ sha: string; deploy_id: string | null }> {
+    const { store, disk } = this.#options;
+    const row = this.#require(appId);
+    requireRoom(disk);
+    try {
+      const synced = await this.#fetch(row, ref, signal);
+      this.#record(appId, { sha: synced.sha, error: null }, 0);
+      return synced;
+    } catch (error) {
+      if (!signal.aborted)
+        this.#record(appId, { sha: null, error: reason(error) }, store.sources.find(appId)?.attempts ?? 0);
+      throw error;
+    }
+  }
+
+  /** Starts the fetches that are due. Call it about once a second. @param now in ms since 1970 */
+  tick(now = Date.now()): void {
+    if (this.#ending.signal.aborted) return;
+    const due = this.#options.store.sources.due(now, DUE_AT_ONCE + this.#running.size);
+    for (const row of due.filter(({ appId }) => !this.#running.has(appId))) {
+      const running = this.#run(row)
+        .catch((error: unknown) =>
+          log('warn', 'a fetch of a repository could not be recorded', {
+            app: row.appId,
+            error: reason(error),
+          }),
+        )
+        .finally(() => this.#running.delete(row.appId));
+      this.#running.set(row.appId, running);
+    }
+  }
+
+  /** Interrupts all fetches. The next host makes those that were due. */
+  async stop(): Promise<void> {
+    this.#ending.abort(new Error('the host is stopping'));
+    await Promise.all(this.#running.values());
+  }
+
+  async #run(row: SourceRow): Promise<void> {
+    const { appId, dueAt, attempts } = row;
+    const { sources } = this.#options.store;
+    const poll = row.source.poll_minutes === null ? null : row.source.poll_minutes * 60_000;
+    let wait: number | null = poll;
+    try {
+      requireRoom(this.#options.disk);
+      const { sha } = await this.#fetch(row, null, this.#ending.signal);
+      this.#record(appId, { sha, error: null }, 0);
+    } catch (error) {
+      if (this.#ending.signal.aborted) return;
+      this.#record(appId, { sha: null, error: reason(error) }, attempts + 1);
+      const retry = RETRIES_MS[attempts] ?? null;
+      wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
+    }
+    sources.postpone(appId, dueAt, wait === null ? null : Date.now() + wait);
+  }
+
+  #record(appId: string, result: { sha: string | null; error: string | null }, attempts: number): void {
+    this.#options.store.sources.fetched(appId, { at: new Date().toISOString(), ...result }, attempts);
+  }
+
+  async #fetch(
+    row: SourceRow,
+    ref: string | null,
+    signal: AbortSignal,
+  ): Promise<{ sha: string; deploy_id: string | null }> {
+    const { appId, source } = row;
+    const { imports, apps, store } = this.#options;
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const { privateKey, token } = this.#keys(row);
+    const from: Omit<FetchFrom, 'have'> = {
+      remote: parseRemote(source.url)!,
+      credentials: { privateKey, token, knownHosts: source.known_hosts },
+      refs: ref === null ? wantedRefs(source) : namedRefs(ref),
+    };
+    let sha = '';
+    const deploy = await changeMain(this.#options, appId, 'push', async (repository) => {
+      const before = await resolveCommit(repository, DEPLOY_REF);
+      const fetched = await imports.fetch(apps.ownerOf(appId), repository, { ...from, have: before }, signal);
+      sha = fetched.sha;
+      if (source.known_hosts.length === 0 && fetched.knownHosts.length > 0)
+        store.sources.pin(appId, fetched.knownHosts);
+      return sha === before ? null : { sha, before };
+    });
+    return { sha, deploy_id: deploy?.fact.id ?? null };
+  }
+
+  #keys({ appId, sealed }: SourceRow): Keys {
+    return JSON.parse(this.#options.secrets.open(appId, SEALED, sealed)) as Keys;
+  }
+
+  #require(appId: string): SourceRow {
+    const row = this.#options.store.sources.find(appId);
+    if (row === undefined)
+      throw new Refusal(404, 'source_not_connected', 'the app is not connected to a repository elsewhere');
+    return row;
+  }
+}
+
+/** Whether a push to a ref may change what is deployed. */
+function concerns({ deploy_on, branch }: StoredSource, ref: string | null): boolean {
+  if (deploy_on === 'manual' || ref === null) return false;
+  if (ref === ANY_REF) return true;
+  return deploy_on === 'tags' ? ref.startsWith('refs/tags/') : ref === `refs/heads/${branch}`;
+}
+
+function wantedRefs({ deploy_on, branch }: StoredSource): string[] {
+  return deploy_on === 'tags' ? ['tags'] : [`refs/heads/${branch}`];
+}
+
+/** What a person's name of a commit may mean, in git's order. */
+function namedRefs(name: string): string[] {
+  return /^[0-9a-f]{40}$/.test(name) ? [name] : [`refs/tags/${name}`, `refs/heads/${name}`];
+}

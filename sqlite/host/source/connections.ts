@@ -1,0 +1,133 @@
+// Rows of the host's tables of connected repositories: connections, and the deliveries of their webhooks.
+import type { Database } from 'better-sqlite3';
+import type {
+  DeliveryOutcome,
+  HookDelivery,
+  HostConnection,
+} from '../../../handlers/contract/source/connections.ts';
+
+/** What a connection is, without what is secret. */
+export type StoredSource = Pick<
+  HostConnection,
+  'url' | 'branch' | 'deploy_on' | 'poll_minutes' | 'has_token' | 'deploy_key'
+> & {
+  /** Lines of SSH's file of known hosts. */
+  known_hosts: string[];
+};
+
+/** A connection. Times are ms since 1970. */
+export interface SourceRow {
+  appId: string;
+  source: StoredSource;
+  /** Keys and tokens, encrypted. */
+  sealed: Buffer;
+  /** When it is fetched next; null for never. */
+  dueAt: number | null;
+  /** Fetches that failed in a row. */
+  attempts: number;
+  lastFetch: HostConnection['last_fetch'];
+}
+
+interface Stored {
+  appId: string;
+  source: string;
+  sealed: Buffer;
+  dueAt: number | null;
+  attempts: number;
+  lastFetch: string | null;
+}
+
+/** Deliveries that are kept of each app, by which repeated ones are known. */
+const KEPT_DELIVERIES = 1000;
+const COLUMNS = 'app_id AS appId, source, sealed, due_at AS dueAt, attempts, last_fetch AS lastFetch';
+
+/** Typed queries over `sources` and `source_deliveries`. */
+export function sourceQueries(database: Database) {
+  const find = database.prepare<[string], Stored>(`SELECT ${COLUMNS} FROM sources WHERE app_id = ?`);
+  const due = database.prepare<[number, number], Stored>(
+    `SELECT ${COLUMNS} FROM sources WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+  );
+  const save = database.prepare<[string, string, Buffer, number | null]>(
+    `INSERT INTO sources (app_id, source, sealed, due_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT (app_id) DO UPDATE SET source = excluded.source, sealed = excluded.sealed, due_at = excluded.due_at,
+       attempts = 0, last_fetch = NULL`,
+  );
+  const pin = database.prepare<[string, string]>(
+    "UPDATE sources SET source = json_set(source, '$.known_hosts', json(?)) WHERE app_id = ?",
+  );
+  const remove = database.prepare<[string]>('DELETE FROM sources WHERE app_id = ?');
+  // A fetch under way must see that another is wanted after it: the time changes in any case.
+  const want = database.prepare<{ appId: string; at: number }>(
+    'UPDATE sources SET due_at = iif(due_at <= @at, due_at + 1, @at), attempts = 0 WHERE app_id = @appId',
+  );
+  const fetched = database.prepare<[string, number, string]>(
+    'UPDATE sources SET last_fetch = ?, attempts = ? WHERE app_id = ?',
+  );
+  const postpone = database.prepare<[number | null, string, number | null]>(
+    'UPDATE sources SET due_at = ? WHERE app_id = ? AND due_at IS ?',
+  );
+  const addDelivery = database.prepare<unknown[]>(
+    `INSERT INTO source_deliveries (app_id, digest, delivery, event, result, at) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT DO NOTHING`,
+  );
+  const trim = database.prepare<[string, string, number]>(
+    `DELETE FROM source_deliveries WHERE app_id = ? AND id <=
+       (SELECT id FROM source_deliveries WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+  );
+  const deliveries = database.prepare<[string, number], HostConnection['deliveries'][number]>(
+    `SELECT delivery, event, result, at FROM source_deliveries WHERE app_id = ? ORDER BY id DESC LIMIT ?`,
+  );
+
+  return {
+    find: (appId: string): SourceRow | undefined => parsed(find.get(appId)),
+    /** Returns connections that are to be fetched at `now`, those that wait longest first. */
+    due: (now: number, limit: number): SourceRow[] => due.all(now, limit).map((row) => parsed(row)!),
+    /** Adds a connection, or replaces that of the app. */
+    save: (appId: string, source: StoredSource, sealed: Buffer, dueAt: number | null): void => {
+      save.run(appId, JSON.stringify(source), sealed, dueAt);
+    },
+    /** Keeps the keys of an SSH server. */
+    pin: (appId: string, knownHosts: string[]): void => {
+      pin.run(JSON.stringify(knownHosts), appId);
+    },
+    /** Removes the connection of an app, if any, with its deliveries. */
+    delete: (appId: string): void => {
+      remove.run(appId);
+    },
+    /** Has the repository fetched from `at` on. */
+    want: (appId: string, at: number): void => {
+      want.run({ appId, at });
+    },
+    /** Records a fetch. */
+    fetched: (appId: string, result: NonNullable<HostConnection['last_fetch']>, attempts: number): void => {
+      fetched.run(JSON.stringify(result), attempts, appId);
+    },
+    /** Sets when the next fetch is, unless another was wanted since `before`. */
+    postpone: (appId: string, before: number | null, next: number | null): void => {
+      postpone.run(next, appId, before);
+    },
+    /** Records a delivery. @returns false when it came before */
+    addDelivery: (
+      appId: string,
+      { digest, delivery, event }: HookDelivery,
+      result: DeliveryOutcome,
+    ): boolean => {
+      const at = new Date().toISOString();
+      const isNew = addDelivery.run(appId, digest, delivery, event, result, at).changes > 0;
+      if (isNew) trim.run(appId, appId, KEPT_DELIVERIES);
+      return isNew;
+    },
+    /** Returns the newest deliveries, newest first. */
+    deliveries: (appId: string, limit: number) => deliveries.all(appId, limit),
+  };
+}
+
+function parsed(row: Stored | undefined): SourceRow | undefined {
+  if (row === undefined) return undefined;
+  const { source, lastFetch, ...rest } = row;
+  return {
+    ...rest,
+    source: JSON.parse(source) as StoredSource,
+    lastFetch: lastFetch === null ? null : (JSON.parse(lastFetch) as SourceRow['lastFetch']),
+  };
+}

@@ -1,0 +1,64 @@
+// A Git host over HTTPS, with git itself behind it.
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { serveGit } from '../../../runtime/git/smart-http.ts';
+
+/** A key and a certificate for `localhost`, only for tests. */
+export const CERTIFICATE = join(import.meta.dirname, 'localhost.pem');
+
+/** A repository on the host. */
+export interface HostedRepository {
+  /** Its directory. */
+  path: string;
+  /** The token that reads it; null: everybody may. */
+  token: string | null;
+}
+
+export class GitHost {
+  /** By the first part of the path. */
+  readonly repositories = new Map<string, HostedRepository>();
+  /** Paths of requests, in order. */
+  readonly requests: string[] = [];
+  readonly #pem = readFileSync(CERTIFICATE);
+  readonly #server = createServer({ key: this.#pem, cert: this.#pem }, (request, response) => {
+    const [path = '', query = ''] = request.url!.split('?');
+    this.requests.push(path);
+    const [, name = '', ...service] = path.split('/');
+    const repository = this.repositories.get(name);
+    const { authorization = '' } = request.headers;
+    const password = Buffer.from(authorization.split(' ')[1] ?? '', 'base64')
+      .toString()
+      .split(':')[1];
+    if (repository === undefined) response.writeHead(404).end();
+    else if (repository.token !== null && password !== repository.token)
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
+    else {
+      const served = { repository: repository.path, hooks: '/dev/null', role: 'view', floorMb: 1 } as const;
+      void serveGit({ ...served, onPush: () => {}, service: service.join('/'), query }, request, response);
+    }
+  });
+
+  async start(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  url(name: string): string {
+    return `https://localhost:${(this.#server.address() as AddressInfo).port}/${name}`;
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+/** Runs git in a working copy. */
+export function gitIn(work: string, ...words: string[]): string {
+  const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  return execFileSync('git', ['-C', work, ...identity, ...words], { encoding: 'utf8' }).trim();
+}

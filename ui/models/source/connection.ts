@@ -1,0 +1,42 @@
+// The repository elsewhere from which an app is deployed.
+import { api, Failure, type Params, type Result } from '../../api.ts';
+import { resource } from '../../live.ts';
+
+export type Connection = Result<'source.get'>;
+export type ConnectionChange = Omit<Params<'source.connect'>, 'id'>;
+
+/** Interval at which deliveries and fetches are read again, in ms. */
+const LOOK_MS = 5_000;
+
+export function connectionModel(id: string) {
+  const connection = resource((signal) => read(id, signal), { everyMs: LOOK_MS });
+  return {
+    connection,
+    /** @returns the secret of the webhook, which is shown once */
+    async connect(change: ConnectionChange): Promise<string> {
+      const { secret } = await api('source.connect', { id, ...change });
+      await connection.refresh();
+      return secret;
+    },
+    async sync(ref: string): Promise<Result<'source.sync'>> {
+      const synced = await api('source.sync', { id, ...(ref !== '' && { ref }) });
+      await connection.refresh();
+      return synced;
+    },
+    async disconnect() {
+      await api('source.disconnect', { id });
+      await connection.refresh();
+    },
+    close: connection.close,
+  };
+}
+
+/** Reads a connection. `of` is null when the app is not connected. */
+async function read(id: string, signal: AbortSignal): Promise<{ of: Connection | null }> {
+  try {
+    return { of: await api('source.get', { id }, { signal }) };
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'source_not_connected') return { of: null };
+    throw error;
+  }
+}
