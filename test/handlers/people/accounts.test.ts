@@ -19,7 +19,7 @@ const fetchRefs = async (slug: string, key: string) =>
 
 test('an account is made, listed and deleted; its address is unique', async () => {
   const made = await control.call('accounts.create', { name: 'Ada', email: 'Ada@Example.com' });
-  assert.deepEqual(Object.keys(made).sort(), ['created_at', 'email', 'id', 'name', 'role']);
+  assert.deepEqual(Object.keys(made).sort(), ['created_at', 'email', 'id', 'max_apps', 'name', 'role']);
   assert.deepEqual([made.name, made.email, made.role], ['Ada', 'ada@example.com', 'member']);
   assert.equal(
     (await control.refusal('accounts.create', { name: 'Eve', email: 'ADA@example.com' })).code,
