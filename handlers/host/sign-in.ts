@@ -112,9 +112,7 @@ async function arrive(
   { db, at }: RequestContext,
   { account, email, verified, name, role }: SignInCalls['arrive']['input'],
 ): Promise<SignedIn> {
-  if (account === null && !verified)
-    throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
-  const row = await arriveAccount(db, { account, email, name, role, newId: newId(), at });
+  const row = await arriveAccount(db, { account, email, verified, name, role, newId: newId(), at });
   if (row === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
   loseRights();
   return signedIn(row);

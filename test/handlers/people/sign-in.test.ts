@@ -422,6 +422,18 @@ test('the link of the first start is for the first account, until someone has cl
   assert.deepEqual((await control.internal('/internal/boot', other)).body, { welcome: false });
 });
 
+test('an address that the provider has not verified leads to no account, also after the own one was deleted', async () => {
+  const victim = await control.call('accounts.create', person('victim'));
+  const came = { account: null, ...person('leaver'), verified: true, role: null };
+  const { body: leaver } = await ask('arrive', came);
+  assert.equal((await ask('arrive', { ...came, account: leaver.id, verified: false })).body.id, leaver.id);
+  await control.call('accounts.delete', { id: leaver.id });
+  const back = { ...came, account: leaver.id, verified: false };
+  assert.equal((await ask('arrive', { ...back, email: victim.email })).status, 403);
+  assert.equal((await ask('arrive', back)).status, 403);
+  assert.equal((await ask('arrive', { ...back, email: victim.email, verified: true })).body.id, victim.id);
+});
+
 test('routes about people need the secret of the host', async () => {
   const { body } = await control.internal('/internal/sign-in/look', { token: WELCOME }, 'wrong');
   assert.equal(body.code, 'route_not_found');
