@@ -29,7 +29,7 @@ export async function webhook(
   holdBody(request, `webhook ${id}`);
   const body = await readBytes(request, WEBHOOK_BYTES);
   if (!(await signature.signs(secret, body))) throw wrong();
-  const delivery = await deliveryOf(request.headers, body);
+  const delivery = await deliveryOf(request.headers, body, signature.identity);
   const answer = await host.call('POST /apps/:id/connection/deliveries', { id }, { body: delivery });
   return Response.json(answer, { status: answer.result === 'queued' ? 202 : 200 });
 }
