@@ -112,7 +112,7 @@ export function sshVariables(home: string, { host }: Remote, [address]: string[]
 export function explanation(lines: string[], { host }: Remote): string | null {
   const said = lines.join('\n');
   if (/could not read Username|Authentication failed/.test(said))
-    return 'there is no public repository at this address';
+    return 'there is no public repository at this address; connect a private one with a token that may read it';
   if (/returned error: 30\d|redirect/.test(said))
     return 'the address leads to another one: give that one, which may be this with `.git` at its end';
   if (/Host key verification failed|HOST IDENTIFICATION HAS CHANGED/.test(said))
