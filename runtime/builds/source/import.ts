@@ -59,9 +59,12 @@ fi
 want=
 case $1 in
 HEAD | refs/*)
-  listed=$(git ls-remote --quiet -- "$url" "$@") || exit
+  listed=$(git ls-remote --quiet -- "$url" "$@" "$1^{}") || exit
   for ref; do
-    found=$(printf '%s\\n' "$listed" | while read -r sha name; do [ "$name" != "$ref" ] || echo "$sha"; done)
+    # The commit of an annotated tag comes after the tag itself.
+    found=$(printf '%s\\n' "$listed" | while read -r sha name; do
+      if [ "$name" = "$ref" ] || [ "$name" = "$ref^{}" ]; then echo "$sha"; fi
+    done | tail -n 1)
     [ -z "$found" ] || [ -n "$want" ] || want=$ref
     if [ "$want" = "$ref" ] && [ "$found" = "$have" ]; then echo "commit $found"; exit; fi
   done
