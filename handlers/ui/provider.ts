@@ -107,13 +107,19 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   const known = await personOf(env.DB, PROVIDER, subject);
   const name = cutText(String(profile.name ?? '').trim() || email, NAME_CHARACTERS);
   const verified = profile.emailVerified === true || profile.email_verified === true;
-  const account = await askAbout(env, 'arrive', { account: known, email, verified, name, role }).catch(
-    (error: unknown) => {
-      throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
-    },
-  );
+  const { was_guest, ...account } = await askAbout(env, 'arrive', {
+    account: known,
+    email,
+    verified,
+    name,
+    role,
+  }).catch((error: unknown) => {
+    throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
+  });
   // The account was deleted, and the person comes back to another.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
+  // Also the password and passkeys of whoever used the invite of a guest.
+  if (was_guest) await forgetPerson(env.DB, account.id);
   const person = { ...account, email: account.email === '' ? email : account.email };
   await keepPerson(env.DB, person, new Date().toISOString());
   return { email: person.email, name: person.name, emailVerified: true };

@@ -18,13 +18,18 @@ export interface Arrival {
 
 /**
  * Returns a person's account: the one from before, or the one with the address, or a new one. Sets its role, except the first
- * account's. @returns null when there is none from before, and the address is not proved
+ * account's.
+ * @returns the account, and whether the address led to that of a guest. Null when there is none from before, and the address is not proved
  */
-export async function arriveAccount(db: D1Database, arrival: Arrival): Promise<AccountRow | null> {
+export async function arriveAccount(
+  db: D1Database,
+  arrival: Arrival,
+): Promise<{ row: AccountRow; wasGuest: boolean } | null> {
   const { account, email, verified, name, role, newId, at } = arrival;
   const proved = verified ? email : null;
   const found = `coalesce((SELECT id FROM accounts WHERE id = ?1), (SELECT id FROM accounts WHERE email = ?2))`;
-  const results = await db.batch<AccountRow>([
+  const results = await db.batch<AccountRow & { is_guest: 0 | 1 }>([
+    db.prepare(`SELECT is_guest FROM accounts WHERE id = ${found} AND id IS NOT ?1`).bind(account, proved),
     db
       .prepare(
         `INSERT INTO accounts (id, name, email, role, created_at)
@@ -39,5 +44,6 @@ export async function arriveAccount(db: D1Database, arrival: Arrival): Promise<A
       .bind(account, proved, role),
     db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ${found}`).bind(account, proved),
   ]);
-  return results.at(-1)!.results[0] ?? null;
+  const row = results.at(-1)!.results[0];
+  return row === undefined ? null : { row, wasGuest: results[0]!.results[0]?.is_guest === 1 };
 }
