@@ -219,7 +219,11 @@ export class Sources {
       const before = await resolveCommit(repository, DEPLOY_REF);
       const fetched = await imports.fetch(apps.ownerOf(appId), repository, { ...from, have: before }, signal);
       if (store.sources.find(appId)?.source.url !== source.url)
-        throw new Refusal(409, 'commit_conflict', 'the connection was removed, or leads elsewhere now; sync again');
+        throw new Refusal(
+          409,
+          'commit_conflict',
+          'the connection was removed, or leads elsewhere now; sync again',
+        );
       sha = fetched.sha;
       if (source.known_hosts.length === 0 && fetched.knownHosts.length > 0)
         store.sources.pin(row, fetched.knownHosts);
