@@ -5,6 +5,7 @@ import { SourceStacks } from '../../runtime/telemetry/errors/source-stacks.ts';
 import { Logs } from '../../runtime/telemetry/logs/logs.ts';
 import { Breakdowns } from '../../runtime/telemetry/metrics/breakdowns.ts';
 import { Datapoints } from '../../runtime/telemetry/metrics/datapoints.ts';
+import { Tally } from '../../runtime/telemetry/metrics/tally.ts';
 import { RefusingStore, taken } from '../support/telemetry/parts.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -39,6 +40,14 @@ test('breakdowns of many hours that cannot be written are dropped and counted, a
     offset: 0,
   });
   assert.ok(items.some(({ path }) => path === '/kept'));
+});
+
+test('evicted keys count as unwritten ones until they are written', () => {
+  const tally = new Tally([]);
+  for (let n = 0; n < 1_000; n++) tally.add(`/${n}`, false);
+  assert.ok(tally.keys > 1_000, `${tally.keys}`);
+  tally.written();
+  assert.ok(tally.keys < 300, `${tally.keys}`);
 });
 
 test('data points that cannot be written are dropped and counted, those of the app that has most', async (t) => {
