@@ -53,7 +53,8 @@ test('above 100 a second the list is a sample that says how many are left out, a
     assert.ok(performance.now() < until);
     requests.take(taken([{ path: '/last' }]));
   }
-  assert.ok(list(requests).items[0]!.skipped >= 150);
+  const { items } = list(requests);
+  assert.ok(items.length + items.reduce((sum, { skipped }) => sum + skipped, 0) > 350);
   while (requests.prune(Date.now() + 25 * 3_600_000));
   assert.deepEqual(list(requests).items, []);
   requests.take(taken([{ path: '/again', site: 'a' }]));
