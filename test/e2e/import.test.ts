@@ -11,7 +11,7 @@ import { serveGit } from '../../runtime/git/smart-http.ts';
 import { TEMPLATES } from '../../runtime/git/templates.ts';
 import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
 
 /** A key and a certificate for `localhost`, only for tests. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
@@ -195,6 +195,9 @@ test('imports of one account run one after another, and do not delay those of an
   const first = arrival();
   const silent = [importSilent('silent-one'), importSilent('silent-two')];
   const [response] = await first;
+  // A watched import gets a share of busy processors.
+  const isProbe = (command: string[]) => command.some((word) => word.startsWith('while read -r line'));
+  assert.ok(descendants(cellar.pid).some(({ command }) => isProbe(command)));
   const second = arrival();
 
   const neighbour = { name: 'Neighbour', email: 'neighbour@example.com' };

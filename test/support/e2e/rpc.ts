@@ -2,6 +2,9 @@
 import { fetch } from 'undici';
 import type { Cellar } from './cellar.ts';
 
+/** Only a call that hangs takes this long. */
+const ANSWER_DEADLINE_MS = 120_000;
+
 /**
  * Returns a function that calls a method, by default with the runner token. It resolves with the result or
  * `{code, detail}`. @throws {Error} when the answer is not JSON-RPC
@@ -17,7 +20,7 @@ export function rpcOf(cellar: Cellar) {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
     });
     // biome-ignore lint/suspicious/noExplicitAny: see above
     const answer = (await response.json()) as any;
