@@ -16,10 +16,14 @@ import { descendants, eventually } from '../support/e2e/processes.ts';
 /** A key and a certificate for `localhost`, only for tests. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
 /** Timeout in ms. The first deploy of a Cellar resolves the registries' addresses, which may be slow. */
-const DEPLOY_MS = 120_000;
+const DEPLOY_MS = 240_000;
 const WORKER = 'export default { fetch: () => new Response("imported") };\n';
 
-const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
+const cellar = new Cellar({
+  RUNNER_EGRESS_ALLOW: '127.0.0.1',
+  SSL_CERT_FILE: CERTIFICATE,
+  RUNNER_MAX_APPS_PER_USER: '100',
+});
 /** Repositories by the first part of the path. `/elsewhere/…` redirects to another. */
 const repositories = new Map<string, string>();
 /** `silent`: a request for the repository that never answers, with its response. */
