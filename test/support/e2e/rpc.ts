@@ -1,9 +1,6 @@
 // Calls to a Cellar's RPC.
 import { fetch } from 'undici';
-import type { Cellar } from './cellar.ts';
-
-/** Only a call that hangs takes this long. */
-const ANSWER_DEADLINE_MS = 120_000;
+import { ANSWER_DEADLINE_MS, type Cellar } from './cellar.ts';
 
 /**
  * Returns a function that calls a method, by default with the runner token. It resolves with the result or
