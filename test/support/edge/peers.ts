@@ -129,7 +129,7 @@ const app :Workerd.Worker = (
 /** Starts the gateway as a child process in front of a unix socket, with limits and access log. */
 export async function startGatewayProcess(
   socketPath: string,
-  { telemetry = false } = {},
+  { telemetry = false, timeouts = true } = {},
 ): Promise<{ port: number; pid: number; memory: () => Promise<NodeJS.MemoryUsage> } & AsyncDisposable> {
   const script = join(import.meta.dirname, 'gateway-process.ts');
   const directory = temporary();
@@ -137,7 +137,7 @@ export async function startGatewayProcess(
     join(directory.path, name),
   );
   const gateway = spawn(process.execPath, [script, socketPath, ...files], {
-    env: {},
+    env: timeouts ? {} : { TIMEOUTS: 'off' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const [port] = await lines(gateway, gateway.stdout!, 1, 'the gateway');
