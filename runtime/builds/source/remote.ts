@@ -117,6 +117,8 @@ export function explanation(lines: string[], { host }: Remote): string | null {
     return 'the address leads to another one: give that one, which may be this with `.git` at its end';
   if (/Host key verification failed|HOST IDENTIFICATION HAS CHANGED/.test(said))
     return `the key of the SSH server ${host} is not the one of the first fetch; if that is right, disconnect and connect again`;
+  if (/No user exists for uid/.test(said))
+    return 'SSH runs only as a user with a name; the operator can add the user that runs Cellar to /etc/passwd, or use an HTTPS address';
   if (/Permission denied \(/.test(said))
     return `${host} does not accept the deploy key; add it to the repository's deploy keys, for reading`;
   const fatal = lines.findLast((line) => line.startsWith('fatal: '))?.slice('fatal: '.length);
