@@ -48,7 +48,7 @@ export interface Target {
   details: Record<string, string>;
 }
 
-/** Whether the audit log has an operation's calls: changes, but not what apps report about themselves. */
+/** Whether the audit log has an operation's calls: changes, but not what apps report about themselves or what only reads. */
 export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
   return method !== 'GET' && audited !== false;
 }

@@ -33,13 +33,14 @@ export async function invoke(
 ): Promise<Answered> {
   const { checked, requireApp } = await admit(context, operation, operation.input, input);
   const implementation = implementations[operation.name]!;
-  const run = async (context: Context): Promise<Answered> => {
+  const run = async (watched: Context): Promise<Answered> => {
     const work = async () => {
       // Must follow `once`: a repeated deletion finds no app.
       if (operation.name in servicesOfHost) await requireApp();
-      return implementation(context, checked, from.transport);
+      return implementation(watched, checked, from.transport);
     };
     const isLogged = isAudited(operation) && context.isAudited !== true;
+    // Not `watched`: an entry about a failure is no change by the operation, which may be retried.
     const answered = await (isLogged
       ? audited(context, context, targetOf(operation, checked), work)
       : work());

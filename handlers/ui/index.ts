@@ -82,6 +82,8 @@ class Server {
       for (const cookie of headers.getSetCookie()) answer.headers.append('set-cookie', cookie);
       return answer;
     }
+    if (/^\/docs\/?$/.test(pathname) && wantsPage(received))
+      return new Response(null, { status: 302, headers: { location: '/docs/readme' } });
     // The browser's router knows which pages exist.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;
     const api = this.#env.PUBLIC_API_URL;

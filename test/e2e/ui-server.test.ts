@@ -51,6 +51,14 @@ test('the first visit starts the server; every address returns the page, with a 
   assert.equal(again.status, 304);
 });
 
+test('the address of the docs leads to their first page', async () => {
+  for (const path of ['/docs', '/docs/']) {
+    const { status, headers } = await ada.open('GET', path, undefined, { accept: 'text/html' });
+    assert.deepEqual([status, headers.get('location')], [302, '/docs/readme'], path);
+  }
+  assert.match((await ada.page('/docs/readme')).text, /<body class="docs">/);
+});
+
 test('scripts and styles are compressed and cacheable for ever, and a missing file does not return the page', async () => {
   const { text } = await ada.page('/');
   const [, script] = /<script type="module" src="([^"]+)"/.exec(text)!;

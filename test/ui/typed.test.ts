@@ -255,7 +255,7 @@ test(
     await hostname.fill('https://Pasted.example.com:8443/path');
     assert.equal(await page.getByRole('alert').count(), 0, 'it goes with the next change');
     await button('Add this domain').click();
-    await page.getByText('pasted.example.com is served').waitFor();
+    await page.getByText('pasted.example.com answers on this machine').waitFor();
 
     await page.goto(path('settings'));
     const root = page.getByLabel('Root directory');

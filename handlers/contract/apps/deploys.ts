@@ -126,6 +126,7 @@ export const git = [
     name: 'git.remote',
     summary: 'Says where to push to, and how to clone and push',
     method: 'POST',
+    audited: false,
     path: '/v1/apps/:id/git-remote',
     needs: 'view',
     input: z.strictObject({ id: reference }),

@@ -212,11 +212,11 @@ test('entries end after 90 days, and an account cannot push out those of others'
   assert.equal((await entries()).length, before + 1);
 });
 
-test('changes are logged, except what apps report about themselves', () => {
+test('changes are logged, except what apps report about themselves, and nothing that only reads', () => {
   const declared: readonly Operation[] = operations;
   const silent = declared.filter(({ method, audited }) => method !== 'GET' && audited === false);
   assert.deepEqual(
     silent.map(({ name }) => name),
-    ['events.log', 'users.identify', 'insights.set'],
+    ['git.remote', 'events.log', 'users.identify', 'insights.set'],
   );
 });

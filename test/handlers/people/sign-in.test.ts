@@ -14,7 +14,7 @@ type Json = any;
 
 /** Calls as an account that is signed in. @returns the result, or the error code */
 async function as(account: string, method: string, params: object = {}, token = TOKEN): Promise<Json> {
-  const { status, body } = await control.fetch('POST', '/rpc', {
+  const { body } = await control.fetch('POST', '/rpc', {
     headers: {
       authorization: `Bearer ${token}`,
       'x-cellar-account': account,
@@ -22,7 +22,6 @@ async function as(account: string, method: string, params: object = {}, token = 
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
-  if (status !== 200) return body.code;
   return body.error?.data.code ?? body.result;
 }
 

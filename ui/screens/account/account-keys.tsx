@@ -41,7 +41,12 @@ export function Keys({ model }: { model: Model }) {
           { name: 'Name', wide: true, cell: ({ name }: Key) => <span class="cut">{name}</span> },
           {
             name: 'May',
-            cell: ({ scope, app }) => `${SCOPES[scope]}${app === null ? '' : ` on ${app.slug}`}`,
+            cell: ({ scope, app }) => (
+              <span class="cut">
+                {SCOPES[scope]}
+                {app !== null && ` on ${app.slug}`}
+              </span>
+            ),
           },
           {
             name: 'Last used',

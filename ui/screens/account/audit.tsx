@@ -76,48 +76,54 @@ export default function Audit() {
             : 'Who changed what, and from where, in the last 90 days.'
         }
       >
-        <search class="row">
-          <TextField
-            label="Only on the app"
-            unlabelled
-            placeholder="App"
-            value={queryOf('app')}
-            onValue={(app) => setQuery({ app })}
-            spellcheck={false}
-          />
-          <TextField
-            label="Only of the operation"
-            unlabelled
-            placeholder="Operation: apps.delete"
-            value={queryOf('operation')}
-            onValue={(operation) => setQuery({ operation })}
-            spellcheck={false}
-          />
-        </search>
-        <Select
-          label="Interface"
-          unlabelled
-          value={queryOf('via')}
-          onValue={(via) => setQuery({ via })}
-          options={[['', 'All interfaces'], ...Object.entries(interfaceNames)]}
-        />
-        <Select
-          label="Outcome"
-          unlabelled
-          value={queryOf('outcome')}
-          onValue={(outcome) => setQuery({ outcome })}
-          options={[
-            ['', 'All outcomes'],
-            ['ok', 'Done'],
-            ['refused', 'Refused or failed'],
-          ]}
-        />
         <a class="button" href={exportUrl(filter)} download="audit.ndjson">
           <IconDownload /> Export
         </a>
       </Head>
+      <Filters />
       <Shown key={JSON.stringify(filter)} filter={filter} />
     </>
+  );
+}
+
+function Filters() {
+  return (
+    <search class="filters">
+      <TextField
+        label="Only on the app"
+        unlabelled
+        placeholder="App"
+        value={queryOf('app')}
+        onValue={(app) => setQuery({ app })}
+        spellcheck={false}
+      />
+      <TextField
+        label="Only of the operation"
+        unlabelled
+        placeholder="Operation: apps.delete"
+        value={queryOf('operation')}
+        onValue={(operation) => setQuery({ operation })}
+        spellcheck={false}
+      />
+      <Select
+        label="Interface"
+        unlabelled
+        value={queryOf('via')}
+        onValue={(via) => setQuery({ via })}
+        options={[['', 'All interfaces'], ...Object.entries(interfaceNames)]}
+      />
+      <Select
+        label="Outcome"
+        unlabelled
+        value={queryOf('outcome')}
+        onValue={(outcome) => setQuery({ outcome })}
+        options={[
+          ['', 'All outcomes'],
+          ['ok', 'Done'],
+          ['refused', 'Refused or failed'],
+        ]}
+      />
+    </search>
   );
 }
 

@@ -46,7 +46,8 @@ export default function Traffic({ app }: { app: string }) {
 
 function Breakdowns({ app, hours }: { app: string; hours: number }) {
   const { paths, referrers, devices, countries } = useModel(() => trafficModel(app, hours));
-  const isPlaceUnknown = countries.items.value.every(({ country }) => country === null);
+  const places = countries.items.value;
+  const isPlaceUnknown = places.length > 0 && places.every(({ country }) => country === null);
   return (
     <div class="halves">
       <Breakdown
