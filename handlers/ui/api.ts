@@ -21,9 +21,6 @@ const FORWARDED_HEADERS = [
 /** Responses may contain an app's untrusted content: browsers treat it as data, whatever its type. */
 const DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
-/** Least size of JSON that is compressed, in bytes. */
-const COMPRESSED_BYTES = 1_000;
-
 /** Whether a path belongs to the API. Git and the edge have their own authentication. */
 export function isApi(path: string): boolean {
   return path === '/rpc' || (path.startsWith('/v1/') && !/^\/v1\/(git|edge)(\/|$)/.test(path));
@@ -43,26 +40,6 @@ export async function passOn(request: Request, account: string, env: Env): Promi
   answer.headers.set('content-security-policy', DATA_POLICY);
   answer.headers.delete('set-cookie');
   return answer;
-}
-
-/**
- * Compresses JSON that is worth it, if the browser accepts that. The API itself does not: its clients are near. Files, which have
- * an etag, stay as they are: a browser asks for the rest of an interrupted download by its place in the bytes.
- */
-export function compressed(response: Response, accepted: string): Response {
-  const { headers, body } = response;
-  const isJson = headers.get('content-type')?.startsWith('application/json') === true;
-  const length = Number(headers.get('content-length') ?? COMPRESSED_BYTES);
-  const isWhole = response.status === 200 && !headers.has('content-encoding') && !headers.has('etag');
-  if (!isWhole || !isJson || body === null || length < COMPRESSED_BYTES || !/\bgzip\b/.test(accepted))
-    return response;
-  const { status } = response;
-  const sent = new Headers(headers);
-  sent.set('content-encoding', 'gzip');
-  sent.append('vary', 'accept-encoding');
-  sent.delete('content-length');
-  const init = { status, headers: sent, encodeBody: 'manual' as const };
-  return new Response(body.pipeThrough(new CompressionStream('gzip')), init);
 }
 
 /** Calls the control plane about people. @throws {Problem} as the call does, or `host_unavailable` */

@@ -16,6 +16,9 @@ export const CALL_MIGRATIONS = [
   `,
 ];
 
+/** About what a row takes besides its JSON, with its place in the indexes. */
+export const ROW_BYTES = 200;
+
 export interface CallsRow {
   id: number;
   app_id: string;
@@ -32,14 +35,10 @@ export function callQueries(database: Database) {
   const ofTrace = database.prepare<[string, string, number], CallsRow>(
     'SELECT * FROM calls WHERE trace_id = ? AND app_id = ? ORDER BY id LIMIT ?',
   );
-  const trim = database.prepare<[string, string, number]>(
-    `DELETE FROM calls WHERE app_id = ? AND id <= (
-       SELECT id FROM calls WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
-  );
   const trimBytes = database.prepare<[string, string, number]>(
     `DELETE FROM calls WHERE app_id = ? AND id <= (
        SELECT max(id) FROM (
-         SELECT id, sum(octet_length(calls)) OVER (ORDER BY id DESC) AS bytes FROM calls WHERE app_id = ?)
+         SELECT id, sum(${ROW_BYTES} + octet_length(calls)) OVER (ORDER BY id DESC) AS bytes FROM calls WHERE app_id = ?)
        WHERE bytes > ?)`,
   );
   // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
@@ -59,10 +58,6 @@ export function callQueries(database: Database) {
     /** Returns rows of an app's trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): CallsRow[] =>
       ofTrace.all(traceId, appId, limit),
-    /** Removes all but the newest `count` rows of an app. */
-    trim: (appId: string, count: number): void => {
-      trim.run(appId, appId, count);
-    },
     /** Removes all but the newest rows of an app that have `bytes` together. It reads all of them. */
     trimBytes: (appId: string, bytes: number): void => {
       trimBytes.run(appId, appId, bytes);

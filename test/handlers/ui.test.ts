@@ -1,7 +1,7 @@
 // Rate limits of the control UI's server: a refused request reaches nothing behind them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compressed } from '../../handlers/ui/api.ts';
+import { compressed } from '../../handlers/ui/compressed.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
 import { eventually } from '../support/e2e/processes.ts';

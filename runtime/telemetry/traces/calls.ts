@@ -6,6 +6,7 @@ import {
   type CallQueries,
   type CallsRow,
   callQueries,
+  ROW_BYTES,
 } from '../../../sqlite/telemetry/calls.ts';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ReportedCalls } from '../logs/reported-calls.ts';
@@ -19,8 +20,7 @@ import { type Spans, shownSpan } from './spans.ts';
 const AT_ONCE_MAX = 200;
 /** Most bytes that wait while writes fail, about. Others are dropped and counted. */
 const UNWRITTEN_BYTES = 8 * 1024 * 1024;
-/** Limits of stored events of an app, and of their bytes. Over it, events are removed until a quarter is free. */
-const KEPT_MAX = 20_000;
+/** Limit of the stored events of an app, in bytes. Over it, events are removed until a quarter is free. */
 const APP_BYTES = 16 * 1024 * 1024;
 const APP_BYTES_LEFT = APP_BYTES * 0.75;
 const KEPT_MS = 24 * 3_600_000;
@@ -64,9 +64,9 @@ export class Calls implements Part {
       this.dropped.calls++;
       return;
     }
-    const json = JSON.stringify({ handler, calls });
-    rows.push({ app_id: appId, at, trace_id: traceId, calls: json });
-    this.#unwrittenBytes += Buffer.byteLength(json);
+    const row = { app_id: appId, at, trace_id: traceId, calls: JSON.stringify({ handler, calls }) };
+    rows.push(row);
+    this.#unwrittenBytes += bytesOf([row]);
   }
 
   flush(): void {
@@ -74,7 +74,6 @@ export class Calls implements Part {
     this.#database.transaction(() => {
       for (const [appId, rows] of this.#unwritten) {
         for (const row of rows) this.#rows.add(row);
-        this.#rows.trim(appId, KEPT_MAX);
         this.#trimBytes(appId, bytesOf(rows));
       }
     })();
@@ -128,5 +127,5 @@ export class Calls implements Part {
 }
 
 function bytesOf(rows: readonly Pick<CallsRow, 'calls'>[]): number {
-  return rows.reduce((sum, { calls }) => sum + Buffer.byteLength(calls), 0);
+  return rows.reduce((sum, { calls }) => sum + ROW_BYTES + Buffer.byteLength(calls), 0);
 }

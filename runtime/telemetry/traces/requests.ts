@@ -15,8 +15,9 @@ import { rowOf, shownSpan } from './spans.ts';
 
 /** Rate limit of an app's stored requests a second. Others are left out and counted in the next one. */
 const STORED_PER_S = 100;
-/** Limit of stored requests of an app, about 400 bytes each with their indexes. */
+/** Limit of stored requests of an app, about 400 bytes each with their indexes. More are removed after so many were stored. */
 const KEPT_MAX = 50_000;
+const TRIMMED_EVERY = 1_000;
 /** Requests of an app, and of all apps, that wait while writes fail. */
 const UNWRITTEN_MAX = 1_000;
 const ALL_UNWRITTEN_MAX = 20_000;
@@ -37,6 +38,8 @@ export class Requests implements Part {
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
   #allUnwritten = 0;
+  /** Requests stored since the last removal of those over the limit, by app. It has to look at all of them. */
+  readonly #untrimmed = new Map<string, number>();
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();
 
@@ -69,11 +72,18 @@ export class Requests implements Part {
     this.#database.transaction(() => {
       for (const [appId, rows] of this.#unwritten) {
         for (const row of rows) this.#rows.add(row);
-        this.#rows.trim(appId, KEPT_MAX);
+        this.#trim(appId, rows.length);
       }
     })();
     this.#unwritten.clear();
     this.#allUnwritten = 0;
+  }
+
+  #trim(appId: string, added: number): void {
+    const untrimmed = (this.#untrimmed.get(appId) ?? TRIMMED_EVERY) + added;
+    const isDue = untrimmed > TRIMMED_EVERY;
+    if (isDue) this.#rows.trim(appId, KEPT_MAX);
+    this.#untrimmed.set(appId, isDue ? 0 : untrimmed);
   }
 
   /** Returns the stored requests of a trace, oldest first. */
@@ -98,6 +108,7 @@ export class Requests implements Part {
     this.#allUnwritten -= this.#unwritten.get(appId)?.length ?? 0;
     this.#unwritten.delete(appId);
     this.#skipped.delete(appId);
+    this.#untrimmed.delete(appId);
     this.#allowances.forget(appId);
     return this.#rows.deleteOf(appId, PIECE) === PIECE;
   }
