@@ -58,8 +58,8 @@ export function assemble(config: Config) {
         hosts.homes.moved(id, to);
         return hosts.resolve(hostname)?.backend ?? hosts.app(id);
       },
-      arrived,
     },
+    onRestored,
     onFacts,
   });
   const { apps } = appParts;
@@ -92,6 +92,7 @@ export function assemble(config: Config) {
   const rounds = new PeriodicJobs({
     control,
     trash: paths.trash,
+    forgetDeleted: () => apps.forgetDeleted(),
     removeFolders: async () => base.bucket?.removals.run(),
     leads: () => hosts?.homes.leads ?? true,
     removeAbandoned: hosts && (async () => base.bucket?.removeAbandoned()),
@@ -137,8 +138,8 @@ export function assemble(config: Config) {
     );
   }
 
-  /** An app or a preview has come from another host. */
-  function arrived(appId: string): void {
+  /** An app or a preview has come from another host, or was undeleted. */
+  function onRestored(appId: string): void {
     observability.alerts.load(appId);
     deploys.queue.interruptUnfinishedOf(appId);
     if (apps.get(appId)?.preview) deploys.previews.arrived(appId);

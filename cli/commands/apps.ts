@@ -132,6 +132,31 @@ export const appCommands: readonly Command[] = [
     destroys: (_, session) => `Delete the app ${session.app()} and its storage?`,
     run: (session) => session.call('apps.delete', { id: session.app() }),
   }),
+  command({
+    words: 'deleted',
+    summary: 'Lists deleted apps that can be undeleted, the last deleted first',
+    examples: ['deleted'],
+    answers: 'apps.list_deleted',
+    run: (session) => whole((page) => session.call('apps.list_deleted', page)),
+    show: ({ items }) =>
+      table(
+        ['APP', 'ID', 'DELETED', 'KEPT UNTIL'],
+        items.map((app) => [app.slug, app.id, ago(app.deleted_at), app.removed_at]),
+        'No app was deleted in the last 7 days.',
+      ),
+  }),
+  command({
+    words: 'undelete',
+    summary:
+      'Brings back an app that was deleted in the last 7 days, with its data, code, secrets and free domains',
+    arguments: [{ name: 'app', summary: 'the name that it had, or its id' }],
+    options: [{ flags: '--name <slug>', summary: 'another name for it, if the old one is taken' }],
+    examples: ['undelete shop', 'undelete shop --name shop-2'],
+    answers: 'apps.undelete',
+    run: (session, { app, name }) =>
+      session.call('apps.undelete', { app: String(app), ...(name !== undefined && { slug: String(name) }) }),
+    show: shownApp,
+  }),
 ];
 
 function starts(words: string, summary: string): Command {

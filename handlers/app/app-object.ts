@@ -2,6 +2,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { type Change, changeOf } from '../../sqlite/control/apps/changes.ts';
+import { trashApp, undeleteApp } from '../../sqlite/control/apps/deleted.ts';
 import {
   type Buried,
   buryApp,
@@ -152,6 +153,30 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
+   * Undeletes the app. When the host cannot do it, the app is deleted again.
+   * @param undeletion.deletedAt when it was deleted, ISO 8601
+   */
+  undelete(
+    id: string,
+    { deletedAt, ...undeletion }: Parameters<typeof undeleteApp>[2] & { deletedAt: string },
+  ): Promise<Outcome<AppRow>> {
+    const undelete = async () => {
+      const written = await undeleteApp(this.env.DB, id, undeletion).catch(taken);
+      if (written === null) throw new Problem('app_not_found');
+      if (written === 'quota_exceeded') throw tooManyApps();
+      try {
+        return await this.#push(written);
+      } catch (error) {
+        const buried = await buryApp(this.env.DB, id, deletedAt);
+        // The host may have undeleted it after the timeout. If this fails too, reconcile repeats it.
+        if (buried !== null) await this.#bury(id, buried).catch(() => {});
+        throw error;
+      }
+    };
+    return outcomeOf(() => this.#lock.run(undelete));
+  }
+
+  /**
    * Gives an app of the bucket another home. Other transitions wait meanwhile. If the app has just moved, it stays some seconds
    * before, unless its home is lost. What fails after the home was written is done
    * again by reconcile.
@@ -287,7 +312,7 @@ export class AppObject extends DurableObject<Bindings> {
     // A removed host cannot confirm it. If it comes back, it removes apps that D1 does not know.
     if (buried.home === null || !(await isRemoved(this.env.DB, buried.home)))
       await this.#endNewest(id, buried);
-    await removeApp(this.env.DB, id);
+    await trashApp(this.env.DB, id, new Date().toISOString());
     this.#opened?.close();
     this.#opened = null;
     this.#hasAlarm = false;
@@ -342,14 +367,17 @@ function notInserted(
       'quota_exceeded',
       'This is a guest account, which cannot own apps. An admin of this machine can send an invite that allows it.',
     );
-  if (refusal === 'quota_exceeded')
-    return new Problem(
-      refusal,
-      'This account owns as many apps as its quota allows. Delete one, or have an admin of this machine raise the quota (People in the control UI).',
-    );
+  if (refusal === 'quota_exceeded') return tooManyApps();
   return new Problem(
     refusal,
     app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`,
+  );
+}
+
+function tooManyApps(): Problem {
+  return new Problem(
+    'quota_exceeded',
+    'This account owns as many apps as its quota allows. Delete one, or have an admin of this machine raise the quota (People in the control UI).',
   );
 }
 

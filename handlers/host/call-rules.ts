@@ -89,7 +89,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/telemetry/errors/stream': STREAM,
   'GET /apps/:id/telemetry/requests/stream': STREAM,
   'PUT /apps/:id/telemetry/errors/status': TELEMETRY,
-  'PUT /apps/:id': { deadlineMs: 'start' },
+  'PUT /apps/:id': { refusals: ['app_not_found'], deadlineMs: 'start' },
   'POST /apps/:id/start': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'POST /apps/:id/move': {
     refusals: [

@@ -1,11 +1,21 @@
 // Deletes data older than the retention time.
+import { removeDeleted } from '../../sqlite/control/apps/deleted.ts';
 import { removeOld } from '../../sqlite/control/retention.ts';
 import type { Bindings } from '../bindings.ts';
+import { UNDELETABLE_MS } from '../contract/apps/apps.ts';
 import { DEPLOYS_LIMIT } from '../contract/sizes.ts';
 
 const DAY_MS = 24 * 3_600_000;
 /** Time limit of a run; the next run continues. */
 const BUDGET_MS = 10_000;
+
+/** Apps whose rows one statement removes. */
+const DELETED_STEP = 5;
+
+/** Returns the time, ISO 8601, after which an app must have been deleted so that it can be undeleted at `at`. */
+export function undeletableSince(at: string): string {
+  return new Date(Date.parse(at) - UNDELETABLE_MS).toISOString();
+}
 
 /** Retention of events, users, insights and stream events, in ms. */
 export function retentionMs(env: Bindings): number {
@@ -19,9 +29,10 @@ interface Now {
   at: string;
 }
 
-/** Deletes rows older than the retention time, and all but the newest deploys. */
+/** Deletes rows older than the retention time, deleted apps, and all but the newest deploys. */
 export async function prune({ db, env, at }: Now): Promise<void> {
   const before = new Date(Date.parse(at) - retentionMs(env)).toISOString();
   const end = Date.now() + BUDGET_MS;
+  while (Date.now() < end && (await removeDeleted(db, undeletableSince(at), DELETED_STEP)) > 0);
   await removeOld(db, before, DEPLOYS_LIMIT, () => Date.now() < end);
 }

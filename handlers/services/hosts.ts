@@ -66,6 +66,11 @@ export async function requireHost(env: Env, host: string): Promise<SeenHost> {
   );
 }
 
+/** Returns the state of the host with an id; null for an unknown one. */
+export async function stateOfHost(env: Env, id: string): Promise<SeenHost['state'] | null> {
+  return (await seenHosts(env)).find(({ row }) => row.id === id)?.state ?? null;
+}
+
 /** Returns all hosts; none in a Cellar of one. */
 async function seenHosts(env: Env): Promise<SeenHost[]> {
   return env.HOST_ID ? hostsOf(env).list() : [];

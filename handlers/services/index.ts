@@ -4,6 +4,7 @@ import { adminServices } from './admin.ts';
 import { appServices } from './apps/apps.ts';
 import { connectionServices } from './apps/connections.ts';
 import { cronServices } from './apps/crons.ts';
+import { deletedAppServices } from './apps/deleted.ts';
 import { deployServices } from './apps/deploys.ts';
 import { domainServices } from './apps/domains.ts';
 import { previewServices } from './apps/previews.ts';
@@ -44,6 +45,7 @@ export const servicesOfHost = {
 export const services = {
   ...servicesOfHost,
   ...appServices,
+  ...deletedAppServices,
   ...deployServices,
   ...previewServices,
   ...settingServices,

@@ -9,10 +9,10 @@ import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import type { AppCode } from '../bucket/code/app-code.ts';
-import { NewerRecord } from '../bucket/records/app-records.ts';
+import { LeftBucket, NewerRecord, OtherHome } from '../bucket/records/app-records.ts';
 import { learnDueTimes } from '../bucket/records/due-times.ts';
 import { removeTree } from '../disk/remove.ts';
-import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
+import { KEPT_MS, moveToTrash, takeFromTrash } from '../disk/trash.ts';
 import type { Backend } from '../edge/upstream/backend.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
 import { AT_WORK_MS } from '../fleets/due/due.ts';
@@ -65,8 +65,6 @@ export interface AppHosts {
   left: (id: string, to: string, hostname: string) => Backend;
   /** Called when nothing of an app that has left runs here any more. */
   ended: (id: string) => void;
-  /** Called when an app or a preview has come from another host, before it gets requests. */
-  arrived: (id: string) => void;
 }
 
 /** What `Apps` needs of the rest of the host. */
@@ -85,6 +83,8 @@ export interface AppsOptions extends FleetsOptions {
   onUsage: (id: string, usage: FleetUsage) => void;
   /** Called with an app's slug, at boot and when it changes. */
   onNamed: (id: string, slug: string) => void;
+  /** Called when an app or a preview has come from another host, or was undeleted, before it gets requests. */
+  onRestored: (id: string) => void;
   /** Called when an app was deleted and no longer receives requests. */
   onDeleted: (id: string) => void;
 }
@@ -203,12 +203,14 @@ export class Apps extends KnownApps {
    * Records and applies the whole wanted state of an app. Idempotent.
    * @returns the state that was reached; a failed start is in `last_error`
    * @throws {StaleGeneration} when a newer state is known, or the app was deleted
-   * @throws {Refusal} when another host is the app's home, and when its record cannot be read
+   * @throws {Refusal} when another host is the app's home, when its record cannot be read, and when it is to be undeleted and its
+   *   data is gone
    */
   async apply(wanted: WantedApp): Promise<ObservedApp> {
     const { store, paths } = this.#options;
     this.#requireNewest(wanted);
     await this.#takeIfElsewhere(wanted);
+    await this.#undelete(wanted);
     // Before the first await, so that concurrent calls see it.
     const known = this.apps.get(wanted.id)?.wanted;
     // Only a move changes where an app is, and the control plane learns of it later.
@@ -239,13 +241,15 @@ export class Apps extends KnownApps {
     // A preview that this host deleted before it was lost may be another host's now.
     const left = this.apps.has(id) || !isKept ? [] : await this.#takeLeft(id, generation);
     const app = this.apps.get(id);
+    const now = Date.now();
     store.transaction(() => {
+      if (isKept && (app?.preview === null || left.length > 0)) store.records.keep(id, now, left[0]);
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
       // Not `cluster`, which a move changes later than the record.
-      const inBucket = app?.wanted.storage === 'bucket' ? [id] : left;
+      const inBucket = app?.wanted.storage === 'bucket' ? [id] : left.map(({ wanted }) => wanted.id);
       for (const each of inBucket)
-        store.folderRemovals.add(each, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
+        store.folderRemovals.add(each, new Date(now + (isKept ? KEPT_MS : 0)).toISOString());
     });
     this.#activity.delete(id);
     if (app) {
@@ -264,18 +268,45 @@ export class Apps extends KnownApps {
     await this.#options.outward.forget(id);
     // Otherwise a crash of the machine could bring back an app without its files.
     await store.synced();
-    const place = moveToTrash(paths.trash, id, {
+    // Where an interrupted deletion began to move them.
+    const thrownAt = store.records.kept(id)?.thrownAt ?? now;
+    const belongings = { ...this.#belongings(id), run: paths.run(id) };
+    const place = moveToTrash(paths.trash, id, belongings, thrownAt);
+    if (isKept) return;
+    await removeTree(place);
+    // Not awaited: other folders may be due too.
+    void this.#options.bucket?.removals.run();
+  }
+
+  /** Returns the paths of an app's files by their names in the trash. */
+  #belongings(id: string): Record<string, string> {
+    const { paths } = this.#options;
+    return {
       'repository.git': paths.repository(id),
       data: paths.data(id),
       importing: paths.importing(id),
       buckets: paths.buckets(id),
       releases: paths.releases(id),
-      run: paths.run(id),
-    });
-    if (isKept) return;
-    await removeTree(place);
-    // Not awaited: other folders may be due too.
-    void this.#options.bucket?.removals.run();
+    };
+  }
+
+  /** Brings back an app on the disk that was deleted. Does nothing for another. @throws {Refusal} when its data is gone */
+  async #undelete(wanted: WantedApp): Promise<void> {
+    const { id, undeleted } = wanted;
+    if (undeleted === undefined || this.apps.has(id)) return;
+    const { store, paths } = this.#options;
+    const kept = wanted.storage === 'bucket' ? null : store.records.kept(id);
+    if (kept === null || !takeFromTrash(paths.trash, id, this.#belongings(id), kept.thrownAt)) throw gone();
+    const record = { ...kept.record, wanted };
+    store.transaction(() => store.records.takeOne([record]));
+    const app = this.#restore(record, wanted, null);
+    if (app.fleet.state === 'idle') void app.startInTurn();
+    log('info', 'an app was undeleted', { app: wanted.slug });
+  }
+
+  /** Forgets the deleted apps that cannot be undeleted any more. */
+  forgetDeleted(): void {
+    this.#options.store.records.forgetKept(Date.now() - KEPT_MS);
   }
 
   /**
@@ -524,35 +555,43 @@ export class Apps extends KnownApps {
    * @throws {Refusal} when another host is its home, or the bucket does not answer
    */
   async #takeIfElsewhere(wanted: WantedApp): Promise<void> {
-    const { hosts, bucket } = this.#options;
-    if (hosts == null || wanted.home === undefined) return;
-    if (wanted.home !== hosts.self)
+    const { hosts = null, bucket } = this.#options;
+    if (hosts !== null && wanted.home === undefined) return;
+    if (hosts !== null && wanted.home !== hosts.self)
       throw new Refusal(409, 'transition_conflict', `the home of app ${wanted.id} is host ${wanted.home}`);
     if (bucket === null || wanted.storage !== 'bucket') return;
     const known = this.apps.get(wanted.id);
     if (known !== undefined && wanted.generation <= known.wanted.generation) return;
+    // The only host takes no app but one that was deleted.
+    if (hosts === null && (known !== undefined || wanted.undeleted === undefined)) return;
     await this.#arrivals
       .run(wanted.id, () => this.#take(wanted, hosts, bucket))
       .catch((error: unknown) => {
         if (error instanceof Refusal || error instanceof StaleGeneration) throw error;
+        if (error instanceof LeftBucket && wanted.undeleted !== undefined) throw gone();
         throw new Refusal(503, 'host_unavailable', `the app cannot be taken over: ${reason(error)}`);
       });
     this.#requireNewest(wanted);
   }
 
-  async #take(wanted: WantedApp, hosts: AppHosts, bucket: Bucket): Promise<void> {
+  async #take(wanted: WantedApp, hosts: AppHosts | null, bucket: Bucket): Promise<void> {
     const known = this.apps.get(wanted.id);
-    if (known !== undefined) {
+    if (known !== undefined && hosts !== null) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
       // What this host has of it is older.
       await known.changes.closed(() => this.#depart(known, hosts, null, known.wanted.generation));
     }
+    // The bucket has to say that the app was deleted, and what it was.
+    if (this.#options.store.apps.isDeleted(wanted.id))
+      await bucket.records.stored(wanted.id).catch((error: unknown) => {
+        if (!(error instanceof OtherHome)) throw error;
+      });
     const records = await this.#takeRecords(bucket, wanted);
     if (records === null) return;
     this.#requireNewest(wanted);
     this.#options.store.transaction(() => this.#options.store.records.takeOne(records));
-    for (const record of records) this.#arrive(record, wanted, hosts);
-    log('info', 'an app has come from another host', { app: wanted.slug });
+    for (const record of records) this.#arrive(record, wanted);
+    log('info', 'an app was taken from the bucket', { app: wanted.slug });
   }
 
   /** @throws {StaleGeneration} when a newer state is in the bucket; {Error} as `AppRecords.take` does */
@@ -566,26 +605,32 @@ export class Apps extends KnownApps {
 
   /**
    * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their folders.
-   * @returns their ids
+   * @returns them, the app's first
    */
-  async #takeLeft(id: string, generation: number): Promise<string[]> {
+  async #takeLeft(id: string, generation: number): Promise<AppRecord[]> {
     const { hosts, bucket } = this.#options;
     if (hosts == null || bucket === null) return [];
     const record = await bucket.records.read(id);
     if (record === null) return [];
     const records = await this.#takeRecords(bucket, { ...record.wanted, generation, home: hosts.self });
-    return (records ?? []).map(({ wanted }) => wanted.id);
+    return records ?? [];
   }
 
-  #arrive(record: AppRecord, parent: WantedApp, hosts: AppHosts): void {
+  /** Adds an app with its record, before it gets requests. */
+  #restore(record: AppRecord, parent: WantedApp, rest: { dueAt: null } | null): App {
     const { id } = record.wanted;
     const { liveDeployId, deployedAt, asleepSince, wokeAt } = record;
     const app = record.preview === null ? this.#open(parent) : this.#openPreview(parent, record.preview);
     this.#left.delete(id);
     if (record.preview === null) this.consumers.set(id, record.consumes);
-    const sleep = { asleepSince, wokeAt };
-    app.restore({ liveDeployId, deployedAt, sleep, rest: { dueAt: null }, heldFor: undefined });
-    hosts.arrived(id);
+    app.restore({ liveDeployId, deployedAt, sleep: { asleepSince, wokeAt }, rest, heldFor: undefined });
+    this.#options.onRestored(id);
+    return app;
+  }
+
+  #arrive(record: AppRecord, parent: WantedApp): void {
+    const { liveDeployId } = record;
+    const app = this.#restore(record, parent, { dueAt: null });
     if (liveDeployId === null || app.fleet.state !== 'idle') return void this.#learnDue(app);
     if (record.preview === null && !Number.isFinite(this.#options.idleMs)) void app.startInTurn();
     else void this.#learnDue(app);
@@ -898,7 +943,13 @@ export class Apps extends KnownApps {
 
   /** @throws {StaleGeneration} as `#requireFresh` does, and for a deleted app */
   #requireNewest(given: WantedApp): void {
-    if (this.#options.store.apps.isDeleted(given.id)) throw stale(given);
+    const { apps } = this.#options.store;
+    // Only an undeletion that is newer than the deletion revokes it.
+    if (
+      apps.isDeleted(given.id) &&
+      !(given.undeleted !== undefined && given.undeleted > apps.generation(given.id))
+    )
+      throw stale(given);
     this.#requireFresh(given);
   }
 
@@ -925,6 +976,10 @@ export class Apps extends KnownApps {
     const usage = fleet.takeUsage();
     if (usage !== null) this.#options.onUsage(id, usage);
   }
+}
+
+function gone(): Refusal {
+  return new Refusal(404, 'app_not_found', 'The data of the app is no longer in the trash');
 }
 
 function stale({ id, generation }: { id: string; generation: number }): StaleGeneration {

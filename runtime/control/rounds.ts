@@ -15,6 +15,8 @@ export interface PeriodicJobsOptions {
   control: Control;
   /** Directory of deleted files. */
   trash: string;
+  /** Forgets the deleted apps that cannot be undeleted any more. */
+  forgetDeleted: () => void;
   /** Removes the folders of deleted apps from the bucket. Must not reject. */
   removeFolders: () => Promise<void>;
   /** Whether this host does what one of several hosts does for all. */
@@ -55,12 +57,13 @@ export class PeriodicJobs {
 
   /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
-    const { trash, removeFolders, removeAbandoned, leads, trimCode } = this.#options;
+    const { trash, forgetDeleted, removeFolders, removeAbandoned, leads, trimCode } = this.#options;
     await this.reconcile();
     this.#every(TRIM_CODE_EVERY_MS, () => void trimCode());
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
       if (leads()) void this.#tidyControlPlane();
+      forgetDeleted();
       void removeFolders();
       void this.storeReleases();
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));

@@ -1,5 +1,5 @@
 // Files of deleted apps, kept for a week in case a deletion was a mistake.
-import { mkdirSync, renameSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
@@ -12,10 +12,16 @@ export const KEPT_MS = 7 * 24 * 60 * 60_000;
 /**
  * Moves an app's files into the trash. Skips missing ones.
  * @param belongings paths by the names they get in the trash
+ * @param at in ms since 1970
  * @returns their new directory
  */
-export function moveToTrash(trash: string, appId: string, belongings: Record<string, string>): string {
-  const place = join(trash, `${appId}-${Date.now()}`);
+export function moveToTrash(
+  trash: string,
+  appId: string,
+  belongings: Record<string, string>,
+  at = Date.now(),
+): string {
+  const place = placeOf(trash, appId, at);
   mkdirSync(place, { recursive: true, mode: 0o700 });
   for (const [name, path] of Object.entries(belongings)) {
     try {
@@ -25,6 +31,29 @@ export function moveToTrash(trash: string, appId: string, belongings: Record<str
     }
   }
   return place;
+}
+
+/**
+ * Moves an app's files back from where `moveToTrash` has put them. Skips missing ones, so that it can be repeated.
+ * @param belongings the paths that they get by their names in the trash
+ * @returns false: the trash was emptied, and nothing was done
+ */
+export function takeFromTrash(
+  trash: string,
+  appId: string,
+  belongings: Record<string, string>,
+  at: number,
+): boolean {
+  const place = placeOf(trash, appId, at);
+  if (!existsSync(place)) return false;
+  for (const [name, path] of Object.entries(belongings)) {
+    if (existsSync(join(place, name))) renameSync(join(place, name), path);
+  }
+  return true;
+}
+
+function placeOf(trash: string, appId: string, at: number): string {
+  return join(trash, `${appId}-${at}`);
 }
 
 /**

@@ -35,6 +35,8 @@ interface Later {
   hosts: Hosts | null;
   /** Null for the only host. */
   leaving: Omit<AppHosts, 'ended'> | null;
+  /** Called when an app or a preview has come from another host, or was undeleted. */
+  onRestored: (id: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -42,7 +44,7 @@ interface Later {
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, hosts, leaving, onFacts }: Later,
+  { edge, hosts, leaving, onRestored, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -109,6 +111,7 @@ export function makeApps(
     say: (id, level, text) => say('supervisor', id, level, text),
     onFailure: (id, failure) => telemetry.failed(id, { at: Date.now(), ...failure }),
     onFacts,
+    onRestored,
     onUsage: (id, usage) => telemetry.usage(id, usage),
     onNamed: (id, slug) => telemetry.name(id, slug),
     onDeleted: (id) => {

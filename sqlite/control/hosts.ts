@@ -80,12 +80,16 @@ export async function drainHost(db: D1Database, id: string, drains: boolean): Pr
 
 /**
  * Forgets a host. Its apps keep it as their home. Deleted ones, which it cannot confirm, are forgotten too: if it comes back, it
- * removes what is left of them.
+ * removes what is left of them. Confirmed ones in the bucket stay: another host can undelete them.
  */
 export async function deleteHost(db: D1Database, id: string): Promise<void> {
   await db.batch([
     db.prepare('DELETE FROM hosts WHERE id = ?').bind(id),
-    db.prepare('DELETE FROM apps WHERE home = ? AND deleted_at IS NOT NULL').bind(id),
+    db
+      .prepare(
+        `DELETE FROM apps WHERE home = ? AND deleted_at IS NOT NULL AND (trashed_at IS NULL OR storage = 'local')`,
+      )
+      .bind(id),
   ]);
 }
 

@@ -25,6 +25,7 @@ import replicas from './migrations/0022_replicas.sql';
 import audit from './migrations/0025_audit.sql';
 import keyScopes from './migrations/0026_key_scopes.sql';
 import maxApps from './migrations/0027_max_apps.sql';
+import undelete from './migrations/0028_undelete.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -53,6 +54,7 @@ const migrations: Migration[] = [
   { name: '0025_audit.sql', sql: audit },
   { name: '0026_key_scopes.sql', sql: keyScopes },
   { name: '0027_max_apps.sql', sql: maxApps },
+  { name: '0028_undelete.sql', sql: undelete },
 ];
 
 /**

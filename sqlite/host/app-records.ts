@@ -180,6 +180,40 @@ export function appRecordQueries(database: Database) {
     .prepare<[string], string>('SELECT id FROM previews WHERE parent_id = ?')
     .pluck();
   const removeApp = database.prepare<[string]>('DELETE FROM apps WHERE id = ?');
+  const keep = database.prepare<[string, string, number]>(
+    'INSERT INTO kept_apps (app_id, record, thrown_at) VALUES (?, ?, ?) ON CONFLICT (app_id) DO NOTHING',
+  );
+  const kept = database.prepare<[string], { record: string; thrownAt: number }>(
+    'SELECT record, thrown_at AS thrownAt FROM kept_apps WHERE app_id = ?',
+  );
+  const notKept = database.prepare<[string]>('DELETE FROM kept_apps WHERE app_id = ?');
+  const forgetKept = database.prepare<[number]>('DELETE FROM kept_apps WHERE thrown_at < ?');
+  const recordOf = (row: StoredApp): AppRecord => {
+    const wanted = JSON.parse(row.wanted) as WantedApp;
+    const { id } = wanted;
+    return {
+      format: 1,
+      wanted,
+      preview: preview.get(id) ?? null,
+      previews: previewIds.all(id),
+      liveDeployId: row.live_deploy_id,
+      deployedAt: row.deployed_at,
+      consumes: JSON.parse(row.consumes) as string[],
+      storageNames: JSON.parse(row.storage_names) as object,
+      asleepSince: row.asleep_since,
+      wokeAt: row.woke_at,
+      secrets: secrets.all(id).map((secret) => ({ ...secret, sealed: secret.sealed.toString('base64') })),
+      deploys: deploys
+        .all({ app: id, newest: NEWEST })
+        .map(({ fact, releaseOf }) => ({ fact: JSON.parse(fact) as DeployFact, releaseOf })),
+      alerts: alerts.all(id).map((row) => ({
+        id: row.id,
+        alert: JSON.parse(row.alert) as object,
+        deliveries: deliveries.all(row.id),
+      })),
+      connection: connectionOf(connection.get(id)),
+    };
+  };
   /** Replaces the rows of an app, except those of its activity and of previews. */
   const putApp = (record: AppRecord): void => {
     const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
@@ -230,28 +264,31 @@ export function appRecordQueries(database: Database) {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
       }
-      return {
-        format: 1,
-        wanted,
-        preview: preview.get(id) ?? null,
-        previews: previewIds.all(id),
-        liveDeployId: row.live_deploy_id,
-        deployedAt: row.deployed_at,
-        consumes: JSON.parse(row.consumes) as string[],
-        storageNames: JSON.parse(row.storage_names) as object,
-        asleepSince: row.asleep_since,
-        wokeAt: row.woke_at,
-        secrets: secrets.all(id).map((secret) => ({ ...secret, sealed: secret.sealed.toString('base64') })),
-        deploys: deploys
-          .all({ app: id, newest: NEWEST })
-          .map(({ fact, releaseOf }) => ({ fact: JSON.parse(fact) as DeployFact, releaseOf })),
-        alerts: alerts.all(id).map((row) => ({
-          id: row.id,
-          alert: JSON.parse(row.alert) as object,
-          deliveries: deliveries.all(row.id),
-        })),
-        connection: connectionOf(connection.get(id)),
-      };
+      return recordOf(row);
+    },
+    /**
+     * Keeps what an app is, until it is undeleted. Leaves what was kept before.
+     * @param taken its record, if the bucket has it alone
+     */
+    keep: (id: string, thrownAt: number, taken?: AppRecord): void => {
+      const row = app.get(id);
+      const record = taken ?? (row && recordOf(row));
+      if (record === undefined) return;
+      const ended = record.deploys.filter(({ fact }) => !['queued', 'building'].includes(fact.status));
+      // Messages that waited would come too late.
+      const alerts = record.alerts.map((each) => ({ ...each, deliveries: [] }));
+      keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [] }), thrownAt);
+    },
+    /** Returns a deleted app that can be undeleted, and when it was deleted, in ms since 1970; null for another. */
+    kept: (id: string): { record: AppRecord; thrownAt: number } | null => {
+      const row = kept.get(id);
+      return row === undefined
+        ? null
+        : { record: JSON.parse(row.record) as AppRecord, thrownAt: row.thrownAt };
+    },
+    /** Forgets the apps that were deleted before a time, in ms since 1970. */
+    forgetKept: (before: number): void => {
+      forgetKept.run(before);
     },
     /**
      * Replaces rows of apps by records of another machine, and adds missing apps. No app runs; when they have work to do must
@@ -280,14 +317,16 @@ export function appRecordQueries(database: Database) {
       markOthers.run({ taken: JSON.stringify(taken) });
     },
     /**
-     * Adds an app that comes from another host, with its previews. The bucket has these records. Call it in a transaction.
+     * Adds an app that comes from another host, or is undeleted, with its previews. The bucket has these records, if the app is
+     * there. Call it in a transaction.
      * @param records the app's first
      */
     takeOne: (records: readonly AppRecord[]): void => {
       for (const record of records) {
         putApp(record);
         if (record.preview !== null) addPreview.run(record.preview);
-        noRemoval.run(record.wanted.id);
+        if (record.wanted.storage === 'bucket') noRemoval.run(record.wanted.id);
+        notKept.run(record.wanted.id);
       }
       for (const { wanted } of records) unchange.run(wanted.id);
     },

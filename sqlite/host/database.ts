@@ -211,6 +211,14 @@ const MIGRATIONS = [
   ${changesRecord('delivery_added', 'INSERT ON alert_deliveries', appOf('NEW.alert_id'), inBucket(appOf('NEW.alert_id')))}
   ${changesRecord('delivery_removed', 'DELETE ON alert_deliveries', appOf('OLD.alert_id'), inBucket(appOf('OLD.alert_id')))}
   `,
+  // Deleted apps, as long as they can be undeleted.
+  `
+  CREATE TABLE kept_apps (
+    app_id TEXT PRIMARY KEY,
+    record TEXT NOT NULL,                 -- AppRecord as JSON
+    thrown_at INTEGER NOT NULL            -- ms since 1970, also in the name of their trash
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 function appOf(alertId: string): string {

@@ -413,6 +413,8 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('rename', ['store']);
   assert.equal((await json('status')).slug, 'store', 'the remote of the folder has the new name');
   assert.equal(await json('delete', ['--app', 'store', '--yes']), null);
+  assert.equal((await json('deleted')).items[0].slug, 'store');
+  assert.equal((await json('undelete', ['store', '--name', 'shop-2'])).slug, 'shop-2');
   const login = await cli(['login', cellar.api, '--json'], { input: `${cellar.key}\n` });
   assert.equal(login.code, 0, login.said);
   operationsByName.get('accounts.me')!.output.parse(JSON.parse(login.out));

@@ -13,6 +13,7 @@ test('a sweep that fails does not end the host, and the next one runs', async (t
   const jobs = new PeriodicJobs({
     control: {} as Control,
     trash: '/nowhere',
+    forgetDeleted: () => {},
     removeFolders: async () => {},
     leads: () => true,
     removeAbandoned: null,

@@ -123,11 +123,11 @@ async function open(memory: MemoryStore, root: string, gate?: Gate): Promise<Tes
         return { site: id, admit };
       },
       ended: () => {},
-      arrived: (id) => {
-        arrived.push(id);
-        changed.resolve();
-        changed = Promise.withResolvers();
-      },
+    },
+    onRestored: (id) => {
+      arrived.push(id);
+      changed.resolve();
+      changed = Promise.withResolvers();
     },
   });
   let closed: Promise<void> | null = null;
@@ -557,6 +557,8 @@ test('the folders of a deleted app, whose home was lost, are removed by another 
     const record = JSON.parse(memory.objects.get(`of/cellar/records/${id}.json`)!.body.toString('utf8'));
     assert.equal(record.deletedApp, id);
   }
+  await other.apps.apply(wanted(other, { undeleted: generation + 1 }));
+  assert.equal(other.apps.get(APP)?.wanted.slug, 'shop');
 });
 
 test('an app that has left the bucket does not begin again, empty, at another host', {
@@ -576,4 +578,33 @@ test('an app that has left the bucket does not begin again, empty, at another ho
   assert.equal(other.apps.get(APP), undefined);
   await one.apps.apply(wanted(one));
   assert.equal(one.apps.get(APP)!.wanted.storage, 'local');
+});
+
+test('a deleted app whose home was lost is undeleted by another host', { timeout: 120_000 }, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]!);
+  one.secrets.change(APP, { KEY: 'open' });
+  await one.apps.delete(APP, ++generation);
+  await one.bucket.records.storeAll();
+  await assert.rejects(other.apps.apply(wanted(other)), /host_unavailable|deleted/);
+  const early = wanted(other, { undeleted: 1 });
+  await assert.rejects(other.apps.apply(early), { code: 'app_not_found' }, 'the deletion is newer');
+  const undeleted = generation + 1;
+  await other.apps.apply(wanted(other, { undeleted }));
+  assert.equal(await ask(other, '/'), '1 open');
+  await other.bucket.records.storeAll();
+  assert.equal(memory.objects.has(`of/cellar/deleted/${APP}.json`), false);
+  // The lost host returns, and leaves the folder alone.
+  one.store.folderRemovals.delete(APP);
+  one.store.folderRemovals.add(APP, new Date(0).toISOString());
+  await one.bucket.removals.run();
+  assert.equal(one.store.folderRemovals.dueAt(APP), null);
+  assert.equal(await ask(other, '/'), '1 open');
+  // It may get the app again.
+  await one.apps.prepare(APP);
+  await other.apps.handOver(APP, one.self, ++generation);
+  await one.apps.apply(wanted(one, { undeleted }));
+  assert.equal(await ask(one, '/'), '1 open');
 });

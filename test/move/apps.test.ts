@@ -62,7 +62,14 @@ async function open(t: TestContext, memory: MemoryStore) {
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
     ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },
-    ...{ onUsage: () => {}, onNamed: () => {}, onDeleted: () => {}, onFailure: () => {}, onFacts: () => {} },
+    ...{
+      onUsage: () => {},
+      onNamed: () => {},
+      onDeleted: () => {},
+      onRestored: () => {},
+      onFailure: () => {},
+      onFacts: () => {},
+    },
   });
   const moves = new Moves({
     ...{ store, paths, apps, users, buckets, bucket, workerd, memoryMb: 512, floorMb: FLOOR_MB },

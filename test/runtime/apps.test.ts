@@ -44,6 +44,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     onUsage: () => {},
     onNamed: () => {},
     onDeleted: () => {},
+    onRestored: () => {},
     store,
     paths,
     workerd,

@@ -57,6 +57,21 @@ export const App = z.strictObject({
 });
 export type App = z.output<typeof App>;
 
+/** How long a deleted app can be undeleted, in ms. */
+export const UNDELETABLE_MS = 7 * 24 * 3_600_000;
+
+/** An app that can be undeleted. */
+export const DeletedApp = z.strictObject({
+  id,
+  /** The one that it had. */
+  slug: z.string(),
+  owner: id,
+  storage: appStorage,
+  deleted_at: time,
+  /** When its data is removed for good. */
+  removed_at: time,
+});
+
 /** Most apps of one overview. */
 export const OVERVIEW_APPS = 500;
 
@@ -206,5 +221,26 @@ export const apps = [
     input: z.strictObject({ id: reference }),
     output: nothing,
     errors: ['transition_conflict'],
+  }),
+  operation({
+    name: 'apps.list_deleted',
+    summary: 'Lists deleted apps that the caller can undelete, the last deleted first',
+    method: 'GET',
+    path: '/v1/deleted-apps',
+    needs: 'account',
+    input: z.strictObject(page),
+    output: listOf(DeletedApp),
+  }),
+  operation({
+    name: 'apps.undelete',
+    summary:
+      'Brings back an app that was deleted in the last 7 days, with its data, code, secrets and free domains',
+    method: 'POST',
+    path: '/v1/deleted-apps/:app/undelete',
+    needs: 'account',
+    /** `app`: its id, or its slug: then the last deleted one. */
+    input: z.strictObject({ app: reference, slug: slug.optional() }),
+    output: App,
+    errors: ['app_not_found', 'slug_taken', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

@@ -44,6 +44,8 @@ export interface WantedApp {
   replicas?: number;
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
+  /** The generation of its last undeletion: it revokes deletions of older ones. */
+  undeleted?: number;
 }
 
 /** `branches`: whether pushes to other branches make previews. `storage`: a new preview's storage starts empty or as a copy. */

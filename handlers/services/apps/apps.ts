@@ -185,7 +185,8 @@ export async function changeApp(context: RequestContext, id: string, change: Cha
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 
-function toApp(row: AppRow, env: Env): App {
+/** Returns an app as the contract has it. */
+export function toApp(row: AppRow, env: Env): App {
   return {
     id: row.id,
     slug: row.slug,

@@ -3,7 +3,7 @@ import type { DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
-import { RECORDS } from './app-records.ts';
+import { deletedNameOf, RECORDS } from './app-records.ts';
 
 /** How late the removal by the app's own host is when another one does it, in ms. */
 const LATE_MS = 24 * 3_600_000;
@@ -32,6 +32,7 @@ export async function removeAbandonedFolders(
       if (deletedApp === undefined || removeAt === undefined) return;
       if (!(Date.parse(removeAt) + LATE_MS <= now)) return;
       await remove(deletedApp);
+      await store.remove(deletedNameOf(deletedApp));
       await store.remove(name);
       log('info', 'the data of an app was removed, which a lost host had deleted', { app: deletedApp });
     });

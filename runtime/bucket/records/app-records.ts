@@ -9,6 +9,9 @@ import { damagedRecord, readRecord } from './record-content.ts';
 /** Folder of the records, below the prefix of the bucket. */
 export const RECORDS = 'records/';
 
+/** Folder of what deleted apps were, as long as they can be undeleted. */
+const DELETED = 'deleted/';
+
 /** What keeps the records. */
 export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'remove'>;
 
@@ -124,18 +127,25 @@ export class AppRecords {
 
   /**
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
-   * @param wanted the app's state, with this host as its home
+   * @param wanted the app's state, with this host as its home. If that undeletes the app, the record of a deleted app becomes
+   *   what it was before
    * @returns the records, the app's first; null when the bucket has none
    * @throws {NewerRecord} when that state is older; {LeftBucket}; {Error} when the bucket does not answer
    */
   async take(wanted: WantedApp): Promise<AppRecord[] | null> {
     await this.#ready();
-    const app = await this.#take(wanted.id, (record) => {
-      // A late word must not take the app back from a home that it has got since.
-      if (record.wanted.generation > wanted.generation)
-        throw new NewerRecord(wanted.id, record.wanted.generation);
-      return { ...record, wanted };
-    });
+    const { undeleted } = wanted;
+    const before = undeleted === undefined ? undefined : () => this.#readDeleted(wanted.id, undeleted);
+    const app = await this.#take(
+      wanted.id,
+      (record) => {
+        // A late word must not take the app back from a home that it has got since.
+        if (record.wanted.generation > wanted.generation)
+          throw new NewerRecord(wanted.id, record.wanted.generation);
+        return { ...record, wanted };
+      },
+      before,
+    );
     if (app === null) return null;
     if ('deletedApp' in app) throw new LeftBucket(wanted.id);
     const { home, generation } = wanted;
@@ -167,22 +177,41 @@ export class AppRecords {
     this.#elsewhere.delete(appId);
   }
 
+  /** @param before returns what a deleted app was before; null when it stays deleted */
   async #take(
     appId: string,
     change: (record: AppRecord) => AppRecord,
+    before: () => Promise<AppRecord | null> = async () => null,
   ): Promise<AppRecord | DeletedApp | null> {
     for (let tries = 1; ; tries++) {
       const found = await this.#read(appId);
-      if (found === null || 'deletedApp' in found.record) return found?.record ?? null;
-      const record = change(found.record);
+      if (found === null) return null;
+      const last = 'deletedApp' in found.record ? await before() : found.record;
+      if (last === null) return found.record;
+      const record = change(last);
       try {
         const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);
         this.#elsewhere.delete(appId);
         this.#etags.set(appId, etag);
+        // What stays is replaced by the next deletion.
+        if ('deletedApp' in found.record) await this.#store.remove(deletedNameOf(appId)).catch(() => {});
         return record;
       } catch (error) {
         if (!(error instanceof ChangedObject) || tries === TAKES) throw error;
       }
+    }
+  }
+
+  /** Returns what a deleted app was, unless it was deleted after revision `undeleted`. */
+  async #readDeleted(appId: string, undeleted: number): Promise<AppRecord | null> {
+    const name = deletedNameOf(appId);
+    const found = await ifThere(this.#store.readTagged(name));
+    if (found === null) return null;
+    try {
+      const record = readRecord(found.bytes, appId);
+      return 'deletedApp' in record || record.wanted.generation >= undeleted ? null : record;
+    } catch (error) {
+      throw damagedRecord(name, error);
     }
   }
 
@@ -229,6 +258,14 @@ export class AppRecords {
     return running;
   }
 
+  /** Writes what a deleted app was, before its record says that it was deleted. Does nothing for an app that has only left. */
+  async #storeDeleted(appId: string): Promise<void> {
+    const kept = this.#queries.kept(appId);
+    if (kept === null) return;
+    const name = deletedNameOf(appId);
+    await this.#store.writeIf(name, bytesOf(kept.record), await this.#store.etagOf(name));
+  }
+
   /** Each write replaces a known content: an earlier write that arrives late must not replace a newer one. */
   async #storeOne(appId: string): Promise<void> {
     const changed = this.#queries.changeOf(appId);
@@ -242,9 +279,11 @@ export class AppRecords {
     if (record === null) {
       // Without a tag, as no removal is conditional.
       if (this.#self !== null) await this.#tagOf(appId);
+      await this.#store.remove(deletedNameOf(appId));
       await this.#store.remove(name);
     } else {
       const etag = known ?? (await this.#tagOf(appId));
+      if ('deletedApp' in record) await this.#storeDeleted(appId);
       try {
         this.#etags.set(appId, await this.#store.writeIf(name, bytesOf(record), etag));
       } catch (error) {
@@ -255,6 +294,11 @@ export class AppRecords {
     }
     this.#queries.written(changed);
   }
+}
+
+/** Returns the name of what a deleted app was. */
+export function deletedNameOf(appId: string): string {
+  return `${DELETED}${appId}.json`;
 }
 
 function nameOf(appId: string): string {

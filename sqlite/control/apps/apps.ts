@@ -29,6 +29,8 @@ export interface AppRow {
   home: string | null;
   home_name: string | null;
   replicas: number;
+  /** The revision of its last undeletion. */
+  undeleted: number | null;
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */
   warnings: string;
@@ -51,7 +53,7 @@ const STATUS = `CASE
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, storage, replicas, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  previews_branches, previews_storage, storage, replicas, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 

@@ -132,6 +132,7 @@ export async function doubtfulDeploys(
   const { results } = await db
     .prepare(
       `SELECT app_id, id FROM deploys WHERE status IN ('queued', 'building')
+         AND NOT EXISTS (SELECT 1 FROM apps WHERE apps.id = app_id AND trashed_at IS NOT NULL)
          AND (?2 IS NULL OR (SELECT home FROM apps WHERE apps.id = app_id) = ?2)
        UNION ALL
        SELECT id, live_deploy_id FROM apps WHERE live_deploy_id IS NOT NULL AND deleted_at IS NULL

@@ -1,7 +1,7 @@
 // The control plane's state, which reconcile compares with the host's apps.
 import { liftRevision } from '../meta.ts';
 
-/** Every app with its generation and home, including tombstones. `spared`: apps that must never be moved to the trash. */
+/** Every app with its generation and home, including tombstones that no host has confirmed. `spared`: apps that must never be moved to the trash. */
 export interface ControlState {
   revision: number;
   apps: { id: string; generation: number; home: string | null; deleted: boolean }[];
@@ -11,7 +11,9 @@ export interface ControlState {
 export async function readControlState(db: D1Database): Promise<ControlState> {
   const [meta, apps, spared] = await db.batch<Record<string, unknown>>([
     db.prepare('SELECT revision FROM meta'),
-    db.prepare('SELECT id, generation, home, deleted_at IS NOT NULL AS deleted FROM apps ORDER BY id'),
+    db.prepare(
+      'SELECT id, generation, home, deleted_at IS NOT NULL AS deleted FROM apps WHERE trashed_at IS NULL ORDER BY id',
+    ),
     db.prepare('SELECT id FROM spared_apps'),
   ]);
   return {

@@ -65,7 +65,7 @@ export async function insertApp(
   }
 }
 
-/** Removes an app that the host never had, or whose deletion it has confirmed. */
+/** Removes an app that the host never had. */
 export async function removeApp(db: D1Database, id: string): Promise<void> {
   await db.prepare('DELETE FROM apps WHERE id = ?').bind(id).run();
 }
@@ -202,7 +202,8 @@ export function isUniqueViolation(error: unknown, column: string): boolean {
   return error instanceof Error && error.message.includes(`UNIQUE constraint failed: ${column}`);
 }
 
-function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
+/** Returns the statements that read an app and its desired state, for `wantedFrom`. */
+export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
   return [
     db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
     db.prepare('SELECT name, value FROM env WHERE app_id = ? ORDER BY name').bind(id),
@@ -212,7 +213,8 @@ function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
   ];
 }
 
-function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
+/** @param results of `wantedOf` @returns null for an unknown app */
+export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const [apps, env, domains] = results;
   const row = apps!.results[0] as AppRow | undefined;
   if (row === undefined) return null;
@@ -236,6 +238,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
     storage: row.storage,
     ...(row.home !== null && { home: row.home }),
+    ...(row.undeleted !== null && { undeleted: row.undeleted }),
     replicas: row.replicas,
   };
   return { row, wanted };

@@ -96,7 +96,7 @@ export async function listAccounts(
   return pageOf(accounts!.results, limit, ({ id }) => [id]);
 }
 
-/** Deletes a member who owns no app, tombstones included, with keys and roles. */
+/** Deletes a member who owns no app, with keys, roles and what could be undeleted. Unconfirmed tombstones are apps here. */
 export async function deleteAccount(
   db: D1Database,
   id: string,
@@ -104,7 +104,14 @@ export async function deleteAccount(
   const [found] = await db.batch<{ role: string; apps: number }>([
     db
       .prepare(
-        'SELECT role, (SELECT count(*) FROM apps WHERE owner_id = accounts.id) AS apps FROM accounts WHERE id = ?',
+        'SELECT role, (SELECT count(*) FROM apps WHERE owner_id = accounts.id AND trashed_at IS NULL) AS apps FROM accounts WHERE id = ?',
+      )
+      .bind(id),
+    db
+      .prepare(
+        `DELETE FROM apps WHERE owner_id = ?1 AND trashed_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?1 AND role = 'owner')
+           AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_id = ?1 AND trashed_at IS NULL)`,
       )
       .bind(id),
     db

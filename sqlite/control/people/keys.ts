@@ -24,7 +24,7 @@ export interface ListedKey extends KeyRow {
 export type FoundKey = KeyRow & Pick<ListedKey, 'last_used_at'>;
 
 const LISTED = `keys.id, account_id, name, scope, app_id, keys.created_at, expires_at, last_used_at,
-  (SELECT slug FROM apps WHERE apps.id = app_id) AS app_slug`;
+  (SELECT coalesce(deleted_slug, slug) FROM apps WHERE apps.id = app_id) AS app_slug`;
 
 /** Returns an API key; null for an unknown one. @param hash SHA-256 of the key, hexadecimal */
 export async function findKey(db: D1Database, hash: string): Promise<FoundKey | null> {

@@ -66,6 +66,7 @@ async function makeQueue(
     onUsage: () => {},
     onNamed: () => {},
     onDeleted: () => {},
+    onRestored: () => {},
     ...shared,
     workerd,
     uiUrl: () => null,

@@ -75,6 +75,8 @@ test('every implemented operation answers as the contract says', async () => {
   await call('keys.revoke', { id: key.id });
   await call('accounts.delete', { id: account.id });
   assert.equal(await call('apps.delete', { id }), null);
+  assert.equal((await call('apps.list_deleted', {})).items[0]!.slug, 'typed-2');
+  assert.equal((await call('apps.undelete', { app: 'typed-2', slug: 'typed-3' })).slug, 'typed-3');
   // Streams are followed below. Operations that need the host, several hosts, a repository or a release are in the end-to-end tests.
   const elsewhere =
     /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|countries|requests|traces|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|hosts\.(drain|remove)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;

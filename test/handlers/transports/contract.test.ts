@@ -16,6 +16,8 @@ const routes = [
   `GET ${app} apps.get`,
   `PATCH ${app} apps.update`,
   `DELETE ${app} apps.delete`,
+  'GET /v1/deleted-apps apps.list_deleted',
+  'POST /v1/deleted-apps/{app}/undelete apps.undelete',
   `POST ${app}/move apps.move`,
   `POST ${app}/rename apps.rename`,
   `POST ${app}/sleep apps.sleep`,

@@ -15,6 +15,7 @@ import { Age, Time } from '../../parts/status/time.tsx';
 import { type Column, Table } from '../../parts/tables/table.tsx';
 import { queryOf, setQuery } from '../../router.ts';
 import { ownsApps } from '../../session.ts';
+import { Deleted } from './deleted.tsx';
 
 const columns: readonly Column<App>[] = [
   { name: 'App', cell: (app) => <Name app={app} /> },
@@ -47,7 +48,10 @@ export default function Apps() {
       <Loaded of={apps} shape={<Shape />}>
         {({ items, more }) =>
           items.length === 0 ? (
-            <First />
+            <div class="stack">
+              <First />
+              <Deleted />
+            </div>
           ) : (
             <div class="stack">
               <Sums sums={sums.value} />
@@ -61,6 +65,7 @@ export default function Apps() {
                 )}
               </div>
               {more && <p class="muted">These are the newest {items.length}. ⌘K finds the others by name.</p>}
+              <Deleted />
             </div>
           )
         }

@@ -87,8 +87,8 @@ export default function Settings({ app: slug }: { app: string }) {
                 </Button>
               </header>
               <p class="body muted">
-                It stops answering at once. Its storage stays in the trash for 7 days, and in the snapshots
-                that have it; its repository goes too.
+                It stops answering at once. For 7 days it can be undeleted, below the list of apps. Then its
+                storage and repository are gone, except in the snapshots that have them.
               </p>
             </section>
             {deleting && <Delete {...{ app, model }} onClose={() => setDeleting(false)} />}
@@ -203,7 +203,7 @@ function Delete({ app, model, onClose }: Parts & { onClose: () => void }) {
       <form class="stack" onSubmit={onSubmit}>
         <p>
           Visitors see that no app answers here. Its databases, objects, files and repository are moved to the
-          trash, and are gone after 7 days.
+          trash. You can undelete it for 7 days.
         </p>
         <TextField
           label={`Type ${app.slug} to delete it`}

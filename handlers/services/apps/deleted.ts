@@ -1,0 +1,57 @@
+// Deleted apps, which can be undeleted for some days.
+import { type DeletedRow, findDeleted, listDeleted } from '../../../sqlite/control/apps/deleted.ts';
+import { seesAppsOf } from '../../access.ts';
+import { unwrap } from '../../app/outcome.ts';
+import type { RequestContext } from '../../context.ts';
+import { UNDELETABLE_MS } from '../../contract/apps/apps.ts';
+import { undeletableSince } from '../../host/prune.ts';
+import { placeApp } from '../../hosts/every-host.ts';
+import { Problem } from '../../problem.ts';
+import { decodeCursor } from '../cursor.ts';
+import { stateOfHost } from '../hosts.ts';
+import { listAnswer } from '../paging.ts';
+import type { Service } from '../types.ts';
+import { toApp } from './apps.ts';
+
+const list: Service<'apps.list_deleted'> = async ({ reads, actor, at }, { limit, cursor }) => {
+  const [deletedAt, id] = decodeCursor('apps.list_deleted', cursor, 2) ?? [];
+  const before: [string, string] | null =
+    deletedAt === undefined || id === undefined ? null : [deletedAt, id];
+  const filter = { by: seesAppsOf(actor), since: undeletableSince(at), before, limit };
+  return listAnswer('apps.list_deleted', await listDeleted(reads, filter), (row) => ({
+    id: row.id,
+    slug: row.slug,
+    owner: row.owner_id,
+    storage: row.storage,
+    deleted_at: row.deleted_at,
+    removed_at: new Date(Date.parse(row.deleted_at) + UNDELETABLE_MS).toISOString(),
+  }));
+};
+
+const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
+  const { env, actor, reads, at } = context;
+  const found = await findDeleted(reads, app, { by: seesAppsOf(actor), since: undeletableSince(at) });
+  if (found === null)
+    throw new Problem(
+      'app_not_found',
+      `No app ${app} can be undeleted; apps.list_deleted lists those that can.`,
+    );
+  const row = await context.app(found.id).undelete(found.id, {
+    slug: slug ?? found.slug,
+    home: await homeFor(context, found),
+    quota: Number(env.RUNNER_MAX_APPS_PER_USER),
+    deletedAt: found.deleted_at,
+  });
+  return toApp(unwrap(row), env);
+};
+
+/** Returns the host that has the data, or any for data in the bucket when that host is lost. @throws {Problem} `host_unavailable` */
+async function homeFor(context: RequestContext, { home, storage }: DeletedRow): Promise<string | null> {
+  if (!context.env.HOST_ID) return null;
+  const state = home === null ? null : await stateOfHost(context.env, home);
+  if (state !== null && state !== 'silent') return home;
+  if (storage === 'bucket') return placeApp(context);
+  throw new Problem('host_unavailable', 'The data of the app is on the disk of a host that does not answer.');
+}
+
+export const deletedAppServices = { 'apps.list_deleted': list, 'apps.undelete': undelete };
