@@ -124,7 +124,7 @@ export const keys = [
     }),
     output: z.strictObject({ ...Key.shape, key: z.string() }),
     status: 201,
-    errors: ['account_not_found', 'app_not_found'],
+    errors: ['account_not_found', 'app_not_found', 'quota_exceeded'],
     secrets: ['key'],
   }),
   operation({

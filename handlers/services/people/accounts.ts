@@ -14,7 +14,13 @@ import {
   type NamedCollaborator,
   setCollaborator,
 } from '../../../sqlite/control/people/collaborators.ts';
-import { deleteKey, insertKey, type ListedKey, listKeys } from '../../../sqlite/control/people/keys.ts';
+import {
+  deleteKey,
+  insertKey,
+  KEYS_LIMIT,
+  type ListedKey,
+  listKeys,
+} from '../../../sqlite/control/people/keys.ts';
 import { type Actor, accountOf, keyOf, loseRights, requireOwnAccount } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { newId } from '../../contract/id.ts';
@@ -78,6 +84,11 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
   };
   const made = await insertKey(db, row, await hashOf(key));
   if (made === null) throw new Problem('account_not_found');
+  if (made === 'full')
+    throw new Problem(
+      'quota_exceeded',
+      `An account has at most ${KEYS_LIMIT} keys; revoke one (keys.revoke).`,
+    );
   if (made === undefined) throw new Problem('app_not_found', 'The account has no role on such an app.');
   return { ...toKey(made), key };
 };

@@ -23,6 +23,9 @@ export interface ListedKey extends KeyRow {
 /** A key that a request came with. */
 export type FoundKey = KeyRow & Pick<ListedKey, 'last_used_at'>;
 
+/** Most keys of one account, expired ones included. */
+export const KEYS_LIMIT = 1_000;
+
 const LISTED = `keys.id, account_id, name, scope, app_id, keys.created_at, expires_at, last_used_at,
   (SELECT coalesce(deleted_slug, slug) FROM apps WHERE apps.id = app_id) AS app_slug`;
 
@@ -56,26 +59,29 @@ export async function touchKey(db: D1Database, id: string, at: string, before: s
 /**
  * Adds a key.
  * @param hash SHA-256 of the key, hexadecimal
- * @returns null when the account does not exist, undefined when it has no role on the key's app
+ * @returns null when the account does not exist, undefined when it has no role on the key's app, `full` when it has too many keys
  */
 export async function insertKey(
   db: D1Database,
   row: KeyRow,
   hash: string,
-): Promise<ListedKey | null | undefined> {
-  const [account, inserted] = await db.batch<ListedKey>([
-    db.prepare('SELECT id FROM accounts WHERE id = ?').bind(row.account_id),
+): Promise<ListedKey | null | undefined | 'full'> {
+  const count = '(SELECT count(*) FROM keys WHERE account_id = accounts.id)';
+  const [account, inserted] = await db.batch<ListedKey & { count: number }>([
+    db.prepare(`SELECT ${count} AS count FROM accounts WHERE id = ?`).bind(row.account_id),
     db
       .prepare(
         `INSERT INTO keys (id, account_id, name, hash, scope, app_id, created_at, expires_at)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2 AND (?6 IS NULL OR EXISTS (
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2 AND ${count} < ${KEYS_LIMIT} AND (?6 IS NULL OR EXISTS (
            SELECT 1 FROM apps WHERE apps.id = ?6 AND deleted_at IS NULL AND (owner_id = ?2 OR EXISTS (
              SELECT 1 FROM collaborators WHERE collaborators.app_id = ?6 AND collaborators.account_id = ?2))))
          RETURNING ${LISTED}`,
       )
       .bind(row.id, row.account_id, row.name, hash, row.scope, row.app_id, row.created_at, row.expires_at),
   ]);
-  return account!.results.length === 0 ? null : inserted!.results[0];
+  const found = account!.results[0];
+  if (found === undefined) return null;
+  return found.count >= KEYS_LIMIT ? 'full' : inserted!.results[0];
 }
 
 /** Returns an account's keys, oldest first; null for an unknown account. */

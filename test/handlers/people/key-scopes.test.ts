@@ -247,6 +247,18 @@ test('what Wrangler follows of a log ends with the key that opened it', async ()
   assert.equal(await open(), 401);
 });
 
+test('an account has at most a thousand keys', async () => {
+  const { id } = await control.call('accounts.create', { name: 'Many', email: 'many@example.com' });
+  const db = await control.database();
+  const fill = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+    INSERT INTO keys (id, account_id, name, hash, created_at) SELECT 'many-' || i, ?, 'many', 'many-' || i, '' FROM n`;
+  await db.prepare(fill).bind(id).run();
+  await control.call('keys.create', { account: id });
+  assert.equal((await control.refusal('keys.create', { account: id })).code, 'quota_exceeded');
+  await control.call('keys.revoke', { id: 'many-1' });
+  await control.call('keys.create', { account: id });
+});
+
 test('a key for an app needs a role on it', async () => {
   const { body } = await control.api('POST', '/v1/apps', { slug: 'not-mine', owner });
   assert.equal((await control.refusal('keys.create', { account, app: body.id })).code, 'app_not_found');
