@@ -13,6 +13,7 @@ import { moveCommand } from './commands/move.ts';
 import { previewCommands } from './commands/previews.ts';
 import { settingCommands } from './commands/settings.ts';
 import { storageCommands } from './commands/storage.ts';
+import { varCommands } from './commands/vars.ts';
 import { workflowCommands } from './commands/workflows.ts';
 import { gitCredentialCommand } from './git-credential.ts';
 
@@ -29,6 +30,7 @@ export const commands: readonly Command[] = [
   ...cronCommands,
   ...workflowCommands,
   ...settingCommands,
+  ...varCommands,
   ...storageCommands,
   ...machineCommands,
   ...hostCommands,

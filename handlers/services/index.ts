@@ -9,6 +9,7 @@ import { previewServices } from './apps/previews.ts';
 import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
 import { sourceServices } from './apps/source.ts';
+import { varServices } from './apps/vars.ts';
 import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
 import { inviteServices } from './people/invites.ts';
@@ -32,6 +33,7 @@ export const servicesOfHost = {
   ...logServices,
   ...metricServices,
   ...secretServices,
+  ...varServices,
   ...sourceServices,
   ...storageServices,
   ...streamServices,

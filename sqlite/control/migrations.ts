@@ -23,6 +23,7 @@ import storage from './migrations/0020_storage.sql';
 import hosts from './migrations/0021_hosts.sql';
 import replicas from './migrations/0022_replicas.sql';
 import maxApps from './migrations/0027_max_apps.sql';
+import vars from './migrations/0031_vars.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -49,6 +50,7 @@ const migrations: Migration[] = [
   { name: '0021_hosts.sql', sql: hosts },
   { name: '0022_replicas.sql', sql: replicas },
   { name: '0027_max_apps.sql', sql: maxApps },
+  { name: '0031_vars.sql', sql: vars },
 ];
 
 /**

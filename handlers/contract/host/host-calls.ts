@@ -32,6 +32,8 @@ export interface WantedApp {
   hostnames: string[];
   /** Variables for install and build. */
   env: Record<string, string>;
+  /** JSON values that override the Worker's variables. Left out by states that an older control plane sent. */
+  vars?: Record<string, unknown>;
   /** Left out by states that an older control plane sent. */
   builds?: BuildSettings;
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
@@ -50,6 +52,8 @@ export interface WantedApp {
 export interface PreviewSettings {
   branches: boolean;
   storage: 'empty' | 'copy';
+  /** JSON values that override the variables of previews. Left out by states that an older control plane sent. */
+  vars?: Record<string, unknown>;
 }
 
 /** A preview on the host. Times are ISO 8601. */
