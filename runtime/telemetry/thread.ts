@@ -5,6 +5,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Errors } from './errors/errors.ts';
 import { SourceStacks } from './errors/source-stacks.ts';
 import { Logs } from './logs/logs.ts';
+import { ReportIntake } from './logs/report-intake.ts';
 import { Breakdowns } from './metrics/breakdowns.ts';
 import { CronRuns } from './metrics/cron-runs.ts';
 import { Datapoints } from './metrics/datapoints.ts';
@@ -36,6 +37,7 @@ const otlp = options.otlp === null ? null : new (await import('./otlp/otlp.ts'))
 const stacks = new SourceStacks(options.releases);
 const cronRuns = new CronRuns(store);
 const datapoints = new Datapoints(store, options);
+const reports = new ReportIntake((reports, dropped) => say({ type: 'reports', reports, dropped }));
 const logs = new Logs(
   store,
   { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
@@ -43,6 +45,7 @@ const logs = new Logs(
     onError: (report) => errors.report(report),
     onRun: (...values) => cronRuns.report(...values),
     onPoint: (...values) => datapoints.report(...values),
+    onReport: (...values) => reports.report(...values),
   },
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
@@ -62,6 +65,7 @@ const parts: Part[] = [
   errors,
   cronRuns,
   datapoints,
+  reports,
   ...(otlp === null ? [] : [otlp]),
 ];
 /** Functions that stop following, by id. */

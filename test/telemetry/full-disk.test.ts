@@ -59,7 +59,11 @@ test('data points that cannot be written are dropped and counted, those of the a
 test('lines that cannot be written are dropped and reported, those of the app that has most, however short they are', async (t) => {
   const store = refusing(t);
   const stacks = new SourceStacks('/nowhere');
-  const logs = new Logs(store, { fleetLog: 'error', stacks }, { onError() {}, onRun() {}, onPoint() {} });
+  const logs = new Logs(
+    store,
+    { fleetLog: 'error', stacks },
+    { onError() {}, onRun() {}, onPoint() {}, onReport() {} },
+  );
   const print = (appId: string, pipe: number, text: string) => {
     const piece = { appId, deployId: 'r1', at: Date.now(), pipe, stream: 'stdout', dropped: null } as const;
     logs.take({ said: [], output: [{ ...piece, bytes: new Uint8Array(Buffer.from(text)), isLast: false }] });

@@ -97,6 +97,21 @@ export interface AsOf {
   seq: number;
 }
 
+/** What an app's Worker reports by its binding to `cellar`. */
+export interface AppReport {
+  app_id: string;
+  /** ISO 8601. */
+  at: string;
+  kind: 'log' | 'identify' | 'insight';
+  /** Unchecked: as the app gave it. */
+  input: Record<string, unknown>;
+}
+
+/** Reports that were refused, with the reason for the app's log. */
+export interface AppReportsAnswer {
+  refused: { app_id: string; text: string }[];
+}
+
 /** A secret of an app, without its value. Times are ISO 8601. */
 export interface SecretRecord {
   name: string;

@@ -20,6 +20,7 @@ import {
   queueService,
   queuesElsewhere,
   serviceBindingsOf,
+  serviceModules,
   serviceServices,
 } from './services.ts';
 import { storageBindings, storageServices } from './storage.ts';
@@ -86,7 +87,11 @@ export interface ConfigOptions {
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
-  const extensions = [...rateLimitModules(release), ...outwardModules(release, options.importsEmail)];
+  const extensions = [
+    ...rateLimitModules(release),
+    ...serviceModules(release),
+    ...outwardModules(release, options.importsEmail),
+  ];
   const config: Fields = {
     structuredLogging: true,
     ...clusterField(options.cluster),

@@ -66,7 +66,7 @@ export class Logs implements Part {
   constructor(
     store: Store,
     { fleetLog, stacks, onKept, ...bounds }: LogsOptions,
-    reports: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint'>,
+    reports: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint' | 'onReport'>,
   ) {
     const database = store.open('logs', LOGS_MIGRATIONS);
     this.#queries = logQueries(database);

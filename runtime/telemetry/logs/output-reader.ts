@@ -5,6 +5,7 @@ import type { ErrorReport } from '../errors/error-intake.ts';
 import type { OutputPiece } from '../protocol.ts';
 import {
   type LogRecord,
+  type ReportedByApp,
   type ReportedError,
   type ReportedPoint,
   type ReportedRun,
@@ -19,6 +20,8 @@ export interface OutputTaker {
   /** A run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
+  /** The app has called its binding to `cellar`. */
+  onReport: (appId: string, at: number, report: ReportedByApp) => void;
   /** This many lines are missing. */
   onLost: (appId: string, lines: number) => void;
 }
@@ -65,11 +68,15 @@ export class OutputReader {
   }
 
   #readLine(line: string, { appId, deployId: release, stream, at: cameAt }: OutputPiece): void {
-    const { record, error, run, point } = readLine(line, stream, cameAt);
+    const { record, error, run, point, report } = readLine(line, stream, cameAt);
     const { at, traceId, source, text, fields } = record;
     let exception = exceptionOf(error);
     if (point !== null) {
       this.#to.onPoint(appId, at, point);
+      return;
+    }
+    if (report !== null) {
+      this.#to.onReport(appId, at, report);
       return;
     }
     if (run !== null) this.#to.onRun(appId, traceId, run);

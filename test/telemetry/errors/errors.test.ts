@@ -266,7 +266,11 @@ test('the lines of an error’s trace are searched at their time, and not among 
   before.close();
   const store = new Store(directory);
   t.after(() => store.close());
-  const logs = new Logs(store, { fleetLog: 'error', stacks }, { onError() {}, onRun() {}, onPoint() {} });
+  const logs = new Logs(
+    store,
+    { fleetLog: 'error', stacks },
+    { onError() {}, onRun() {}, onPoint() {}, onReport() {} },
+  );
   const sought: number[] = [];
   const errors = new Errors(store, { retentionDays: 30, stacks }, (params) => {
     sought.push(params.before! - idAt(params.since!));
