@@ -16,6 +16,7 @@ import { requestCommands } from './commands/requests.ts';
 import { settingCommands } from './commands/settings.ts';
 import { sourceCommands } from './commands/sources.ts';
 import { storageCommands } from './commands/storage.ts';
+import { varCommands } from './commands/vars.ts';
 import { workflowCommands } from './commands/workflows.ts';
 import { gitCredentialCommand } from './git-credential.ts';
 
@@ -34,6 +35,7 @@ export const commands: readonly Command[] = [
   ...cronCommands,
   ...workflowCommands,
   ...settingCommands,
+  ...varCommands,
   ...storageCommands,
   ...machineCommands,
   ...auditCommands,

@@ -44,6 +44,7 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   preview_not_found: 'cellar previews',
   release_unavailable: 'cellar deploys',
   env_not_found: 'cellar env list',
+  var_not_found: 'cellar vars list',
   secret_not_found: 'cellar secrets list',
   domain_not_found: 'cellar domains list',
   domain_taken: 'cellar domains list',

@@ -261,6 +261,7 @@ export class Host {
       mailer,
       missed,
       moves,
+      appReports,
       outbox,
       paths,
       queue,
@@ -312,6 +313,7 @@ export class Host {
     });
     await closing.step('loop delay', () => loopDelay.stop());
     ending.push(closing.step('alerts', () => deliveries.stop()));
+    ending.push(closing.step('reports of apps', () => appReports.stop()));
     ending.push(closing.step('outbox', () => outbox.stop()));
     await closing.step('e-mails', () => mailer.stop());
     await closing.step('control plane', () => control.stop());

@@ -1,4 +1,5 @@
 // Assembles a host from its parts. Nothing runs yet: `host.ts` starts and ends them.
+import type { AppReportsAnswer } from '../handlers/contract/host/host-calls.ts';
 import type { AlertedApp } from './alerts/alerts.ts';
 import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
@@ -46,7 +47,11 @@ export function assemble(config: Config) {
     }),
   );
   const onFacts = () => outbox.notify();
-  const observability = makeObservability(base, described);
+  const observability = makeObservability(base, described, {
+    send: async (reports) =>
+      (await controlParts.control.call('/internal/app-reports', reports)) as AppReportsAnswer,
+    isPreview: (appId) => apps.originOf(appId) !== appId,
+  });
   const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,

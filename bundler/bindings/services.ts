@@ -4,6 +4,9 @@ import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { ServiceBinding } from '../release.ts';
 
+/** The service that Cellar itself offers. No app can have its name. */
+export const CELLAR = 'cellar';
+
 /**
  * Returns the service bindings. wrangler has checked their shapes.
  * @param file the configuration's name in messages
@@ -18,7 +21,11 @@ export function serviceBindings(
   if (services.length > 0 && main === undefined)
     throw new BuildFailure(`${file}: services: there is no Worker; set "main" to one`);
   return services.map(({ binding, service, entrypoint, props }) => {
-    const isOwn = service === own;
+    const isOwn = service === own && service !== CELLAR;
+    if (service === CELLAR && entrypoint !== undefined)
+      throw new BuildFailure(
+        `${file}: services: ${binding}: the service ${CELLAR} has no entrypoint ${entrypoint}; leave "entrypoint" out`,
+      );
     if (isOwn && entrypoint !== undefined && exports?.includes(entrypoint) === false)
       throw new BuildFailure(`${file}: services: ${binding}: the Worker does not export ${entrypoint}`);
     return {

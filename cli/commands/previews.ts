@@ -1,4 +1,5 @@
 // Commands for previews: releases of other branches and of uploaded versions, with their own addresses.
+import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command } from '../command.ts';
 import { whole } from '../session.ts';
 import { ago, fields, firstLine, plain, shownDeploy, status, table } from '../show.ts';
@@ -33,7 +34,7 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews get',
-    summary: 'Says whether pushes to other branches make previews, and what new ones keep',
+    summary: 'Says whether pushes to other branches make previews, and what they have',
     ofApp: true,
     examples: ['previews get'],
     answers: 'previews.get',
@@ -104,9 +105,10 @@ export const previewCommands: readonly Command[] = [
   }),
 ];
 
-function shownSettings({ branches, storage }: { branches: boolean; storage: 'empty' | 'copy' }): string {
+function shownSettings({ branches, storage, vars }: Result<'previews.get'>): string {
   return fields([
     ['branches', branches ? 'a push to another branch makes a preview' : 'only main is deployed'],
     ['storage', storage === 'copy' ? "a copy of the app's storage" : 'empty'],
+    ['overrides of variables', Object.keys(vars).join(', ') || 'none'],
   ]);
 }

@@ -1,4 +1,4 @@
-// Commands for an app's settings: variables, secrets, domains, limits, builds, collaborators.
+// Commands for an app's settings: build variables, secrets, domains, limits, builds, collaborators.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -13,7 +13,7 @@ const value = {
 } as const;
 
 /** Declares a command that lists all items of one kind of an app. */
-function listCommand<Item>({
+export function listCommand<Item>({
   read,
   columns,
   ...declared
@@ -44,7 +44,7 @@ function listCommand<Item>({
 export const settingCommands: readonly Command[] = [
   listCommand({
     words: 'env list',
-    summary: 'Lists the variables of install and build',
+    summary: 'Lists the build variables: those of install and build',
     examples: ['env', 'env list --app shop'],
     answers: 'env.list',
     read: (session, asked) => session.call('env.list', asked),
@@ -56,7 +56,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'env set',
-    summary: 'Sets a variable, from the next deploy on',
+    summary: 'Sets a build variable, for install and build from the next deploy on',
     ofApp: true,
     arguments: [{ name: 'name', summary: 'the name' }, value],
     examples: ['env set NPM_TOKEN npm_123', 'env set NPM_TOKEN < token'],
@@ -71,7 +71,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'env delete',
-    summary: 'Removes a variable, from the next deploy on',
+    summary: 'Removes a build variable, from the next deploy on',
     ofApp: true,
     arguments: [{ name: 'name', summary: 'the name' }],
     examples: ['env delete NPM_TOKEN'],
@@ -261,7 +261,7 @@ export const settingCommands: readonly Command[] = [
 ];
 
 /** Returns the given value; without one, asks for it or reads standard input, without the final line feed. */
-async function givenValue(session: Session, input: Input): Promise<string> {
+export async function givenValue(session: Session, input: Input): Promise<string> {
   const given = textOf(input, 'value');
   if (given !== undefined) return given;
   if (!session.place.isTerminal) return (await session.place.input()).replace(/\n$/, '');

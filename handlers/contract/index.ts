@@ -10,7 +10,7 @@ import { env } from './apps/env.ts';
 import { limits } from './apps/limits.ts';
 import { moves } from './apps/move.ts';
 import { previews } from './apps/previews.ts';
-import { secrets } from './apps/secrets.ts';
+import { secrets, vars } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
 import { hosts } from './hosts.ts';
 import type { Operation } from './operation.ts';
@@ -36,6 +36,7 @@ export const operations = [
   ...git,
   ...env,
   ...secrets,
+  ...vars,
   ...domains,
   ...source,
   ...connections,

@@ -203,7 +203,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   apps: 'Apps: making, reading, starting, stopping and deleting them.',
   deploys: 'Deploys of an app, and going back to an earlier one.',
   git: 'Where to push to.',
-  env: 'Variables of install and build.',
+  env: 'Build variables: those of install and build.',
   secrets: 'Secrets of the Worker, whose values are never shown.',
   domains: "An app's own host names.",
   source: 'The repository, read and changed without git.',

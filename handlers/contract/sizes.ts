@@ -22,6 +22,10 @@ export const BUILD_COMMAND_BYTES = 4 * 1024;
 export const SECRET_VALUE_BYTES = 5 * 1024;
 /** Most secrets of one app. All of them together fit into the environment of a process. */
 export const SECRETS_LIMIT = 100;
+/** The JSON of one override of a variable of the Worker. Cloudflare limits variables to it. */
+export const VAR_VALUE_BYTES = 5 * 1024;
+/** Most overrides of one app, and of its previews. */
+export const VARS_LIMIT = 100;
 /** An app's whole wanted state as JSON, also with variables set before `ENV_BYTES` was enforced. */
 export const WANTED_BYTES = 16 * 1024 * 1024;
 /** Any other call of the control plane to the host. */

@@ -193,6 +193,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     deadlineMs: SNAPSHOT_DEADLINE_MS,
     changes: true,
   },
+  'POST /apps/:id/renew': { deadlineMs: 'start' },
   'PATCH /apps/:id/secrets': {
     refusals: ['quota_exceeded', 'invalid_input'],
     deadlineMs: 'start',

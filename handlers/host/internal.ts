@@ -6,7 +6,7 @@ import { ensureWelcome } from '../../sqlite/control/people/invites.ts';
 import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
 import type { RequestContext } from '../context.ts';
-import type { HostEvent, HostEvents } from '../contract/host/host-calls.ts';
+import type { AppReport, HostEvent, HostEvents } from '../contract/host/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { grant } from '../git/authorize.ts';
@@ -16,6 +16,7 @@ import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/apps/deploys.ts';
 import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
+import { storeReports } from './app-reports.ts';
 import { checkDomains } from './domains.ts';
 import { prune } from './prune.ts';
 import { reconcile } from './reconcile.ts';
@@ -37,6 +38,10 @@ export async function internal(request: Request, context: RequestContext): Promi
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
+  if (route === 'POST /internal/app-reports') {
+    const reports = (await readHostJson(request, HOST_EVENTS_BYTES)) as AppReport[];
+    return Response.json(await storeReports(context, reports));
+  }
   if (route === 'POST /internal/hosts/report') return hostReport(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);

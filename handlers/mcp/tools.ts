@@ -32,6 +32,8 @@ const DIRECT = [
   'metrics.get',
   'env.list',
   'env.set',
+  'vars.list',
+  'vars.set',
   'secrets.list',
   'secrets.set',
   'domains.list',

@@ -11,6 +11,7 @@ import { previewServices } from './apps/previews.ts';
 import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
 import { sourceServices } from './apps/source.ts';
+import { varServices } from './apps/vars.ts';
 import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
 import { auditServices } from './people/audit.ts';
@@ -36,6 +37,7 @@ export const servicesOfHost = {
   ...logServices,
   ...metricServices,
   ...secretServices,
+  ...varServices,
   ...sourceServices,
   ...storageServices,
   ...streamServices,

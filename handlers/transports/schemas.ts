@@ -106,6 +106,7 @@ export const examples: Readonly<Record<string, Json>> = {
     author_email: 'ada@example.com',
     files: [{ path: 'index.js', content: "export default { fetch: () => new Response('hello') };" }],
   },
+  'vars.set': { id: 'shop', name: 'API_URL', value: 'https://api.example.com' },
   'secrets.set': { id: 'shop', name: 'STRIPE_KEY', value: 'sk_123' },
   'limits.set': { id: 'shop', clientRpm: 600, appRpm: null },
   'builds.set': { id: 'shop', root_directory: 'apps/web', build_command: 'npm run build:web' },

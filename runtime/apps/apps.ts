@@ -405,12 +405,22 @@ export class Apps extends KnownApps {
    * Restarts the processes of an app and of its previews after a change of their settings, as `Fleet.renew` does.
    * @throws {Error} why the app does not start; the process before continues
    */
-  async renew(id: string): Promise<boolean> {
+  renew(id: string): Promise<boolean> {
+    this.renewPreviews(id);
+    return this.renewAlone(id);
+  }
+
+  /** Restarts the processes of an app, without those of its previews. @throws {Error} as `renew` does */
+  async renewAlone(id: string): Promise<boolean> {
+    return (await this.apps.get(id)?.fleet.renew()) ?? false;
+  }
+
+  /** Restarts the processes of an app's previews. A preview that does not start says so in its log. */
+  renewPreviews(id: string): void {
     for (const preview of this.previews(id))
-      this.renew(preview.id).catch((error: unknown) =>
+      this.renewAlone(preview.id).catch((error: unknown) =>
         this.#say(preview.id, 'error', `it does not start with the changed settings: ${reason(error)}`),
       );
-    return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
 
   /** Resolves when pending operations on an app's process have ended. */
@@ -866,6 +876,7 @@ export class Apps extends KnownApps {
     const { cluster, code } = wanted.storage === 'bucket' ? this.#placeInBucket(id) : ON_THIS_MACHINE;
     const fleet = fleetOf({ id, preview, cluster, code }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
+      vars: () => this.apps.get(id)?.wanted.vars ?? {},
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
       onAsleep: (asleep) => {

@@ -57,6 +57,7 @@ export interface FleetsOptions {
 /** Callbacks of one app's fleet. */
 interface Listeners {
   owner: () => string;
+  vars: () => Record<string, unknown>;
   say: (level: Level, words: string) => void;
   onState: (state: ProcessState) => void;
   onAsleep: (asleep: boolean) => void;

@@ -23,7 +23,8 @@ export function previewOf(
 ): WantedApp {
   const { slug } = parent;
   const hostnames = versionId === null ? [] : [`${versionName(versionId)}--${slug}.${baseDomain}`];
-  return { ...parent, id, slug: `${name}--${slug}`, hostnames, replicas: 1 };
+  const { vars = {} } = parent.previews ?? {};
+  return { ...parent, id, slug: `${name}--${slug}`, hostnames, replicas: 1, vars };
 }
 
 /** Returns the idle time of a preview, in ms. @param idleMs that of an app */

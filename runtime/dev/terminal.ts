@@ -1,13 +1,16 @@
 // The output of `cellar dev`: its own steps, the app's log with source positions, and a line for each request.
 import { styleText } from 'node:util';
+import { eventInput, identifyInput, insightInput } from '../../handlers/contract/telemetry/events.ts';
 import type { RequestRecord } from '../edge/log/record.ts';
 import { lineSink } from '../fleets/process/cell-output.ts';
 import { plainText } from '../processes/lines.ts';
 import type { OutputSink } from '../processes/output-sink.ts';
 import { SourceStacks } from '../telemetry/errors/source-stacks.ts';
-import { type LogRecord, readLine } from '../telemetry/logs/log-lines.ts';
+import { type LogRecord, type ReportedByApp, readLine } from '../telemetry/logs/log-lines.ts';
 import { LogStacks } from '../telemetry/logs/log-stacks.ts';
 import { UncaughtLines } from '../telemetry/logs/uncaught-lines.ts';
+
+const INPUTS = { log: eventInput, identify: identifyInput, insight: insightInput };
 
 type Style = Parameters<typeof styleText>[0];
 
@@ -40,7 +43,11 @@ export class Terminal {
   /** Returns the sink for the output of a release's process. */
   output(appId: string, deployId: string): OutputSink {
     return lineSink((line, pipe) => {
-      const { record, error } = readLine(line, pipe, Date.now());
+      const { record, error, report } = readLine(line, pipe, Date.now());
+      if (report !== null) {
+        this.say(reportText(report));
+        return;
+      }
       if (error !== null) this.#uncaught.add(appId, error);
       else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) return;
       if (record.text !== '') this.#stacks.take(appId, { ...record, release: deployId });
@@ -57,6 +64,13 @@ export class Terminal {
     const from = source === 'app' ? '' : `${source}: `;
     process.stdout.write(`${styled('dim', clock())} ${styled(style, from + text)}\n`);
   }
+}
+
+/** Formats what an app would report to a Cellar, and what that would refuse. */
+function reportText({ kind, input }: ReportedByApp): string {
+  const { error } = INPUTS[kind].safeParse({ ...input, id: 'dev' });
+  const wrong = error?.issues.map(({ path, message }) => `\n${path.join('.')}: ${message}`).join('') ?? '';
+  return `${kind}: ${JSON.stringify(input)}${wrong}`;
 }
 
 /** Formats a duration. */

@@ -7,6 +7,7 @@ import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
+import { AppReports, type AppReportsOptions } from '../telemetry/app-reports.ts';
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
 import type { Source } from '../telemetry/logs/log-lines.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
@@ -14,10 +15,14 @@ import type { Base } from './base.ts';
 
 export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
-/** @param describe returns an app as alerts show it; null when it was deleted */
+/**
+ * @param describe returns an app as alerts show it; null when it was deleted
+ * @param reporting how reports of apps reach the control plane
+ */
 export function makeObservability(
   { config, paths, store, reachable }: Base,
   describe: (appId: string) => AlertedApp | null,
+  reporting: Pick<AppReportsOptions, 'send' | 'isPreview'>,
 ) {
   const telemetry = new Telemetry(
     {
@@ -31,7 +36,10 @@ export function makeObservability(
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
     },
-    (groups) => void alerts.reportErrors(groups),
+    {
+      onErrors: (groups) => void alerts.reportErrors(groups),
+      onReports: (reports, dropped) => appReports.take(reports, dropped),
+    },
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
   const errorRates = new ErrorRates({
@@ -44,7 +52,11 @@ export function makeObservability(
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
     if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
   };
+  const appReports = new AppReports({
+    ...reporting,
+    say: (appId, level, text) => say('supervisor', appId, level, text),
+  });
   const bucketOutage = new BucketOutage(alerts);
   const hostOutages = new HostOutages(alerts);
-  return { telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, say };
+  return { appReports, telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, say };
 }

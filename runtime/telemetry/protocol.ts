@@ -1,8 +1,10 @@
 // The messages between the host's thread and the telemetry thread.
+
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { AppFigures } from '../../handlers/contract/apps/apps.ts';
 import type { CronRun } from '../../handlers/contract/apps/crons.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
+import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry/grouped-errors.ts';
 import type { S3Place } from '../bucket/place.ts';
@@ -146,6 +148,8 @@ export type FromThread =
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
+  /** What apps reported by their binding to `cellar`, and how many of an app's reports were dropped. */
+  | { type: 'reports'; reports: AppReport[]; dropped: [appId: string, count: number][] }
   /** Number of items that the thread has dropped since its start, by kind. */
   | { type: 'dropped'; dropped: Record<string, number> }
   | { type: 'trouble'; message: string; error: string }

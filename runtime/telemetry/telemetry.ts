@@ -1,5 +1,6 @@
 // Telemetry on the host's thread: sends events in batches to a separate thread, which parses, groups and stores them. Nothing
 // here waits; items over the limits are dropped and counted.
+import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../processes/lines.ts';
@@ -36,10 +37,17 @@ interface Following {
   onItems: (items: unknown[]) => void;
 }
 
+export interface TelemetryListeners {
+  /** Called with open error groups that have a new error, once a minute for each at most. */
+  onErrors?: (groups: OpenGroup[]) => void;
+  /** Called with what apps reported by their binding to `cellar`, and how many of an app's reports were dropped. */
+  onReports?: (reports: AppReport[], dropped: [appId: string, count: number][]) => void;
+}
+
 /** Takes events without waiting, in any number. */
 export class Telemetry {
   readonly #thread: RestartedThread;
-  readonly #onErrors: (groups: OpenGroup[]) => void;
+  readonly #listeners: TelemetryListeners;
   /** Slugs of apps, for exports. */
   readonly #names = new Map<string, string>();
   #lastId = 0;
@@ -59,9 +67,8 @@ export class Telemetry {
   readonly #questions = new Questions();
   readonly #following = new Map<number, Following>();
 
-  /** @param onErrors called with open error groups that have a new error, once a minute for each at most */
-  constructor(options: ThreadOptions, onErrors: (groups: OpenGroup[]) => void = () => {}) {
-    this.#onErrors = onErrors;
+  constructor(options: ThreadOptions, listeners: TelemetryListeners = {}) {
+    this.#listeners = listeners;
     this.#thread = new RestartedThread(options, {
       onStart: () => this.#begin(),
       onMessage: (message) => this.#hear(message),
@@ -277,7 +284,8 @@ export class Telemetry {
     else if (message.type === 'answer') this.#questions.answer(message.id, message.answer);
     else if (message.type === 'refusal') {
       this.#questions.refuse(message.id, message);
-    } else if (message.type === 'errors') this.#onErrors(message.groups);
+    } else if (message.type === 'errors') this.#listeners.onErrors?.(message.groups);
+    else if (message.type === 'reports') this.#listeners.onReports?.(message.reports, message.dropped);
     else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
     else if (message.type === 'dropped') this.#droppedByThread = message.dropped;
     else if (message.type === 'trouble')

@@ -5,6 +5,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Errors } from './errors/errors.ts';
 import { SourceStacks } from './errors/source-stacks.ts';
 import { Logs } from './logs/logs.ts';
+import { ReportIntake } from './logs/report-intake.ts';
 import { Breakdowns } from './metrics/breakdowns.ts';
 import { CronRuns } from './metrics/cron-runs.ts';
 import { Datapoints } from './metrics/datapoints.ts';
@@ -41,6 +42,7 @@ const datapoints = new Datapoints(store, options);
 const requests = new Requests(store);
 const spans = new Spans(store, options);
 const calls = new Calls(store, requests, spans);
+const reports = new ReportIntake((reports, dropped) => say({ type: 'reports', reports, dropped }));
 const logs = new Logs(
   store,
   { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
@@ -49,6 +51,7 @@ const logs = new Logs(
     onRun: (...values) => cronRuns.report(...values),
     onPoint: (...values) => datapoints.report(...values),
     onCalls: (...values) => calls.report(...values),
+    onReport: (...values) => reports.report(...values),
   },
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
@@ -70,6 +73,7 @@ const parts: Part[] = [
   errors,
   cronRuns,
   datapoints,
+  reports,
   ...(otlp === null ? [] : [otlp]),
 ];
 /** Functions that stop following, by id. */

@@ -26,6 +26,7 @@ import audit from './migrations/0025_audit.sql';
 import keyScopes from './migrations/0026_key_scopes.sql';
 import maxApps from './migrations/0027_max_apps.sql';
 import undelete from './migrations/0028_undelete.sql';
+import vars from './migrations/0031_vars.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -55,6 +56,7 @@ const migrations: Migration[] = [
   { name: '0026_key_scopes.sql', sql: keyScopes },
   { name: '0027_max_apps.sql', sql: maxApps },
   { name: '0028_undelete.sql', sql: undelete },
+  { name: '0031_vars.sql', sql: vars },
 ];
 
 /**

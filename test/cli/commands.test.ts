@@ -299,7 +299,7 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.equal((await json('rollback')).trigger, 'rollback');
   assert.equal((await cellar.get('shop')).text, 'first');
   assert.equal((await json('redeploy')).status, 'live');
-  assert.deepEqual(await json('previews on', ['--copy']), { branches: true, storage: 'copy' });
+  assert.deepEqual(await json('previews on', ['--copy']), { branches: true, storage: 'copy', vars: {} });
   const { stderr } = await cellar.git(folder, 'push', cellar.remote('shop'), 'HEAD:refs/heads/draft');
   assert.match(stderr, /draft--shop\S* shows this push/);
   assert.equal((await json('previews list')).items[0].name, 'draft');
@@ -357,6 +357,11 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.equal((await json('env set', ['NPM_TOKEN'], 'npm_1\n')).value, 'npm_1');
   await json('env list');
   await json('env delete', ['NPM_TOKEN']);
+  assert.deepEqual((await json('vars set', ['LIMITS', '{"max": 5}', '--as-json'])).value, { max: 5 });
+  assert.equal((await json('vars set', ['API_URL', 'https://a.example'])).value, 'https://a.example');
+  assert.equal((await json('vars list')).items[0].name, 'API_URL');
+  await json('vars unset', ['API_URL']);
+  assert.deepEqual((await json('previews vars', ['{"API_URL": "test"}'])).vars, { API_URL: 'test' });
   await json('secrets set', ['STRIPE', 's3cret']);
   await json('secrets list');
   await json('secrets delete', ['STRIPE', '--yes']);

@@ -39,12 +39,16 @@ database_name = "people"
 [[r2_buckets]]
 binding = "FILES"
 bucket_name = "files"
+[[services]]
+binding = "CELLAR"
+service = "cellar"
 `;
 const INDEX = `import { word } from './word.js';
 export default {
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/boom') word(null);
+    if (pathname === '/report') await env.CELLAR.log({ channel: 'signups' });
     if (pathname === '/add') {
       await env.DB.exec('INSERT INTO visits VALUES (1)');
       await env.FILES.put('a', 'kept');
@@ -211,6 +215,11 @@ test('a version that serves locally and that a deploy would refuse prints a warn
   await eventually(() => /ran 0 0 1 1 \*\n/.test(dev.said), 'its line');
   await save('src/index.js', INDEX);
   await save('wrangler.toml', CONFIG);
+});
+
+test('calls of the service cellar are printed, with what a Cellar would refuse', async () => {
+  assert.equal((await dev.get('/report')).status, 200);
+  await eventually(() => /log: \{"channel":"signups"\}\n\s+event: /.test(dev.said), 'the call');
 });
 
 test('errors of the app are printed with their source positions', async () => {

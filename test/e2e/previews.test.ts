@@ -40,6 +40,19 @@ async function deployed(slug: string): Promise<{ id: string; work: string }> {
   return { id, work };
 }
 
+test('a preview has the overrides of previews, and not those of its app', async () => {
+  const { id, work } = await deployed('overrides');
+  await rpc('vars.set', { id, name: 'TOKEN', value: 'real' });
+  await change(work, 'overrides', 'branch', 'draft');
+  assert.equal((await cellar.get('overrides')).text, 'main 1 real');
+  const [preview] = (await rpc('previews.list', { id })).items;
+  const address = `${preview.name}--overrides`;
+  assert.equal((await cellar.get(address)).text, 'draft 1 undefined');
+  await rpc('previews.set', { id, vars: { TOKEN: 'test' } });
+  await eventually(async () => (await cellar.get(address)).text.endsWith('test'), 'it has the override');
+  assert.equal((await cellar.get('overrides')).text, 'main 2 real');
+});
+
 const write = (work: string, text: string) => writeFileSync(join(work, 'index.js'), worker(text));
 const pushTo = (work: string, slug: string, ...branches: string[]) =>
   cellar.git(work, 'push', cellar.remote(slug), ...branches.map((branch) => `HEAD:refs/heads/${branch}`));
@@ -187,7 +200,7 @@ export default {
   const post = async (slug: string) => JSON.parse((await cellar.get(slug, '/', { method: 'POST' })).text);
   assert.deepEqual(await post('copied'), [1, 'from 1', 'file of 1']);
   await rpc('previews.set', { id, storage: 'copy' });
-  assert.deepEqual(await rpc('previews.get', { id }), { branches: true, storage: 'copy' });
+  assert.deepEqual(await rpc('previews.get', { id }), { branches: true, storage: 'copy', vars: {} });
   const { stderr } = await pushTo(work, 'copied', 'same');
   assert.match(stderr, /copying the app's storage/);
   const get = async (slug: string) => JSON.parse((await cellar.get(slug)).text);

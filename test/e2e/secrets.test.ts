@@ -113,6 +113,54 @@ test('deploys and rollbacks keep secrets, and a secret overrides a variable of t
   assert.deepEqual([TOKEN, MODE], ['before the first deploy', 'from the secret']);
 });
 
+test('an override of a variable is in effect at once, and later deploys keep it and name it', async () => {
+  const id = await cellar.create('overridden');
+  assert.match(await push('overridden'), /serves this push/);
+  const renewed = { in_effect: true, problem: null };
+  const { updated_at, ...set } = await rpc('vars.set', { id, name: 'MODE', value: { list: [1, null] } });
+  assert.deepEqual(set, { name: 'MODE', value: { list: [1, null] }, ...renewed });
+  assert.deepEqual((await seen('overridden')).MODE, { list: [1, null] });
+  await rpc('vars.set', { id, name: 'TOKEN', value: 'only set here' });
+  assert.deepEqual(await seen('overridden'), {
+    first: 'only set here',
+    MODE: { list: [1, null] },
+    TOKEN: 'only set here',
+    node: 'only set here',
+  });
+  const config = CONFIG.replace('from the file', 'from the next file');
+  const output = await push('overridden', { 'wrangler.toml': config });
+  assert.match(output, /the var MODE is overridden: the Worker gets the value that was set for this app/);
+  assert.match(output, /the var TOKEN is not in the configuration/);
+  assert.deepEqual((await seen('overridden')).MODE, { list: [1, null] });
+  const { items } = await rpc('vars.list', { id });
+  assert.deepEqual(
+    items.map(({ name, override }: { name: string; override: { replaces: boolean } }) => [
+      name,
+      override.replaces,
+    ]),
+    [
+      ['MODE', true],
+      ['TOKEN', false],
+    ],
+  );
+  assert.deepEqual(await rpc('vars.unset', { id, name: 'MODE' }), renewed);
+  assert.equal((await seen('overridden')).MODE, 'from the next file');
+  assert.equal((await rpc('vars.unset', { id, name: 'MODE' })).code, 'var_not_found');
+  const { items: left } = await rpc('vars.list', { id });
+  assert.deepEqual(left[0], { name: 'MODE', value: 'from the next file', override: null });
+});
+
+test('if the release does not start with an override, the process before it keeps running', async () => {
+  const id = await cellar.create('refusing-var');
+  await push('refusing-var');
+  const { in_effect, problem } = await rpc('vars.set', { id, name: 'TOKEN', value: 'wrong' });
+  assert.equal(in_effect, false);
+  assert.match(problem, /refused the token wrong/);
+  assert.equal((await seen('refusing-var')).TOKEN, null);
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'a secret wins' });
+  assert.equal((await seen('refusing-var')).TOKEN, 'a secret wins');
+});
+
 test('if the release does not start with a new secret, the process before it keeps running', async () => {
   const id = await cellar.create('refusing');
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'right' });

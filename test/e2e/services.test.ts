@@ -262,3 +262,52 @@ test('the cache of an app survives its sleep, and is separate from other apps', 
   assert.equal((await cellar.get('caching')).text, 'mine');
   assert.equal((await cellar.get('caching-too')).text, 'nothing');
 });
+
+test('an app reports events, users and insights of its own without a key', async () => {
+  const code = `export default {
+  async fetch(request, env) {
+    const { kind, input } = await request.json();
+    await env.CELLAR[kind](input);
+    return new Response('reported');
+  },
+};`;
+  const files = { 'index.js': code, 'wrangler.json': config([{ binding: 'CELLAR', service: 'cellar' }]) };
+  const id = await cellar.deploy('reporter', 'hello', files);
+  const report = async (kind: string, input: unknown) => {
+    const { status } = await cellar.get('reporter', '/', {
+      method: 'POST',
+      body: JSON.stringify({ kind, input }),
+    });
+    return status;
+  };
+  const event = { channel: 'signups', event: '100% signed up', tags: { plan: 'free' } };
+  assert.equal(await report('log', { ...event, id: called }), 200);
+  assert.equal(await report('identify', { user_id: 'ada', properties: { plan: 'free' } }), 200);
+  for (let n = 0; n < 3; n++) await report('insight', { title: 'Orders', value: { $inc: 1 } });
+  assert.equal(await report('log', { channel: 'signups' }), 200);
+  assert.equal(await report('log', 'no object'), 500);
+  assert.equal(await report('log', { ...event, description: 'x'.repeat(20_000) }), 500);
+  await eventually(async () => (await rpc('insights.list', { id })).items[0]?.value === 3, 'the insight');
+  const { items } = await rpc('events.list', { id });
+  assert.deepEqual(
+    items.map(({ app_id, channel, event, tags }: Record<string, unknown>) => [app_id, channel, event, tags]),
+    [[id, 'signups', event.event, { plan: 'free' }]],
+  );
+  assert.deepEqual((await rpc('events.list', { id: called })).items, []);
+  assert.deepEqual((await rpc('users.props', { id, user_id: 'ada' })).properties, { plan: 'free' });
+  await eventually(async () => {
+    const { items } = await rpc('logs.list', { id });
+    return items.some(({ text }: { text: string }) =>
+      /log of the service cellar: event: is required/.test(text),
+    );
+  }, 'the log says what was refused');
+});
+
+test('the service cellar has no entrypoints', async () => {
+  const services = config([{ binding: 'CELLAR', service: 'cellar', entrypoint: 'Admin' }]);
+  const files = { 'index.js': 'export default { fetch: () => new Response() };', 'wrangler.json': services };
+  await assert.rejects(
+    cellar.deploy('no-entrypoint', 'hello', files),
+    /the service cellar has no entrypoint Admin/,
+  );
+});

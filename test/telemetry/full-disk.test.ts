@@ -100,7 +100,7 @@ test('lines that cannot be written are dropped and reported, those of the app th
   const logs = new Logs(
     store,
     { fleetLog: 'error', stacks },
-    { onError() {}, onRun() {}, onPoint() {}, onCalls() {} },
+    { onError() {}, onRun() {}, onPoint() {}, onCalls() {}, onReport() {} },
   );
   const print = (appId: string, pipe: number, text: string) => {
     const piece = { appId, deployId: 'r1', at: Date.now(), pipe, stream: 'stdout', dropped: null } as const;

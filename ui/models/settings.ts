@@ -1,4 +1,4 @@
-// Settings of an app: variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
+// Settings of an app: variables, build variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
 import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -8,6 +8,7 @@ import { pages } from './pages.ts';
 
 type Item<List> = List extends { items: (infer Each)[] } ? Each : never;
 export type Variable = Item<Result<'env.list'>>;
+export type WorkerVar = Item<Result<'vars.list'>>;
 export type Secret = Item<Result<'secrets.list'>>;
 export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
@@ -25,12 +26,17 @@ export function variablesModel(id: string) {
     (cursor, signal) => api('env.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ name }: Variable) => name,
   );
+  const vars = pages(
+    (cursor, signal) => api('vars.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ name }: WorkerVar) => name,
+  );
   const secrets = pages(
     (cursor, signal) => api('secrets.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ name }: Secret) => name,
   );
   return {
     variables,
+    vars,
     secrets,
     async setVariable(name: string, value: string) {
       await api('env.set', { id, name, value });
@@ -42,10 +48,23 @@ export function variablesModel(id: string) {
       await secrets.refresh();
       return { in_effect, problem };
     },
+    /** @returns whether a process has the value already, or why the app did not start with it */
+    async setVar(name: string, value: unknown) {
+      const { in_effect, problem } = await api('vars.set', { id, name, value });
+      await vars.refresh();
+      return { in_effect, problem };
+    },
+    /** @returns why the app did not start without the override */
+    async unsetVar(name: string): Promise<string | null> {
+      const { problem } = await api('vars.unset', { id, name });
+      await vars.refresh();
+      return problem;
+    },
     deleteVariable: (name: string) => api('env.delete', { id, name }),
     deleteSecret: (name: string) => api('secrets.delete', { id, name }),
     close() {
       variables.close();
+      vars.close();
       secrets.close();
     },
   };

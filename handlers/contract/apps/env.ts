@@ -1,4 +1,4 @@
-// Variables for install and build.
+// Build variables: those of install and build.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -59,7 +59,7 @@ export const EnvVariable = z.strictObject({ name: z.string(), value: z.string(),
 export const env = [
   operation({
     name: 'env.list',
-    summary: "Lists an app's variables by name",
+    summary: "Lists an app's build variables by name",
     method: 'GET',
     path: '/v1/apps/:id/env',
     needs: 'push',
@@ -68,7 +68,7 @@ export const env = [
   }),
   operation({
     name: 'env.set',
-    summary: 'Sets a variable for install and build, from the next deploy on',
+    summary: 'Sets a build variable, for install and build from the next deploy on',
     method: 'POST',
     path: '/v1/apps/:id/env',
     needs: 'admin',
@@ -81,7 +81,7 @@ export const env = [
   }),
   operation({
     name: 'env.delete',
-    summary: 'Removes a variable, from the next deploy on',
+    summary: 'Removes a build variable, from the next deploy on',
     method: 'DELETE',
     path: '/v1/apps/:id/env/:name',
     needs: 'admin',

@@ -3,14 +3,16 @@ import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { Deploy, deployStatus } from './deploys.ts';
+import { Overrides } from './secrets.ts';
 
 /**
  * `branches`: whether pushes to branches other than main make previews. `storage`: a new preview's storage starts empty, or as
- * a copy of the app's.
+ * a copy of the app's. `vars`: overrides of the variables of previews, which do not have those of the app.
  */
 export const PreviewSettings = z.strictObject({
   branches: z.boolean(),
   storage: z.enum(['empty', 'copy']),
+  vars: Overrides,
 });
 
 export const Preview = z.strictObject({
@@ -45,7 +47,8 @@ const one = { id: reference, preview: reference };
 export const previews = [
   operation({
     name: 'previews.get',
-    summary: 'Reads whether pushes to other branches make previews, and how their storage starts',
+    summary:
+      'Reads whether pushes to other branches make previews, how their storage starts, and their variables',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -54,7 +57,7 @@ export const previews = [
   operation({
     name: 'previews.set',
     summary:
-      'Sets whether pushes to other branches make previews, and their storage; omitted fields do not change',
+      'Sets whether pushes to other branches make previews, their storage, and all overrides of their variables; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, ...PreviewSettings.partial().shape }),

@@ -1,8 +1,8 @@
-// Secrets of an app's Worker. RPC only. Values are write-only.
+// Secrets and variables of an app's Worker. RPC only. Values of secrets are write-only.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
-import { SECRET_VALUE_BYTES } from '../sizes.ts';
+import { SECRET_VALUE_BYTES, VAR_VALUE_BYTES, VARS_LIMIT } from '../sizes.ts';
 import { byteLength } from '../text.ts';
 
 const name = z
@@ -63,3 +63,75 @@ export const secrets = [
     errors: ['secret_not_found', 'host_unavailable'],
   }),
 ] as const;
+
+/** Any JSON value, as `vars` of a configuration has. */
+const json = z
+  .unknown()
+  .refine(isJson, { error: `is required, and must have at most ${VAR_VALUE_BYTES} bytes as JSON` });
+
+/** JSON values by name. They override variables of the configuration, or add to them. */
+export const Overrides = z.record(name, json).refine((value) => Object.keys(value).length <= VARS_LIMIT, {
+  error: `must have at most ${VARS_LIMIT} entries`,
+});
+
+export const Var = z.strictObject({
+  name: z.string(),
+  /** What the Worker gets, unless a secret or a binding has the name. */
+  value: z.unknown(),
+  /** Set for an override, which deploys keep. */
+  override: z
+    .strictObject({
+      /** Whether the live release's configuration has the variable too. */
+      replaces: z.boolean(),
+      updated_at: time,
+    })
+    .nullable(),
+});
+export type Var = z.output<typeof Var>;
+
+/** The result of a change for the app's process. */
+const renewal = {
+  /** Whether a running process has the change already. */
+  in_effect: z.boolean(),
+  /** Why the app did not start with it. The previous process keeps running. */
+  problem: z.string().nullable(),
+};
+
+export const vars = [
+  operation({
+    name: 'vars.list',
+    summary: "Lists the variables of the app's Worker: those of its configuration, and their overrides",
+    method: 'GET',
+    needs: 'push',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Var),
+    errors: ['host_unavailable'],
+  }),
+  operation({
+    name: 'vars.set',
+    summary:
+      "Overrides a variable of the app's Worker, also for later deploys; an app that runs is started again at once",
+    method: 'POST',
+    needs: 'push',
+    input: z.strictObject({ id: reference, name, value: json }),
+    output: z.strictObject({ name: z.string(), value: z.unknown(), updated_at: time, ...renewal }),
+    status: 201,
+    replaces: true,
+    errors: ['quota_exceeded', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'vars.unset',
+    summary:
+      'Removes an override: the configuration decides again; an app that runs is started again at once',
+    method: 'POST',
+    needs: 'push',
+    input: z.strictObject({ id: reference, name: reference }),
+    output: z.strictObject(renewal),
+    errors: ['var_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+] as const;
+
+function isJson(value: unknown): boolean {
+  const text = JSON.stringify(value) as string | undefined;
+  return text !== undefined && byteLength(text) <= VAR_VALUE_BYTES;
+}

@@ -32,6 +32,8 @@ export interface WantedApp {
   hostnames: string[];
   /** Variables for install and build. */
   env: Record<string, string>;
+  /** JSON values that override the Worker's variables. Left out by states that an older control plane sent. */
+  vars?: Record<string, unknown>;
   /** Left out by states that an older control plane sent. */
   builds?: BuildSettings;
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
@@ -52,6 +54,8 @@ export interface WantedApp {
 export interface PreviewSettings {
   branches: boolean;
   storage: 'empty' | 'copy';
+  /** JSON values that override the variables of previews. Left out by states that an older control plane sent. */
+  vars?: Record<string, unknown>;
 }
 
 /** A preview on the host. Times are ISO 8601. */
@@ -93,6 +97,21 @@ export interface ObservedApp {
 export interface AsOf {
   outbox: string;
   seq: number;
+}
+
+/** What an app's Worker reports by its binding to `cellar`. */
+export interface AppReport {
+  app_id: string;
+  /** ISO 8601. */
+  at: string;
+  kind: 'log' | 'identify' | 'insight';
+  /** Unchecked: as the app gave it. */
+  input: Record<string, unknown>;
+}
+
+/** Reports that were refused, with the reason for the app's log. */
+export interface AppReportsAnswer {
+  refused: { app_id: string; text: string }[];
 }
 
 /** A secret of an app, without its value. Times are ISO 8601. */

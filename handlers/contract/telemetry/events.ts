@@ -35,6 +35,17 @@ export const lastEventId = z
   .regex(/^\d{1,15}$/, 'must be the id of an event of this stream')
   .optional();
 
+export const eventInput = z.strictObject({
+  id: reference,
+  channel: text(100),
+  event: text(200),
+  description: text(2000).optional(),
+  icon: text(100).optional(),
+  tags: tags.optional(),
+  user_id: text(200).optional(),
+  at: moment.optional(),
+});
+
 export const events = [
   operation({
     name: 'events.list',
@@ -58,16 +69,7 @@ export const events = [
     audited: false,
     path: '/v1/apps/:id/events',
     needs: 'push',
-    input: z.strictObject({
-      id: reference,
-      channel: text(100),
-      event: text(200),
-      description: text(2000).optional(),
-      icon: text(100).optional(),
-      tags: tags.optional(),
-      user_id: text(200).optional(),
-      at: moment.optional(),
-    }),
+    input: eventInput,
     output: Event,
     status: 201,
   }),
@@ -100,6 +102,8 @@ const properties = z
     error: `must have at most ${PROPERTIES_BYTES} bytes as JSON`,
   });
 
+export const identifyInput = z.strictObject({ id: reference, user_id: text(200), properties });
+
 export const User = z.strictObject({
   user_id: z.string(),
   properties: z.record(z.string(), scalar),
@@ -122,7 +126,7 @@ export const users = [
     audited: false,
     path: '/v1/apps/:id/identify',
     needs: 'push',
-    input: z.strictObject({ id: reference, user_id: text(200), properties }),
+    input: identifyInput,
     output: User,
     status: 201,
     replaces: true,
@@ -147,6 +151,13 @@ export const Insight = z.strictObject({
   updated_at: time,
 });
 
+export const insightInput = z.strictObject({
+  id: reference,
+  title: text(200),
+  value: z.union([z.number(), z.string().max(2000), z.strictObject({ $inc: z.number() })]),
+  icon: text(100).optional(),
+});
+
 export const insights = [
   operation({
     name: 'insights.list',
@@ -164,12 +175,7 @@ export const insights = [
     audited: false,
     path: '/v1/apps/:id/insights',
     needs: 'push',
-    input: z.strictObject({
-      id: reference,
-      title: text(200),
-      value: z.union([z.number(), z.string().max(2000), z.strictObject({ $inc: z.number() })]),
-      icon: text(100).optional(),
-    }),
+    input: insightInput,
     output: Insight,
     status: 201,
     replaces: true,

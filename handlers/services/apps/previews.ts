@@ -16,8 +16,11 @@ const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => settingsOf(await requireApp(context, id));
 
-const set: Service<'previews.set'> = async (context, { id, branches, storage }) => {
-  const { row } = await changeApp(context, id, { kind: 'previews', branches, storage });
+const set: Service<'previews.set'> = async (context, { id, branches, storage, vars }) => {
+  const text = vars && JSON.stringify(vars);
+  const { row } = await changeApp(context, id, { kind: 'previews', branches, storage, vars: text });
+  if (vars !== undefined)
+    await context.host.call('POST /apps/:id/renew', { id }, { body: { previews: true } });
   return settingsOf(row);
 };
 
@@ -63,8 +66,9 @@ export const previewServices = {
   'previews.delete': remove,
 };
 
-function settingsOf({ previews_branches, previews_storage }: AppRow) {
-  return { branches: previews_branches === 1, storage: previews_storage };
+function settingsOf({ previews_branches, previews_storage, previews_vars }: AppRow) {
+  const vars = JSON.parse(previews_vars) as Record<string, unknown>;
+  return { branches: previews_branches === 1, storage: previews_storage, vars };
 }
 
 function requireName(name: string): string {

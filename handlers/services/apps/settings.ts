@@ -31,17 +31,17 @@ async function envRefusal({ db }: Context, id: string, name: string): Promise<Pr
   const others = await countOtherEnv(db, id, name);
   const [path, message] =
     others >= ENV_LIMIT
-      ? ['name', `would be one more than the ${ENV_LIMIT} variables an app may have; delete one first`]
+      ? ['name', `would be one more than the ${ENV_LIMIT} build variables an app may have; delete one first`]
       : [
           'value',
-          `is too large: the names and values of all variables may have ${ENV_BYTES} bytes together; shorten it or delete others`,
+          `is too large: the names and values of all build variables may have ${ENV_BYTES} bytes together; shorten it or delete others`,
         ];
   return new Problem('quota_exceeded', `${path}: ${message}.`, [{ path, message }]);
 }
 
 const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
   const { changed } = await changeApp(context, id, { kind: 'env_delete', name });
-  if (changed === null) throw new Problem('env_not_found', `The app has no variable ${name}.`);
+  if (changed === null) throw new Problem('env_not_found', `The app has no build variable ${name}.`);
   return null;
 };
 

@@ -31,6 +31,7 @@ const wanted = z.looseObject({
   desired_state: z.enum(['running', 'stopped']),
   hostnames: z.array(z.string().regex(/^[\w.-]{1,253}$/, 'must be a host name')),
   env: z.record(z.string(), z.string()),
+  vars: z.record(z.string(), z.unknown()).optional(),
   builds: z
     .looseObject({
       root_directory: folder,
@@ -40,7 +41,13 @@ const wanted = z.looseObject({
     })
     .optional(),
   limits: z.looseObject({ clientRpm: limit, appRpm: limit }),
-  previews: z.looseObject({ branches: z.boolean(), storage: z.enum(['empty', 'copy']) }).optional(),
+  previews: z
+    .looseObject({
+      branches: z.boolean(),
+      storage: z.enum(['empty', 'copy']),
+      vars: z.record(z.string(), z.unknown()).optional(),
+    })
+    .optional(),
   storage: z.literal('bucket'),
   home: hostId.optional(),
   replicas: replicas.optional(),

@@ -8,7 +8,7 @@ import { describeCommit } from '../../git/repository.ts';
 import { type Level, log, reason } from '../../log.ts';
 import { starvation } from '../../resources/low-priority.ts';
 import { emptyNames } from '../../storage/names.ts';
-import { checkSecrets } from '../release/check-secrets.ts';
+import { checkSecrets, reportOverrides } from '../release/check-secrets.ts';
 import { checkServices } from '../release/check-services.ts';
 import { readRelease } from '../release/release.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
@@ -165,6 +165,8 @@ export class Deploy {
       const names = { before, after: { ...emptyNames(), ...storage } };
       await reportOrphanedClasses(paths.release(app_id, id), names, this.#log);
       await checkSecrets(paths.release(app_id, id), values, this.#log);
+      const overrides = apps.get(app_id)?.wanted.vars ?? {};
+      await reportOverrides(paths.release(app_id, id), overrides, Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
       const { warnings: known = [], cpuMs = 0, prefill } = (await readRelease(paths.release(app_id, id)))!;

@@ -1,4 +1,4 @@
-// Checks a release's secrets, and logs the missing ones.
+// Checks a release's secrets and overrides of variables, and logs what differs from its configuration.
 import { lstat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import {
@@ -47,6 +47,26 @@ export async function checkSecrets(
       );
   }
   for (const name of taken) log.line(`${name} is both a secret and a binding: the Worker gets the binding`);
+}
+
+/** Logs which variables of a release are overridden. @param overrides by name @param secrets names of the app's */
+export async function reportOverrides(
+  release: string,
+  overrides: Record<string, unknown>,
+  secrets: string[],
+  log: DeployLog,
+): Promise<void> {
+  const described = await readRelease(release);
+  const names = Object.keys(overrides).filter((name) => !secrets.includes(name));
+  if (described === null || names.length === 0) return;
+  const { given } = dividedSecrets(described, names);
+  for (const name of names) {
+    if (!given.includes(name))
+      log.line(`${name} is both an override of a var and a binding: the Worker gets the binding`);
+    else if (Object.hasOwn(described.vars, name))
+      log.line(`the var ${name} is overridden: the Worker gets the value that was set for this app`);
+    else log.line(`the var ${name} is not in the configuration: the Worker gets what was set for this app`);
+  }
 }
 
 /** Logs that a file of local secrets does not set them here. */

@@ -1,5 +1,6 @@
 // Checks the other apps and queues that a release is bound to, and logs the result.
 
+import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { KnownApps } from '../../apps/known-apps.ts';
@@ -24,7 +25,7 @@ export function requireServices(
   { appId, apps, isPushed }: Owned,
 ): Map<string, string | undefined> {
   const missing = (named.services ?? []).filter(
-    ({ service }) => service !== null && !apps.hasSibling(appId, service),
+    ({ service }) => service !== null && service !== CELLAR && !apps.hasSibling(appId, service),
   );
   if (missing.length > 0) {
     const list = missing.map(({ binding, service }) => `${binding} is bound to ${service}`).join(', ');

@@ -1,4 +1,4 @@
-// The handlers' calls about secrets of Workers.
+// The handlers' calls about secrets and variables of Workers.
 
 import { CONNECTION_STRING, hyperdriveNames, isConnectionString } from '../../../bundler/bindings/secrets.ts';
 import type { SecretChanges } from '../../../handlers/contract/host/host-calls.ts';
@@ -12,7 +12,7 @@ import { reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
-export type SecretCall = Extract<HostCall, `${string}/secrets`>;
+export type SecretCall = Extract<HostCall, `${string}/secrets`> | 'POST /apps/:id/renew';
 
 /** Returns the routes of these calls. */
 export function secretRoutes({
@@ -25,10 +25,10 @@ export function secretRoutes({
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
   };
-  /** Restarts the app with its secrets, if it runs. */
-  const renew = async (id: string) => {
+  /** Restarts an app with its changed settings, if it runs. */
+  const renewed = async (id: string, restart: Promise<boolean>) => {
     try {
-      return { in_effect: await apps.renew(id), problem: null };
+      return { in_effect: await restart, problem: null };
     } catch (error) {
       const mask = maskOf(Object.values(secrets.values(id)));
       return { in_effect: false, problem: mask(reason(error)) };
@@ -53,6 +53,14 @@ export function secretRoutes({
       requireApp(words[0]!);
       return { items: secrets.list(words[0]!) };
     },
+    'POST /apps/:id/renew': async ({ request, words }) => {
+      const id = words[0]!;
+      const { previews } = await readJson<'POST /apps/:id/renew'>(request);
+      requireApp(id);
+      if (!previews) return renewed(id, apps.renewAlone(id));
+      apps.renewPreviews(id);
+      return { in_effect: false, problem: null };
+    },
     'PATCH /apps/:id/secrets': async ({ request, words }) => {
       const id = words[0]!;
       const changes = await readJson<'PATCH /apps/:id/secrets'>(request);
@@ -63,8 +71,8 @@ export function secretRoutes({
         const isChange = Object.entries(changes).some(
           ([name, value]) => value !== null || replaced.includes(name),
         );
-        const renewed = isChange ? await renew(id) : { in_effect: false, problem: null };
-        return { replaced, ...renewed, items: secrets.list(id) };
+        const result = isChange ? await renewed(id, apps.renew(id)) : { in_effect: false, problem: null };
+        return { replaced, ...result, items: secrets.list(id) };
       } catch (error) {
         if (!(error instanceof TooManySecrets)) throw error;
         throw new Refusal(

@@ -1,6 +1,7 @@
 // Warnings about a version: bindings without a target here, and missing or conflicting secrets.
 
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
+import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { queuesElsewhere } from '../../fleets/config/services.ts';
 
@@ -11,7 +12,7 @@ import { queuesElsewhere } from '../../fleets/config/services.ts';
  */
 export function missingBindingsWarning(release: Release, hasAi: boolean): string {
   const others = (release.services ?? []).flatMap(({ binding, service }) =>
-    service === null ? [] : [`${binding} (the app ${service})`],
+    service === null || service === CELLAR ? [] : [`${binding} (the app ${service})`],
   );
   const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
     if (type === 'send_email') return [`${binding} (a mail server)`];

@@ -20,6 +20,7 @@ import {
   queueService,
   queuesElsewhere,
   serviceBindingsOf,
+  serviceModules,
   serviceServices,
 } from './services.ts';
 import { storageBindings, storageServices } from './storage.ts';
@@ -49,6 +50,8 @@ export interface ConfigOptions {
   heapMb: number;
   /** Names of the secrets in the process's environment. */
   secrets: string[];
+  /** JSON values that override the Worker's variables, or add to them. */
+  vars: Record<string, unknown>;
   /** Whether this is a trial, which only checks what the Worker lacks. No cron calls it then. */
   isTrial: boolean;
   /** Names of the app's modules with a changed copy beside the config. The others are the release's. */
@@ -84,7 +87,11 @@ export interface ConfigOptions {
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
-  const extensions = [...rateLimitModules(release), ...outwardModules(release, options.importsEmail)];
+  const extensions = [
+    ...rateLimitModules(release),
+    ...serviceModules(release),
+    ...outwardModules(release, options.importsEmail),
+  ];
   const config: Fields = {
     structuredLogging: true,
     ...clusterField(options.cluster),
@@ -199,7 +206,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, pageMaps, entryModules, changedModules, hasMethods, cacheMb }: ConfigOptions,
+  { toRelease, secrets, vars, pageMaps, entryModules, changedModules, hasMethods, cacheMb }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -221,7 +228,7 @@ function appWorker(
     compatibilityDate,
     compatibilityFlags: [...new Set([...flags, ASYNC_CONTEXT, ...(isCalled ? [KNOWS_EXPORTS] : [])])],
     bindings: [
-      ...varBindings(release, given),
+      ...varBindings(release, vars, given),
       ...secretBindings(given, secrets),
       ...storageBindings(release),
       ...queueBindings(release),
@@ -263,7 +270,9 @@ function moduleField({ name, type, path }: Module, toRelease: string): Fields {
   return { name, [MODULE_FIELDS[type]]: embed(join(toRelease, inside(path))) };
 }
 
-function varBindings({ vars }: Release, secrets: string[]): CapnpValue[] {
+function varBindings(release: Release, overrides: Record<string, unknown>, secrets: string[]): CapnpValue[] {
+  const { given } = dividedSecrets(release, Object.keys(overrides));
+  const vars = { ...release.vars, ...Object.fromEntries(given.map((name) => [name, overrides[name]])) };
   return Object.entries(vars)
     .filter(([name]) => !secrets.includes(name))
     .map(([name, value]) =>

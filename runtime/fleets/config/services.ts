@@ -1,5 +1,6 @@
 // Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
 // Worker, writes the header that names the calling binding.
+import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { Release, ServiceBinding } from '../../../bundler/release.ts';
 import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
@@ -10,6 +11,10 @@ export const CAPNWEB: CellModule = {
   name: 'cellar-capnweb.js',
   text: textOf(new URL('index-workers.js', import.meta.resolve('capnweb')).href),
 };
+const CELLAR_MODULE: CellModule = {
+  name: 'cellar-internal:cellar',
+  text: textOf('./modules/cellar-module.js'),
+};
 /** The Worker behind the bindings. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
 const SERVICE_DATE = '2026-01-01';
@@ -18,7 +23,7 @@ export const KNOWS_EXPORTS = 'enable_ctx_exports';
 
 /** A release's bindings to other apps, in the order of their numbers. */
 export function callsOf({ services = [] }: Release): ServiceBinding[] {
-  return services.filter(({ service }) => service !== null);
+  return services.filter(({ service }) => service !== null && service !== CELLAR);
 }
 
 /** The queues that a release sends to and other apps consume, in the order of their numbers. */
@@ -43,12 +48,19 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   const calls = callsOf(release);
   return (release.services ?? []).map((each) => {
     const { binding, service, entrypoint, props } = each;
+    if (service === CELLAR) return { name: binding, wrapped: { moduleName: CELLAR_MODULE.name } };
     if (service === null) {
       const named = { name: 'app', ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
       return { name: binding, service: named };
     }
     return { name: binding, service: { name: 'services', props: json({ index: calls.indexOf(each) }) } };
   });
+}
+
+/** The modules behind bindings to Cellar itself. */
+export function serviceModules({ services = [] }: Release): Fields[] {
+  if (!services.some(({ service }) => service === CELLAR)) return [];
+  return [{ name: CELLAR_MODULE.name, internal: true, esModule: CELLAR_MODULE.text }];
 }
 
 /** The services behind bindings to other apps and behind their queues; empty without such bindings. */

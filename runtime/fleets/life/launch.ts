@@ -39,6 +39,8 @@ export interface Place {
   directories: { run: string; data: string };
   /** Returns the current secrets of the Worker, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
+  /** Returns the current overrides of the Worker's variables, by name. Left out: none. */
+  vars?: () => Record<string, unknown>;
   /** Returns the output sink for a release's process. */
   output: (deployId: string) => OutputSink;
   /** Limit of the Cache API (`RUNNER_FLEET_ASSET_CACHE_MB`), in MiB. Left out or 0: no cache. */
@@ -69,6 +71,12 @@ export interface Development {
   onInspector: ((port: number) => void) | null;
 }
 
+/** What the Worker's bindings have besides the release. */
+interface Given {
+  secrets: Record<string, string>;
+  vars: Record<string, unknown>;
+}
+
 /** Constraints of a start, as in `CellOptions`. */
 type Start = Pick<CellOptions, 'startTimeoutMs' | 'onSpawned'> & { signal: AbortSignal };
 
@@ -82,7 +90,7 @@ export class Launcher {
   /** The config of the release for which the databases were last found migrated. */
   #migrated: string | null = null;
   /** What the last launched release was started with. */
-  #launched: { release: ReleaseRef; secrets: Record<string, string> } | null = null;
+  #launched: { release: ReleaseRef; given: Given } | null = null;
 
   constructor(place: Place) {
     this.#place = place;
@@ -122,22 +130,22 @@ export class Launcher {
    * @param log gets the migrations' messages
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const secrets = this.#place.secrets();
+    const given = this.#given();
     if (this.#place.cluster) await this.#endOrphans();
-    const files = await this.#migrate(release, secrets, log, start.signal);
-    this.#launched = { release, secrets };
-    return this.#start(release, files, secrets, this.#runDirectory(0), start);
+    const files = await this.#migrate(release, given, log, start.signal);
+    this.#launched = { release, given };
+    return this.#start(release, files, given, this.#runDirectory(0), start);
   }
 
   /**
    * Starts one more process of the launched release, as another member of the app's cluster. All members must have the same
-   * config, so changed secrets wait for the next launch.
+   * config, so changed secrets and variables wait for the next launch.
    * @param number distinguishes the processes of the app, from 0 to `MOST_PROCESSES` - 1; that of `launch` is 0
    */
   async launchBeside(number: number, start: Start): Promise<Cell> {
-    const { release, secrets } = this.#launched!;
-    const files = await this.#filesOf(release.directory, secrets);
-    return this.#start(release, files, secrets, this.#runDirectory(number), start);
+    const { release, given } = this.#launched!;
+    const files = await this.#filesOf(release.directory, given);
+    return this.#start(release, files, given, this.#runDirectory(number), start);
   }
 
   /** The first process has the app's own directory: most apps have only one. */
@@ -155,7 +163,7 @@ export class Launcher {
   async #start(
     release: ReleaseRef,
     files: CellFiles,
-    secrets: Record<string, string>,
+    { secrets }: Given,
     runDirectory: string,
     start: Start,
   ): Promise<Cell> {
@@ -202,17 +210,17 @@ export class Launcher {
 
   /** Migrates the databases to the release and returns its files. Reads no database if already done for this config. */
   migrate(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<CellFiles> {
-    return this.#migrate(release, this.#place.secrets(), log, signal);
+    return this.#migrate(release, this.#given(), log, signal);
   }
 
   async #migrate(
     { directory }: ReleaseRef,
-    secrets: object,
+    given: Given,
     log: (line: string) => void,
     signal: AbortSignal,
   ): Promise<CellFiles> {
     const { workerd, user, memoryMb, directories, cluster } = this.#place;
-    const files = await this.#filesOf(directory, secrets);
+    const files = await this.#filesOf(directory, given);
     if (files.config === this.#migrated) return files;
     await migrate({
       workerd,
@@ -259,19 +267,23 @@ export class Launcher {
 
   /** Returns the parts of a release that have work to do by themselves. */
   async dueWork(directory: string): Promise<DueWork> {
-    return (await this.#filesOf(directory, this.#place.secrets())).due;
+    return (await this.#filesOf(directory, this.#given())).due;
   }
 
-  async #filesOf(directory: string, secrets: object): Promise<CellFiles> {
+  async #filesOf(directory: string, { secrets, vars }: Given): Promise<CellFiles> {
     await this.#place.load?.(directory);
-    return this.#files.of(directory, Object.keys(secrets));
+    return this.#files.of(directory, Object.keys(secrets), vars);
+  }
+
+  #given(): Given {
+    return { secrets: this.#place.secrets(), vars: this.#place.vars?.() ?? {} };
   }
 
   /** Tries a release on temporary storage, beside the one that serves; see `tryRelease`. */
   async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<string[]> {
-    const secrets = this.#place.secrets();
-    const { trialConfig } = await this.#filesOf(directory, secrets);
-    const release = { directory, config: trialConfig, environment: secretEnvironment(secrets) };
+    const given = this.#given();
+    const { trialConfig } = await this.#filesOf(directory, given);
+    const release = { directory, config: trialConfig, environment: secretEnvironment(given.secrets) };
     return tryRelease(this.#place, release, signal);
   }
 }

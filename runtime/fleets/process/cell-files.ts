@@ -21,7 +21,7 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 20;
+const FORMAT = 21;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -37,6 +37,9 @@ export type OutsideAccess = Pick<
   CellFilesOrder,
   'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress' | 'cluster'
 >;
+
+/** Names of secrets, and overrides of variables. */
+type Given = Pick<CellFilesOrder, 'secrets' | 'vars'>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Launch {
@@ -92,21 +95,21 @@ export class CellFilesCache {
   }
 
   /**
-   * Returns the files of the release in a directory, for a process with these secrets. Repeating the last call reads and
+   * Returns the files of the release in a directory, for a process with these secrets and overrides of variables. Repeating the last call reads and
    * writes nothing.
    * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
-  of(release: string, secrets: string[] = []): Promise<CellFiles> {
-    return this.#queue.run(() => startStep(() => this.#find(release, secrets)));
+  of(release: string, secrets: string[] = [], vars: Record<string, unknown> = {}): Promise<CellFiles> {
+    return this.#queue.run(() => startStep(() => this.#find(release, { secrets, vars })));
   }
 
-  async #find(release: string, secrets: string[]): Promise<CellFiles> {
-    const directory = join(this.#directory, this.#nameFor(release, secrets));
+  async #find(release: string, given: Given): Promise<CellFiles> {
+    const directory = join(this.#directory, this.#nameFor(release, given));
     const config = join(directory, CONFIG);
     const exists = existsSync(config);
     if (exists && this.#last?.config === config) return this.#last;
-    if (!exists) await this.#write(release, directory, secrets);
+    if (!exists) await this.#write(release, directory, given);
     const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
     this.#last = {
       ...launch,
@@ -117,7 +120,7 @@ export class CellFilesCache {
   }
 
   /** Returns a name from all inputs of the files. A release rebuilt at the same path has another description. */
-  #nameFor(release: string, secrets: string[]): string {
+  #nameFor(release: string, { secrets, vars }: Given): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
     const inputs = [
@@ -133,17 +136,18 @@ export class CellFilesCache {
       place,
       mtimeMs,
       size,
+      vars,
       ...secrets,
     ];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
     return `${PREFIX}${basename(release)}-${hash}`;
   }
 
-  async #write(release: string, directory: string, secrets: string[]): Promise<void> {
+  async #write(release: string, directory: string, given: Given): Promise<void> {
     const order = {
       release,
       directory,
-      secrets,
+      ...given,
       heapMb: this.#heapMb,
       ...this.#around,
       uiUrl: this.#uiUrl(),

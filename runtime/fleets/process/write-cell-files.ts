@@ -71,6 +71,8 @@ export interface CellFilesOrder {
   heapMb: number;
   /** Names of the secrets in the process's environment. */
   secrets: string[];
+  /** JSON values that override the Worker's variables, or add to them. */
+  vars: Record<string, unknown>;
   /** The app's socket of the bucket service. */
   bucketSocket: string;
   /** The socket where the host takes the app's calls of other apps. */
@@ -93,7 +95,7 @@ export interface CellFilesOrder {
 
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets } = order;
+  const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, outwardSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
@@ -112,7 +114,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     worker === null ? [] : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
-    ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
+    ...{ toRelease: relative(directory, order.release), rules, secrets, vars, pageMaps, heapMb, reloads },
     entryModules: around.map(({ name }) => name),
     changedModules: changed.map(({ name }) => name),
     egress,

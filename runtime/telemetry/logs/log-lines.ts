@@ -1,5 +1,5 @@
 // Parses one line of a cell's output into a record, with limits and without control characters.
-import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
+import type { AppReport, TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
 import { parseObject, readLogEnvelope } from './log-envelope.ts';
@@ -64,6 +64,9 @@ export interface ReportedPoint {
   doubles: (number | null)[];
 }
 
+/** A call of the binding to `cellar`. Untrusted: the app can fake all of it. */
+export type ReportedByApp = Pick<AppReport, 'kind' | 'input'>;
+
 /** A parsed line. */
 export interface ReadLine {
   record: Omit<LogRecord, 'release'>;
@@ -71,6 +74,7 @@ export interface ReadLine {
   run: ReportedRun | null;
   point: ReportedPoint | null;
   calls: ReportedCalls | null;
+  report: ReportedByApp | null;
 }
 
 /** Most characters of a text, of all fields together, of one field's name and of one field's text. */
@@ -112,6 +116,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
       run: null,
       point: null,
       calls: null,
+      report: null,
     };
   const { timestamp, level, message } = logged;
   // workerd writes the time of its own lines as a string.
@@ -121,8 +126,8 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const marked = source === 'app' ? readLogEnvelope(message) : null;
   const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
   const record = plain(words, levelOf(level), source, at);
-  if (marked === null) return { record, error: null, run: null, point: null, calls: null };
-  const { trace_id, fields, error, run, point, calls, values } = marked.said;
+  if (marked === null) return { record, error: null, run: null, point: null, calls: null, report: null };
+  const { trace_id, fields, error, run, point, calls, report, values } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
   return {
     record: { ...record, traceId, fields: fieldsOf(fields ?? run), ...valuesOf(values) },
@@ -130,6 +135,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
     run: runOf(run, now),
     point: pointOf(point),
     calls: callsOf(calls, now),
+    report: reportOf(report),
   };
 }
 
@@ -275,6 +281,14 @@ function pointOf(given: unknown): ReportedPoint | null {
       .map((blob) => (typeof blob === 'string' ? blob.toWellFormed() : null)),
     doubles: doubles.slice(0, POINT_MEMBERS).map((double) => (typeof double === 'number' ? double : null)),
   };
+}
+
+function reportOf(given: unknown): ReportedByApp | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { kind, input } = given as Record<string, unknown>;
+  if (kind !== 'log' && kind !== 'identify' && kind !== 'insight') return null;
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return null;
+  return { kind, input: input as Record<string, unknown> };
 }
 
 function text(value: unknown): string | null {

@@ -66,7 +66,7 @@ export class Logs implements Part {
   constructor(
     store: Store,
     { fleetLog, stacks, onKept, ...bounds }: LogsOptions,
-    reports: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint' | 'onCalls'>,
+    reports: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint' | 'onCalls' | 'onReport'>,
   ) {
     const database = store.open('logs', LOGS_MIGRATIONS);
     this.#queries = logQueries(database);

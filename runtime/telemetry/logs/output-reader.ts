@@ -5,6 +5,7 @@ import type { ErrorReport } from '../errors/error-intake.ts';
 import type { OutputPiece } from '../protocol.ts';
 import {
   type LogRecord,
+  type ReportedByApp,
   type ReportedError,
   type ReportedPoint,
   type ReportedRun,
@@ -21,6 +22,8 @@ export interface OutputTaker {
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
   onCalls: (appId: string, at: number, traceId: string, calls: ReportedCalls) => void;
+  /** The app has called its binding to `cellar`. */
+  onReport: (appId: string, at: number, report: ReportedByApp) => void;
   /** This many lines are missing. */
   onLost: (appId: string, lines: number) => void;
 }
@@ -67,7 +70,7 @@ export class OutputReader {
   }
 
   #readLine(line: string, { appId, deployId: release, stream, at: cameAt }: OutputPiece): void {
-    const { record, error, run, point, calls } = readLine(line, stream, cameAt);
+    const { record, error, run, point, calls, report } = readLine(line, stream, cameAt);
     const { at, traceId, source, text, fields } = record;
     let exception = exceptionOf(error);
     if (point !== null) {
@@ -76,6 +79,10 @@ export class OutputReader {
     }
     if (calls !== null) {
       if (traceId !== null) this.#to.onCalls(appId, at, traceId, calls);
+      return;
+    }
+    if (report !== null) {
+      this.#to.onReport(appId, at, report);
       return;
     }
     if (run !== null) this.#to.onRun(appId, traceId, run);

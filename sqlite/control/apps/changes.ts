@@ -8,6 +8,9 @@ export type Change =
   /** `limit`: maximum variables of an app; `bytes`: maximum size of all names and values */
   | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
   | { kind: 'env_delete'; name: string }
+  /** `value`: JSON; `limit`: maximum overrides of an app */
+  | { kind: 'vars_set'; name: string; value: string; limit: number }
+  | { kind: 'vars_unset'; name: string }
   /**
    * `proof`: null leaves it pending. `names` takes it from another app where it is pending; `points` does not. `reason`: why
    * it is pending. `reservedFrom`: hostnames removed after this time are reserved for their last owner.
@@ -27,7 +30,13 @@ export type Change =
   /** an omitted setting stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
-  | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined }
+  | {
+      kind: 'previews';
+      branches: boolean | undefined;
+      storage: 'empty' | 'copy' | undefined;
+      /** JSON values by name, as JSON */
+      vars: string | undefined;
+    }
   /** An app that keeps its data on the machine can have one process only. */
   | { kind: 'scale'; replicas: number };
 
@@ -60,6 +69,20 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
     case 'env_delete':
       return db
         .prepare('DELETE FROM env WHERE app_id = ?1 AND name = ?2 RETURNING name')
+        .bind(id, change.name);
+    case 'vars_set':
+      return db
+        .prepare(
+          `INSERT INTO vars (app_id, name, value, created_at, updated_at)
+           SELECT ?1, ?2, ?3, ?4, ?4
+           WHERE ${LIVE_APP} AND (SELECT count(*) FROM vars WHERE app_id = ?1 AND name <> ?2) < ?5
+           ON CONFLICT (app_id, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+           RETURNING name, value, created_at, updated_at`,
+        )
+        .bind(id, change.name, change.value, at, change.limit);
+    case 'vars_unset':
+      return db
+        .prepare('DELETE FROM vars WHERE app_id = ?1 AND name = ?2 RETURNING name')
         .bind(id, change.name);
     case 'domain_add':
       return db
@@ -120,10 +143,15 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
       return db
         .prepare(
           `UPDATE apps SET previews_branches = coalesce(?2, previews_branches),
-             previews_storage = coalesce(?3, previews_storage)
+             previews_storage = coalesce(?3, previews_storage), previews_vars = coalesce(?4, previews_vars)
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
-        .bind(id, change.branches === undefined ? null : Number(change.branches), change.storage ?? null);
+        .bind(
+          id,
+          change.branches === undefined ? null : Number(change.branches),
+          change.storage ?? null,
+          change.vars ?? null,
+        );
     case 'scale':
       return db
         .prepare(

@@ -1,4 +1,4 @@
-// Reads an app's variables.
+// Reads an app's variables: those of its builds, and the overrides of its Worker's.
 
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
@@ -30,4 +30,17 @@ export async function countOtherEnv(db: D1Database, appId: string, name: string)
     .bind(appId, name)
     .first<{ count: number }>();
   return counted!.count;
+}
+
+/** An override of a variable of the Worker. `value`: JSON. */
+export interface VarRow {
+  name: string;
+  value: string;
+  updated_at: string;
+}
+
+/** Returns all overrides of an app, by name; null for an unknown app. */
+export function listVars(db: Reader, appId: string): Promise<VarRow[] | null> {
+  const statement = db.prepare('SELECT name, value, updated_at FROM vars WHERE app_id = ? ORDER BY name');
+  return readOfApp<VarRow>(db, appId, statement.bind(appId));
 }

@@ -210,15 +210,17 @@ export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
     db
       .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
       .bind(id),
+    db.prepare('SELECT name, value FROM vars WHERE app_id = ? ORDER BY name').bind(id),
   ];
 }
 
 /** @param results of `wantedOf` @returns null for an unknown app */
 export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
-  const [apps, env, domains] = results;
+  const [apps, env, domains, vars] = results;
   const row = apps!.results[0] as AppRow | undefined;
   if (row === undefined) return null;
   const variables = env!.results as { name: string; value: string }[];
+  const overrides = vars!.results as { name: string; value: string }[];
   const hostnames = (domains!.results as { hostname: string }[]).map(({ hostname }) => hostname);
   const wanted: WantedApp = {
     id: row.id,
@@ -228,6 +230,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     desired_state: row.desired_state,
     hostnames,
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
+    vars: Object.fromEntries(overrides.map(({ name, value }) => [name, JSON.parse(value) as unknown])),
     builds: {
       root_directory: row.root_directory,
       install_command: row.install_command,
@@ -235,7 +238,11 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       output_directory: row.output_directory,
     },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
-    previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
+    previews: {
+      branches: row.previews_branches === 1,
+      storage: row.previews_storage,
+      vars: JSON.parse(row.previews_vars) as Record<string, unknown>,
+    },
     storage: row.storage,
     ...(row.home !== null && { home: row.home }),
     ...(row.undeleted !== null && { undeleted: row.undeleted }),

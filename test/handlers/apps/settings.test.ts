@@ -228,3 +228,66 @@ test('stats count the control plane’s records and include the host’s figures
   assert.equal((await control.api('GET', '/v1/admin/stats')).body.host, null);
   control.host.failing = null;
 });
+
+test('overrides of variables have any JSON value, and the host is sent all of them', async () => {
+  const { id } = await control.create('overrides');
+  const set = async (name: string, value: unknown) => {
+    const { updated_at, ...rest } = await control.call('vars.set', { id, name, value });
+    assert.ok(!Number.isNaN(Date.parse(updated_at)));
+    return rest;
+  };
+  const renewed = { in_effect: true, problem: null };
+  assert.deepEqual(await set('LIMITS', { max: [5, null] }), {
+    name: 'LIMITS',
+    value: { max: [5, null] },
+    ...renewed,
+  });
+  for (const value of ['', 'text', null, false, 0]) assert.equal((await set('ANY', value)).value, value);
+  assert.deepEqual(control.host.wanted.get(id)!.vars, { ANY: 0, LIMITS: { max: [5, null] } });
+  const { items } = await control.call('vars.list', { id });
+  assert.deepEqual(
+    items.map(({ name, value, override }: { name: string; value: unknown; override: object }) => [
+      name,
+      value,
+      Object.hasOwn(override, 'updated_at'),
+    ]),
+    [
+      ['ANY', 0, true],
+      ['LIMITS', { max: [5, null] }, true],
+    ],
+  );
+  assert.deepEqual(await control.call('vars.unset', { id, name: 'ANY' }), renewed);
+  assert.deepEqual(control.host.wanted.get(id)!.vars, { LIMITS: { max: [5, null] } });
+});
+
+test('overrides that no Worker could have are refused, and more than 100', async () => {
+  const { id } = await control.create('refused-overrides');
+  const refusal = async (params: object) => {
+    const { body } = await control.rpc({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'vars.set',
+      params: { id, ...params },
+    });
+    return [body.error?.data?.code, body.error?.data?.errors?.[0]?.path];
+  };
+  for (const name of ['', '1A', 'A-B', '__proto__', 'A'.repeat(129)])
+    assert.deepEqual(await refusal({ name, value: 1 }), ['invalid_input', 'name'], name);
+  for (const value of [undefined, 'x'.repeat(5_119)])
+    assert.deepEqual(await refusal({ name: 'A', value }), ['invalid_input', 'value']);
+  for (let n = 0; n < 100; n++) await control.call('vars.set', { id, name: `V${n}`, value: n });
+  assert.deepEqual(await refusal({ name: 'MORE', value: 1 }), ['quota_exceeded', 'name']);
+  assert.deepEqual(await refusal({ name: 'V7', value: 8 }), [undefined, undefined]);
+  assert.equal(Object.keys(control.host.wanted.get(id)!.vars!).length, 100);
+});
+
+test('previews have overrides of their own, all of which are set at once', async () => {
+  const { id } = await control.create('preview-overrides');
+  await control.call('vars.set', { id, name: 'ADDRESS', value: 'real' });
+  const vars = { ADDRESS: 'test', LIST: [1] };
+  assert.deepEqual((await control.call('previews.set', { id, vars })).vars, vars);
+  assert.deepEqual(control.host.wanted.get(id)!.previews!.vars, vars);
+  assert.deepEqual((await control.call('previews.set', { id, branches: true })).vars, vars);
+  assert.deepEqual((await control.call('previews.set', { id, vars: {} })).vars, {});
+  assert.deepEqual(control.host.wanted.get(id)!.vars, { ADDRESS: 'real' });
+});

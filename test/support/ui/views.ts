@@ -24,6 +24,7 @@ export async function makeShop(cellar: Cellar): Promise<Record<string, string>> 
   for (const path of ['/fill', '/', '/', '/broken', '/slow', '/print']) await cellar.get(SHOP, path);
   await assert.rejects(cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'main.ts': 'export default {' }));
   await rpc('env.set', { id, name: 'GREETING', value: 'hello' });
+  await rpc('vars.set', { id, name: 'LIMITS', value: { max: 5 } });
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'a secret' });
   await rpc('domains.add', { id, hostname: 'shop.example.com' });
   await rpc('users.identify', { id, user_id: 'u-1', properties: { plan: 'free' } });

@@ -269,7 +269,7 @@ test('the lines of an error’s trace are searched at their time, and not among 
   const logs = new Logs(
     store,
     { fleetLog: 'error', stacks },
-    { onError() {}, onRun() {}, onPoint() {}, onCalls() {} },
+    { onError() {}, onRun() {}, onPoint() {}, onCalls() {}, onReport() {} },
   );
   const sought: number[] = [];
   const errors = new Errors(store, { retentionDays: 30, stacks }, (params) => {

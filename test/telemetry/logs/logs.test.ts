@@ -28,7 +28,13 @@ function open(
   const logs = new Logs(
     store,
     { fleetLog: 'error', stacks, ...bounds },
-    { onError: ({ error }) => errors.push(error), onRun: () => {}, onPoint: () => {}, onCalls: () => {} },
+    {
+      onError: ({ error }) => errors.push(error),
+      onRun: () => {},
+      onPoint: () => {},
+      onCalls: () => {},
+      onReport: () => {},
+    },
   );
   const print = (appId: string, text: string, piece: Partial<OutputPiece> = {}) => {
     const bytes = new Uint8Array(Buffer.from(text));

@@ -1,8 +1,8 @@
-// Whether pushes to other branches make previews, and with which storage previews start.
+// Whether pushes to other branches make previews, with which storage they start, and their variables.
 import { useState } from 'preact/hooks';
 import { type PreviewSettings, previewSettingsModel } from '../../models/deploys/previews.ts';
 import { Button } from '../../parts/controls/button.tsx';
-import { Check, Select } from '../../parts/controls/field.tsx';
+import { Check, Select, TextArea } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { useModel } from '../../parts/model.ts';
 import { Loaded } from '../../parts/status/states.tsx';
@@ -18,14 +18,16 @@ export function PreviewsPanel({ app }: { app: string }) {
       <Loaded of={model.settings}>
         {(settings) => (
           <Form
-            key={`${settings.branches} ${settings.storage}`}
+            key={JSON.stringify(settings)}
             settings={settings}
             save={async (change) => {
               await model.set(change);
               toast(
-                change.branches
-                  ? 'A push to another branch makes a preview from now on'
-                  : 'Only main is deployed from now on',
+                change.branches === settings.branches
+                  ? 'The settings of previews are saved'
+                  : change.branches
+                    ? 'A push to another branch makes a preview from now on'
+                    : 'Only main is deployed from now on',
               );
             }}
           />
@@ -40,17 +42,21 @@ function Form({
   save,
 }: {
   settings: PreviewSettings;
-  save: (change: PreviewSettings) => Promise<void>;
+  save: (change: Partial<PreviewSettings>) => Promise<void>;
 }) {
   const [branches, setBranches] = useState(settings.branches);
   const [storage, setStorage] = useState(settings.storage);
-  const { busy, onSubmit } = useSubmit(() => save({ branches, storage }));
-  const isSame = branches === settings.branches && storage === settings.storage;
+  const before = JSON.stringify(settings.vars, null, 2);
+  const [vars, setVars] = useState(before);
+  const { busy, onSubmit } = useSubmit(() =>
+    save({ branches, storage, ...(vars !== before && { vars: overridesOf(vars) }) }),
+  );
+  const isSame = branches === settings.branches && storage === settings.storage && vars === before;
   return (
     <form class="body stack form" onSubmit={onSubmit}>
       <p class="muted">
-        A preview is at an address of its own, with storage of its own and the variables and secrets of this
-        app, and goes 7 days after its last push. wrangler versions upload makes one, too.
+        A preview is at an address of its own, with storage of its own and the secrets of this app, and goes 7
+        days after its last push. wrangler versions upload makes one, too.
       </p>
       <Check
         label="A push to another branch than main makes a preview"
@@ -66,6 +72,14 @@ function Form({
           ['copy', "a copy of the app's storage"],
         ]}
       />
+      <TextArea
+        label="Overrides of variables"
+        value={vars}
+        onValue={setVars}
+        spellcheck={false}
+        rows={4}
+        hint="A JSON object with values by name. Previews do not have the app's own overrides."
+      />
       <div>
         <Button needs="admin" type="submit" disabled={busy || isSame}>
           Save
@@ -73,4 +87,17 @@ function Form({
       </div>
     </form>
   );
+}
+
+/** @throws {Error} for a text that is not a JSON object */
+function overridesOf(text: string): PreviewSettings['vars'] {
+  const typed = text.trim() || '{}';
+  try {
+    const found: unknown = JSON.parse(typed);
+    if (typeof found === 'object' && found !== null && !Array.isArray(found))
+      return found as PreviewSettings['vars'];
+  } catch {
+    // As for other values.
+  }
+  throw new Error('The overrides must be a JSON object, such as {"API_URL": "https://test.example.com"}.');
 }

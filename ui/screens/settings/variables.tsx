@@ -1,4 +1,4 @@
-// Environment of the app's builds and its Worker.
+// Environment of the app's Worker and of its builds.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import type { Pages } from '../../models/pages.ts';
@@ -15,6 +15,7 @@ import { Empty } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { Listed, remove } from '../../parts/tables/pages.tsx';
+import { WorkerVars } from './worker-vars.tsx';
 
 type Editing = { kind: 'variable' | 'secret'; name: string; value: string; isNew: boolean };
 
@@ -27,55 +28,10 @@ export default function Variables({ app }: { app: string }) {
     <>
       <Head
         title="Variables and secrets"
-        about="Variables are set during install and build, from the next deploy on. Secrets are set while the app runs, and cannot be read again."
+        about="The Worker has its variables and secrets in env; a change is in effect at once. Build variables are for install and build, from the next deploy on."
       />
       <div class="stack loose">
-        <section class="panel" aria-labelledby="variables">
-          <header>
-            <h2 id="variables">Variables of the build</h2>
-            <Button needs="admin" short onClick={() => add('variable')}>
-              <IconPlus /> Add variables
-            </Button>
-          </header>
-          <Listed
-            of={variables}
-            label="Variables"
-            columns={[
-              { name: 'Name', cell: ({ name }: Variable) => <code>{name}</code> },
-              {
-                name: 'Value',
-                wide: true,
-                cell: ({ value }) => <code class="cut">{value === '' ? 'empty' : value}</code>,
-              },
-              {
-                name: 'Changed',
-                label: 'changed',
-                cell: ({ updated_at }) => <Time at={updated_at} />,
-              },
-              {
-                name: 'What to do',
-                silent: true,
-                cell: (variable) => (
-                  <span class="row-actions">
-                    <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
-                    <ChangeOrDelete
-                      of={variables}
-                      item={variable}
-                      needs="admin"
-                      change={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
-                      commit={() => model.deleteVariable(variable.name)}
-                    />
-                  </span>
-                ),
-              },
-            ]}
-            empty={
-              <Empty title="No variables" icon={IconVariable}>
-                <p>Such as NODE_ENV, or the address of an API that the build asks.</p>
-              </Empty>
-            }
-          />
-        </section>
+        <WorkerVars model={model} />
         <section class="panel" aria-labelledby="secrets">
           <header>
             <h2 id="secrets">Secrets of the Worker</h2>
@@ -126,6 +82,52 @@ export default function Variables({ app }: { app: string }) {
             }
           />
         </section>
+        <section class="panel" aria-labelledby="variables">
+          <header>
+            <h2 id="variables">Build variables</h2>
+            <Button needs="admin" short onClick={() => add('variable')}>
+              <IconPlus /> Add build variables
+            </Button>
+          </header>
+          <Listed
+            of={variables}
+            label="Build variables"
+            columns={[
+              { name: 'Name', cell: ({ name }: Variable) => <code>{name}</code> },
+              {
+                name: 'Value',
+                wide: true,
+                cell: ({ value }) => <code class="cut">{value === '' ? 'empty' : value}</code>,
+              },
+              {
+                name: 'Changed',
+                label: 'changed',
+                cell: ({ updated_at }) => <Time at={updated_at} />,
+              },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (variable) => (
+                  <span class="row-actions">
+                    <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
+                    <ChangeOrDelete
+                      of={variables}
+                      item={variable}
+                      needs="admin"
+                      change={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
+                      commit={() => model.deleteVariable(variable.name)}
+                    />
+                  </span>
+                ),
+              },
+            ]}
+            empty={
+              <Empty title="No build variables" icon={IconVariable}>
+                <p>Such as NODE_ENV, or the address of an API that the build asks.</p>
+              </Empty>
+            }
+          />
+        </section>
       </div>
       {editing && <Editor {...{ model, editing }} onClose={() => setEditing(null)} />}
     </>
@@ -161,7 +163,7 @@ function Editor({
   const title = isNew
     ? kind === 'secret'
       ? 'Add a secret'
-      : 'Add variables'
+      : 'Add build variables'
     : kind === 'secret'
       ? `Set ${name} again`
       : `Change ${name}`;
@@ -181,7 +183,8 @@ function Editor({
       <form class="stack" onSubmit={onSubmit}>
         {many.length > 0 ? (
           <p>
-            {plural(many.length, 'variable')} of what you pasted: {many.map(({ name }) => name).join(', ')}
+            {plural(many.length, 'build variable')} of what you pasted:{' '}
+            {many.map(({ name }) => name).join(', ')}
           </p>
         ) : (
           <>
@@ -218,7 +221,7 @@ function Editor({
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy}>
-            {many.length > 0 ? `Add ${plural(many.length, 'variable')}` : isNew ? 'Add' : 'Change'}
+            {many.length > 0 ? `Add ${plural(many.length, 'build variable')}` : isNew ? 'Add' : 'Change'}
           </Button>
         </footer>
       </form>

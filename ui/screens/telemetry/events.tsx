@@ -11,6 +11,7 @@ import { Empty } from '../../parts/status/states.tsx';
 import { List } from '../../parts/tables/pages.tsx';
 import { queryOf, setQuery } from '../../router.ts';
 import { session } from '../../session.ts';
+import { FromTheApp } from './from-the-app.tsx';
 
 export default function EventsScreen({ app }: { app: string }) {
   const about = { channel: queryOf('channel'), event: queryOf('event'), user_id: queryOf('user') };
@@ -65,7 +66,8 @@ function Shown({ app, about }: { app: string; about: Parameters<typeof eventsMod
             </Empty>
           ) : (
             <Empty title="No events yet" icon={IconActivity}>
-              <p>The app logs one with a request, by an API key with the role push:</p>
+              <FromTheApp call="await env.CELLAR.log({ channel: 'signups', event: 'Signed up', user_id: 'ada' });" />
+              <p>Or from outside, by an API key with the role push:</p>
               <Code
                 text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
               />

@@ -9,6 +9,7 @@ import { Empty } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { List } from '../../parts/tables/pages.tsx';
 import { session } from '../../session.ts';
+import { FromTheApp } from './from-the-app.tsx';
 
 export default function Insights({ app }: { app: string }) {
   const insights = useModel(() => insightsModel(app));
@@ -23,7 +24,8 @@ export default function Insights({ app }: { app: string }) {
         empty={
           <div class="panel">
             <Empty title="No insights yet" icon={IconSparkles}>
-              <p>The app sets one, or counts one up, by an API key with the role push:</p>
+              <FromTheApp call="await env.CELLAR.insight({ title: 'Orders', value: { $inc: 1 } });" />
+              <p>Or from outside, by an API key with the role push:</p>
               <Code
                 text={`curl ${session.value?.urls.api}/v1/apps/${app}/insights -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"title": "Orders", "value": {"$inc": 1}}'`}
               />

@@ -12,6 +12,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { Listed } from '../../parts/tables/pages.tsx';
 import { open } from '../../router.ts';
 import { session } from '../../session.ts';
+import { FromTheApp } from './from-the-app.tsx';
 
 export default function Users({ app }: { app: string }) {
   const users = useModel(() => usersModel(app));
@@ -73,7 +74,8 @@ export default function Users({ app }: { app: string }) {
           ]}
           empty={
             <Empty title="Nobody yet" icon={IconUsers}>
-              <p>The app says who its users are, by an API key with the role push:</p>
+              <FromTheApp call="await env.CELLAR.identify({ user_id: 'ada', properties: { plan: 'free' } });" />
+              <p>Or from outside, by an API key with the role push:</p>
               <Code
                 text={`curl ${session.value?.urls.api}/v1/apps/${app}/identify -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"user_id": "ada", "properties": {"plan": "free"}}'`}
               />

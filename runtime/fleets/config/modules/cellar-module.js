@@ -1,0 +1,37 @@
+// The binding to the service `cellar` in an app's Worker. Each report is logged behind a marker, from where the host reads it:
+// no request waits for it, and it can only be about this app.
+
+const MARK = '\u001ecellar ';
+const END = '\u001e';
+/** The host reads lines of at most 64 KiB, in which each byte may need two. */
+const REPORT_BYTES = 20_000;
+
+/** Taken before the app's code runs, and before the entry wraps `console`. */
+const { log } = console;
+const encoder = new TextEncoder();
+
+function report(kind, input) {
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw new TypeError(`${kind}(): the argument must be an object.`);
+  const text = JSON.stringify({ report: { kind, input } });
+  if (encoder.encode(text).length > REPORT_BYTES)
+    throw new TypeError(`${kind}(): the argument must have at most ${REPORT_BYTES} bytes as JSON.`);
+  // `console` interprets `%` in the first text.
+  log(MARK + text.replaceAll('%', '\\u0025') + END);
+}
+
+class Cellar {
+  async log(event) {
+    report('log', event);
+  }
+
+  async identify(user) {
+    report('identify', user);
+  }
+
+  async insight(insight) {
+    report('insight', insight);
+  }
+}
+
+export default () => new Cellar();

@@ -1,0 +1,90 @@
+// Sends what apps report by their binding to `cellar` to the control plane, in order for each app. No app waits for it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
+import { type Level, logRarely, reason } from '../log.ts';
+
+/** Most reports of one app that wait, and most of one delivery. */
+const WAITING_MOST = 1_000;
+const BATCH = 100;
+const RETRY_MS = 1_000;
+
+export interface AppReportsOptions {
+  /** Delivers reports. @throws {Error} when the control plane does not answer */
+  send: (reports: AppReport[]) => Promise<AppReportsAnswer>;
+  /** Writes a line into an app's log. */
+  say: (appId: string, level: Level, text: string) => void;
+  /** Whether an app is a preview, which the control plane does not know. */
+  isPreview: (appId: string) => boolean;
+}
+
+export class AppReports {
+  readonly #options: AppReportsOptions;
+  readonly #waiting = new Map<string, AppReport[]>();
+  readonly #closing = new AbortController();
+  #delivered: Promise<void> | null = null;
+
+  constructor(options: AppReportsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes reports, and how many of an app's were dropped because of its rate. Never throws. */
+  take(reports: AppReport[], dropped: [appId: string, count: number][]): void {
+    const over = new Map(dropped);
+    for (const report of reports) {
+      const { app_id, kind, input } = report;
+      if (this.#options.isPreview(app_id)) {
+        this.#options.say(app_id, 'info', `${kind}: ${JSON.stringify(input)} (of a preview: not kept)`);
+        continue;
+      }
+      const waiting = this.#waiting.get(app_id) ?? [];
+      this.#waiting.set(app_id, waiting);
+      if (waiting.length < WAITING_MOST) waiting.push(report);
+      else over.set(app_id, (over.get(app_id) ?? 0) + 1);
+    }
+    for (const [appId, count] of over)
+      this.#options.say(
+        appId,
+        'warn',
+        `${count} calls of the service cellar were dropped: they are too many`,
+      );
+    this.#delivered ??= this.#deliver().finally(() => {
+      this.#delivered = null;
+    });
+  }
+
+  /** Ends deliveries. What waits is lost. */
+  async stop(): Promise<void> {
+    this.#closing.abort();
+    await this.#delivered;
+  }
+
+  async #deliver(): Promise<void> {
+    while (this.#waiting.size > 0 && !this.#closing.signal.aborted) {
+      const batch = this.#next();
+      try {
+        const { refused } = await this.#options.send(batch);
+        for (const { app_id, text } of refused) this.#options.say(app_id, 'warn', text);
+        this.#remove(batch);
+      } catch (error) {
+        logRarely('warn', 'reports of apps wait for the control plane', { error: reason(error) });
+        await sleep(RETRY_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
+      }
+    }
+  }
+
+  /** Returns the oldest reports of each app, with an equal share for each. */
+  #next(): AppReport[] {
+    const share = Math.max(1, Math.floor(BATCH / this.#waiting.size));
+    return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, share)).slice(0, BATCH);
+  }
+
+  #remove(batch: AppReport[]): void {
+    for (const { app_id } of batch) {
+      const waiting = this.#waiting.get(app_id)!;
+      waiting.shift();
+      // Others come first the next time.
+      this.#waiting.delete(app_id);
+      if (waiting.length > 0) this.#waiting.set(app_id, waiting);
+    }
+  }
+}

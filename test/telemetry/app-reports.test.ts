@@ -1,0 +1,73 @@
+// What apps report by their binding to `cellar`, from a line of output to the control plane.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
+import { AppReports } from '../../runtime/telemetry/app-reports.ts';
+import { readLine } from '../../runtime/telemetry/logs/log-lines.ts';
+import { ReportIntake } from '../../runtime/telemetry/logs/report-intake.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const NOW = 1_800_000_000_000;
+const input = { channel: 'a', event: 'b' };
+const reportOf = (app_id: string, event: string): AppReport => ({
+  app_id,
+  at: new Date(NOW).toISOString(),
+  kind: 'log',
+  input: { event },
+});
+
+function lineOf(report: unknown): string {
+  const message = `\u001ecellar ${JSON.stringify({ report })}\u001e`;
+  return JSON.stringify({ timestamp: NOW, level: 'log', message });
+}
+
+test('a line with a report is read, and what is no report is not', () => {
+  const read = (report: unknown) => readLine(lineOf(report), 'stdout', NOW).report;
+  assert.deepEqual(read({ kind: 'log', input, app_id: 'other' }), { kind: 'log', input });
+  for (const wrong of [null, 'log', { kind: 'log' }, { kind: 'log', input: [] }, { kind: 'delete', input }])
+    assert.equal(read(wrong), null);
+});
+
+test('an app that reports too often loses reports, and others do not', () => {
+  const passed: [AppReport[], [string, number][]][] = [];
+  const intake = new ReportIntake((...values) => passed.push(values));
+  for (let n = 0; n < 10_000; n++) intake.report('loud', NOW, { kind: 'log', input });
+  intake.report('quiet', NOW, { kind: 'log', input });
+  intake.flush();
+  intake.flush();
+  assert.equal(passed.length, 1);
+  const [reports, dropped] = passed[0]!;
+  const ofLoud = reports.filter(({ app_id }) => app_id === 'loud').length;
+  assert.ok(ofLoud >= 500 && ofLoud < 1_000, `${ofLoud} reports`);
+  assert.deepEqual(dropped, [['loud', 10_000 - ofLoud]]);
+  assert.equal(reports.length, ofLoud + 1);
+});
+
+test('reports are delivered in order, again after a failure, and those of previews are only logged', async () => {
+  const sent: string[] = [];
+  const said: string[] = [];
+  let failures = 1;
+  const reports = new AppReports({
+    send: async (batch) => {
+      if (failures-- > 0) throw new Error('the control plane is down');
+      assert.ok(batch.length <= 100);
+      sent.push(...batch.map(({ app_id, input }) => `${app_id} ${input.event}`));
+      return { refused: batch.length === 1 ? [] : [{ app_id: 'a', text: 'refused' }] };
+    },
+    say: (appId, level, text) => said.push(`${appId} ${level} ${text}`),
+    isPreview: (appId) => appId === 'preview',
+  });
+  const ofA = Array.from({ length: 1_050 }, (_, n) => reportOf('a', String(n)));
+  reports.take([...ofA, reportOf('b', 'one'), reportOf('preview', 'one')], [['b', 3]]);
+  await eventually(() => sent.length === 1_001, 'the deliveries');
+  assert.deepEqual(
+    sent.filter((each) => each.startsWith('a ')),
+    Array.from({ length: 1_000 }, (_, n) => `a ${n}`),
+  );
+  assert.ok(sent.indexOf('b one') < 100, 'the other app does not wait');
+  assert.ok(said.includes('preview info log: {"event":"one"} (of a preview: not kept)'));
+  assert.ok(said.includes('a warn 50 calls of the service cellar were dropped: they are too many'));
+  assert.ok(said.includes('b warn 3 calls of the service cellar were dropped: they are too many'));
+  assert.ok(said.includes('a warn refused'));
+  await reports.stop();
+});
