@@ -139,6 +139,9 @@ export const meanings: Readonly<Record<string, string>> = {
   branches: 'Whether a push to another branch than main makes a preview.',
   preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',
+  'alerts.set.url': 'The webhook, or `mailto:` and an e-mail address.',
+  format:
+    'How messages to a webhook are written: `json`, or as a chat takes them. `auto`: recognised from the address.',
   on: 'The events that the alert reports.',
   error_rate:
     'In percent: `error_rate` is reported when a larger share of the requests of five minutes fails.',
@@ -226,7 +229,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   insights: 'Figures that an app sets itself.',
   limits: 'Limits on requests.',
   builds: 'Where in its repository an app is, and how it is built.',
-  alerts: 'Webhooks that are notified of problems.',
+  alerts: 'Webhooks and e-mail addresses that are notified of problems.',
   previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',
   admin: 'This Cellar as a whole.',
   hosts: 'The machines of a Cellar of several.',

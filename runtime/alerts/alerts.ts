@@ -6,12 +6,8 @@ import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-
 import type { AlertSettings } from '../../handlers/contract/host/host-routes.ts';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import {
-  ALERT_DEFAULTS,
-  ALERTS_LIMIT,
-  type Alert,
-  type AlertKind,
-} from '../../handlers/contract/telemetry/alerts.ts';
+import type { AlertKind } from '../../handlers/contract/telemetry/alert-kinds.ts';
+import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert } from '../../handlers/contract/telemetry/alerts.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';

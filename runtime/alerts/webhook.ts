@@ -20,11 +20,12 @@ export interface DeliveryResult {
   error: string | null;
 }
 
-/** A message in the format of Standard Webhooks. A retry has the same `id`. */
+/** A message, signed in the format of Standard Webhooks. A retry has the same `id`. */
 export interface Message {
   id: string;
-  /** JSON. */
   body: string;
+  /** Headers of the format, such as the content type. */
+  headers: Record<string, string>;
   /** The signing key, 32 bytes. */
   secret: Buffer;
 }
@@ -41,14 +42,14 @@ export function secretText(secret: Buffer): string {
  */
 export async function send(
   url: string,
-  { id, body, secret }: Message,
+  { id, body, headers: own, secret }: Message,
   reachable: PublicAddresses,
   signal: AbortSignal,
 ): Promise<DeliveryResult> {
   const timestamp = Math.floor(Date.now() / 1000);
   const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64');
   const headers = {
-    'content-type': 'application/json',
+    ...own,
     'content-length': Buffer.byteLength(body),
     'user-agent': 'Cellar-Alerts/1',
     'webhook-id': id,

@@ -1,4 +1,4 @@
-// The observability parts of an app's owner: telemetry and alerts.
+// The observability parts of an app's owner: telemetry and alerts, with the e-mails that they share with invites.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
@@ -7,6 +7,7 @@ import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
+import { Mailer } from '../mail/mail.ts';
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
 import type { Source } from '../telemetry/logs/log-lines.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
@@ -38,7 +39,8 @@ export function makeObservability(
     alerts,
     minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
   });
-  const deliveries = new Deliveries({ alerts, store, reachable });
+  const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
+  const deliveries = new Deliveries({ alerts, store, reachable, mailer });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
   /** Writes a line into an app's log, if the log keeps its level. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
@@ -46,5 +48,5 @@ export function makeObservability(
   };
   const bucketOutage = new BucketOutage(alerts);
   const hostOutages = new HostOutages(alerts);
-  return { telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, say };
+  return { telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, mailer, say };
 }

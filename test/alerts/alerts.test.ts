@@ -11,6 +11,7 @@ import { Deliveries } from '../../runtime/alerts/deliveries.ts';
 import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
 import { HostOutages } from '../../runtime/alerts/host-outages.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
+import { Mailer } from '../../runtime/mail/mail.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -28,7 +29,8 @@ function world(t: TestContext) {
       store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
     const reachable = new PublicAddresses(['127.0.0.1']);
-    const deliveries = new Deliveries({ alerts, store, reachable });
+    const mailer = new Mailer(null, '');
+    const deliveries = new Deliveries({ alerts, store, reachable, mailer });
     return { store, alerts, deliveries };
   };
   let now = open();

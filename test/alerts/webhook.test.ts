@@ -8,7 +8,7 @@ import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 
 const secret = Buffer.alloc(32, 7);
-const message = { id: 'msg_1', body: '{"type":"alert.test"}', secret };
+const message = { id: 'msg_1', body: '{"type":"alert.test"}', headers: {}, secret };
 const { signal } = new AbortController();
 const loopback = new PublicAddresses(['127.0.0.1']);
 const strict = new PublicAddresses([]);

@@ -115,15 +115,22 @@ test('an invalid alert is refused with its field, and a webhook to this machine 
     return refused.errors?.map(({ path, message }: Record<string, string>) => `${path} ${message}`).join();
   };
   assert.equal(await refusal({}), 'url is missing; an alert that is made needs it');
-  for (const url of ['shop', 'ftp://example.com', 'https://me:pass@example.com'])
+  for (const url of [
+    'shop',
+    'ftp://example.com',
+    'https://me:pass@example.com',
+    'mailto:a@b.c,d@e.f',
+    'mailto:a@b.c?bcc=d@e.f',
+  ])
     assert.equal(
       await refusal({ url }),
-      'url must be an http or https address without a user name or password',
+      'url must be an http or https address without a user name or password, or mailto: with one e-mail address',
     );
   assert.match(await refusal({ url: receiver.url, on: [] }), /^on /);
   assert.match(await refusal({ url: receiver.url, on: ['disk', 'disk'] }), /^on must name each kind once/);
   assert.match(await refusal({ url: receiver.url, on: ['smoke'] }), /^on\.0 /);
   assert.match(await refusal({ url: receiver.url, error_rate: 0 }), /^error_rate /);
+  assert.match(await refusal({ url: receiver.url, format: 'fax' }), /^format /);
   const unknown = await rpc(shared, 'alerts.set', { id, alert_id: 'nothing' });
   assert.equal(unknown.refused.code, 'alert_not_found');
   const nowhere = await rpc(shared, 'alerts.set', { id: 'a'.repeat(16), url: receiver.url });

@@ -74,7 +74,7 @@ type SourceItem = Result<'source.tree'>['items'][number];
 export type HostBlob = SourceItem & { size: number; commit: string };
 
 /** The settings of an alert. Fields that are left out do not change. */
-export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
+export type AlertSettings = Partial<Pick<Alert, 'url' | 'format' | 'on' | 'error_rate'>>;
 
 /** Metadata of an object in a bucket. */
 export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;

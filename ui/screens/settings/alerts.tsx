@@ -1,11 +1,12 @@
-// Webhooks for events of the app.
+// Webhooks and e-mail addresses that get the app's events.
 import { useState } from 'preact/hooks';
+import { ALERT_FORMATS, formatOf } from '../../../handlers/contract/telemetry/alert-format.ts';
 import { Head } from '../../layout/head.tsx';
-import { type Alert, alertsModel } from '../../models/settings.ts';
+import { type Alert, type AlertChange, alertsModel } from '../../models/settings.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
-import { Check, TextField } from '../../parts/controls/field.tsx';
+import { Check, Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconBell, IconPencil, IconPlus } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
@@ -27,6 +28,15 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['bucket', 'The bucket does not answer, or answers again'],
   ['host', 'Another host is lost, or is back'],
 ];
+const FORMATS: Record<Alert['format'] | 'email', string> = {
+  auto: 'By the address',
+  json: 'Signed JSON',
+  slack: 'Slack',
+  discord: 'Discord',
+  ntfy: 'ntfy',
+  teams: 'Teams',
+  email: 'E-mail',
+};
 const SHORT: Record<Kind, string> = {
   error: 'errors',
   error_rate: 'error rate',
@@ -47,11 +57,14 @@ export default function Alerts({ app }: { app: string }) {
   const test = async ({ id }: Alert) => {
     const { status, error } = await model.test(id);
     if (error !== null) throw new Error(`The test was not delivered: ${error}`);
-    toast(`The webhook answered ${status}`);
+    toast(status === null ? 'The mail server took the test' : `The webhook answered ${status}`);
   };
   return (
     <>
-      <Head title="Alerts" about="Cellar notifies your webhook when something happens to the app.">
+      <Head
+        title="Alerts"
+        about="Cellar notifies a webhook, a chat or an e-mail address when something happens to the app."
+      >
         <Button needs="admin" look="primary" onClick={() => setEditing('new')}>
           <IconPlus /> Add an alert
         </Button>
@@ -62,10 +75,11 @@ export default function Alerts({ app }: { app: string }) {
           label="Alerts"
           columns={[
             {
-              name: 'Webhook',
+              name: 'To',
               wide: true,
-              cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
+              cell: ({ url }: Alert) => <span class="cut mono">{url.replace(/^mailto:/, '')}</span>,
             },
+            { name: 'Format', cell: (alert) => FORMATS[formatOf(alert)] },
             {
               name: 'Events',
               cell: ({ on, error_rate }) =>
@@ -101,7 +115,7 @@ export default function Alerts({ app }: { app: string }) {
           ]}
           empty={
             <Empty title="No alerts" icon={IconBell}>
-              <p>A webhook can be one of a chat, of a pager, or a Worker of yours on this machine.</p>
+              <p>Messages go to a chat, a phone, a person by e-mail, or a Worker of yours on this machine.</p>
               <Button onClick={() => setEditing('new')}>Add an alert</Button>
             </Empty>
           }
@@ -137,7 +151,7 @@ export default function Alerts({ app }: { app: string }) {
 function Delivery({ of }: { of: Alert['last_delivery'] }) {
   if (of === null) return <span class="muted">None yet</span>;
   return (
-    <span title={of.error ?? `Answered ${of.status}`}>
+    <span title={of.error ?? (of.status === null ? 'Sent' : `Answered ${of.status}`)}>
       <Status of={of.error === null ? 'done' : 'failed'} word={of.error === null ? 'delivered' : 'failed'} />{' '}
       <span class="muted">
         <Time at={of.at} />
@@ -152,28 +166,37 @@ function Editor({
   onClose,
 }: {
   alert: Alert | null;
-  save: (change: { alert_id?: string; url: string; on: Kind[]; error_rate: number }) => Promise<void>;
+  save: (change: Omit<AlertChange, 'id'>) => Promise<void>;
   onClose: () => void;
 }) {
-  const [url, setUrl] = useState(alert?.url ?? '');
+  const [url, setUrl] = useState(alert?.url.replace(/^mailto:/, '') ?? '');
+  const [format, setFormat] = useState<Alert['format']>(alert?.format ?? 'auto');
   const [on, setOn] = useState<Kind[]>(alert?.on ?? KINDS.map(([kind]) => kind));
   const [rate, setRate] = useState(String(alert?.error_rate ?? 5));
+  const to = /^[^:/]+@[^:/]+$/.test(url) ? `mailto:${url}` : url;
   const { busy, onSubmit } = useSubmit(async () => {
-    await save({ ...(alert && { alert_id: alert.id }), url, on, error_rate: Number(rate) });
+    await save({ ...(alert && { alert_id: alert.id }), url: to, format, on, error_rate: Number(rate) });
     onClose();
   });
   return (
     <Dialog title={alert ? 'Change the alert' : 'Add an alert'} onClose={onClose}>
       <form class="stack" onSubmit={onSubmit}>
         <TextField
-          label="Address of the webhook"
+          label="Webhook or e-mail address"
           name="url"
-          type="url"
-          placeholder="https://example.com/hook"
+          placeholder="https://example.com/hook or ada@example.com"
           value={url}
           onValue={setUrl}
           required
         />
+        {!to.startsWith('mailto:') && (
+          <Select
+            label="Format"
+            value={format}
+            onValue={setFormat}
+            options={ALERT_FORMATS.map((each) => [each, FORMATS[each]] as const)}
+          />
+        )}
         <fieldset class="stack tight plain">
           <legend>Events</legend>
           {KINDS.map(([kind, words]) => (
