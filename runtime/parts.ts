@@ -122,7 +122,7 @@ export function assemble(config: Config) {
     observability.alerts.lookAtDisk(disk.shortage);
     observability.bucketOutage.look(base.bucket?.problem ?? null);
     if (base.homes !== null) observability.hostOutages.look(base.homes.others);
-    observability.errorRates.tick();
+    appParts.checks.tick();
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
     store.synced().catch((error: unknown) =>

@@ -1,6 +1,10 @@
 // Commands for alerts: messages about an app to a webhook or an e-mail address.
 import { ALERT_FORMATS } from '../../handlers/contract/telemetry/alert-format.ts';
-import { ALERT_KINDS } from '../../handlers/contract/telemetry/alert-kinds.ts';
+import {
+  ALERT_KINDS,
+  ALERT_THRESHOLDS,
+  THRESHOLD_NAMES,
+} from '../../handlers/contract/telemetry/alert-kinds.ts';
 import type { Alert } from '../../handlers/contract/telemetry/alerts.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -9,15 +13,16 @@ import { ago, fields, plain, table } from '../show.ts';
 
 const alert = { name: 'alert', summary: 'its id, as `cellar alerts` lists it' } as const;
 
-/** Numbers that an alert has, each with its option. */
-const THRESHOLDS = [
-  {
-    field: 'error_rate',
-    flag: 'error-rate',
-    name: 'errorRate',
-    summary: 'percent of failed requests for error_rate',
-  },
-] as const;
+/** The options of thresholds, with the name of each in the input. */
+const THRESHOLDS = THRESHOLD_NAMES.map((field) => {
+  const { meaning, least, most, initial } = ALERT_THRESHOLDS[field];
+  return {
+    ...{ field, least, most },
+    flag: field.replaceAll('_', '-'),
+    name: field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+    summary: `${meaning.charAt(0).toLowerCase()}${meaning.slice(1)}; by default ${initial}`,
+  };
+});
 
 export const alertCommands: readonly Command[] = [
   command({
@@ -32,8 +37,15 @@ export const alertCommands: readonly Command[] = [
     },
     show: ({ items }) =>
       table(
-        ['ALERT', 'TO', 'FORMAT', 'LAST', 'REPORTS'],
-        items.map((each) => [each.id, plain(each.url), each.format, lastOf(each), each.on.join(' ')]),
+        ['ALERT', 'TO', 'FORMAT', 'LAST', 'FIRES', 'REPORTS'],
+        items.map((each) => [
+          each.id,
+          plain(each.url),
+          each.format,
+          lastOf(each),
+          each.firing.join(' '),
+          each.on.join(' '),
+        ]),
         'There are none. Next: cellar alerts set https://example.com/hook',
       ),
   }),
@@ -70,9 +82,7 @@ export const alertCommands: readonly Command[] = [
         ...given('url', addressOf(textOf(input, 'to'))),
         ...given('on', choicesOf(input, 'on', ALERT_KINDS)),
         ...given('format', choicesOf(input, 'format', ALERT_FORMATS)?.[0]),
-        ...Object.fromEntries(
-          THRESHOLDS.flatMap(({ field, flag, name }) => numberOf(input, field, flag, name)),
-        ),
+        ...Object.fromEntries(THRESHOLDS.flatMap((threshold) => numberOf(input, threshold))),
       }),
     show: (made) =>
       fields([
@@ -137,11 +147,15 @@ function choicesOf<Choice extends string>(
     });
 }
 
-function numberOf(input: Input, field: string, flag: string, name: string): [string, number][] {
+function numberOf(
+  input: Input,
+  { field, flag, name, least, most }: (typeof THRESHOLDS)[number],
+): [string, number][] {
   const text = textOf(input, name);
   if (text === undefined) return [];
-  if (!/^\d{1,9}$/.test(text)) throw new Stopped('usage', `--${flag} ${text} is not a whole number.`);
-  return [[field, Number(text)]];
+  const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= least && number <= most) return [[field, number]];
+  throw new Stopped('usage', `--${flag} must be a whole number from ${least} to ${most}, not ${text}.`);
 }
 
 function given<Name extends string, Value>(name: Name, value: Value | undefined): { [name in Name]?: Value } {

@@ -1,4 +1,5 @@
 // Descriptions of fields, for the OpenAPI document and for agents. A field means the same in every operation, unless there is
+import { ALERT_THRESHOLDS, THRESHOLD_NAMES } from './telemetry/alert-kinds.ts';
 // an entry `operation.field`.
 
 /** Descriptions of all input fields, and of output fields whose names are not clear enough. */
@@ -142,9 +143,13 @@ export const meanings: Readonly<Record<string, string>> = {
   'alerts.set.url': 'The webhook, or `mailto:` and an e-mail address.',
   format:
     'How messages to a webhook are written: `json`, or as a chat takes them. `auto`: recognised from the address.',
-  on: 'The events that the alert reports.',
-  error_rate:
-    'In percent: `error_rate` is reported when a larger share of the requests of five minutes fails.',
+  on: 'The events that the alert reports. Default: all but `no_traffic`.',
+  ...Object.fromEntries(
+    THRESHOLD_NAMES.map((name) => {
+      const { meaning, kinds, initial } = ALERT_THRESHOLDS[name];
+      return [name, `${meaning}: the threshold of ${kinds.join(', ')}. Default: ${initial}.`];
+    }),
+  ),
   snapshot: 'The key of a snapshot.',
   app: 'The app: its id or its slug.',
   host: 'A host: its id, or its name when no other host has the same.',

@@ -2,7 +2,6 @@
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
-import { ErrorRates } from '../alerts/error-rate.ts';
 import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
@@ -35,10 +34,6 @@ export function makeObservability(
     (groups) => void alerts.reportErrors(groups),
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
-  const errorRates = new ErrorRates({
-    alerts,
-    minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
-  });
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const deliveries = new Deliveries({ alerts, store, reachable, mailer });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
@@ -48,5 +43,5 @@ export function makeObservability(
   };
   const bucketOutage = new BucketOutage(alerts);
   const hostOutages = new HostOutages(alerts);
-  return { telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, mailer, say };
+  return { telemetry, alerts, bucketOutage, hostOutages, deliveries, mailer, say };
 }

@@ -31,6 +31,10 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
     'error_rate',
     'crash',
     'deploy',
+    'memory',
+    'cpu',
+    'latency',
+    'queue_backlog',
     'disk',
     'certificate',
     'snapshot',
@@ -130,6 +134,7 @@ test('an invalid alert is refused with its field, and a webhook to this machine 
   assert.match(await refusal({ url: receiver.url, on: ['disk', 'disk'] }), /^on must name each kind once/);
   assert.match(await refusal({ url: receiver.url, on: ['smoke'] }), /^on\.0 /);
   assert.match(await refusal({ url: receiver.url, error_rate: 0 }), /^error_rate /);
+  assert.match(await refusal({ url: receiver.url, for_minutes: 31 }), /^for_minutes /);
   assert.match(await refusal({ url: receiver.url, format: 'fax' }), /^format /);
   const unknown = await rpc(shared, 'alerts.set', { id, alert_id: 'nothing' });
   assert.equal(unknown.refused.code, 'alert_not_found');

@@ -3,12 +3,18 @@ import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { ALERT_FORMATS } from './alert-format.ts';
-import { ALERT_KINDS } from './alert-kinds.ts';
+import {
+  ALERT_KINDS,
+  ALERT_THRESHOLDS,
+  type AlertKind,
+  DEFAULT_KINDS,
+  INITIAL_THRESHOLDS,
+  THRESHOLD_NAMES,
+  type ThresholdName,
+} from './alert-kinds.ts';
 
 /** Most alerts of one app. */
 export const ALERTS_LIMIT = 20;
-/** Default threshold: percentage of failed requests above which an alert is sent. */
-const ERROR_RATE = 5;
 
 export const alertKind = z.enum(ALERT_KINDS);
 const alertFormat = z.enum(ALERT_FORMATS);
@@ -37,6 +43,13 @@ const Delivery = z.strictObject({
   error: z.string().nullable(),
 });
 
+const thresholds = Object.fromEntries(
+  THRESHOLD_NAMES.map((name) => {
+    const { least, most } = ALERT_THRESHOLDS[name];
+    return [name, z.int().min(least).max(most)];
+  }),
+) as Record<ThresholdName, z.ZodInt>;
+
 export const Alert = z.strictObject({
   id,
   app_id: id,
@@ -45,8 +58,9 @@ export const Alert = z.strictObject({
   /** How messages to a webhook are written. */
   format: alertFormat,
   on: z.array(alertKind),
-  /** In percent. `error_rate` fires when a larger share of the requests of five minutes fails. */
-  error_rate: z.int(),
+  /** States that were reported and last: of `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and `snapshot`. */
+  firing: z.array(alertKind),
+  ...thresholds,
   created_at: time,
   updated_at: time,
   last_delivery: Delivery.nullable(),
@@ -61,11 +75,16 @@ const settings = {
     .min(1)
     .refine((kinds) => new Set(kinds).size === kinds.length, 'must name each kind once')
     .optional(),
-  error_rate: z.int().min(1).max(100).optional(),
+  ...z.object(thresholds).partial().shape,
 };
 
 /** Settings of an alert that sets none. */
-export const ALERT_DEFAULTS = { format: 'auto' as const, on: [...ALERT_KINDS], error_rate: ERROR_RATE };
+export const ALERT_DEFAULTS = {
+  format: 'auto' as const,
+  on: [...DEFAULT_KINDS],
+  firing: [] as AlertKind[],
+  ...INITIAL_THRESHOLDS,
+};
 
 export const alerts = [
   operation({

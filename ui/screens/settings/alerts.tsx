@@ -1,6 +1,13 @@
 // Webhooks and e-mail addresses that get the app's events.
 import { useState } from 'preact/hooks';
 import { ALERT_FORMATS, formatOf } from '../../../handlers/contract/telemetry/alert-format.ts';
+import {
+  ALERT_THRESHOLDS,
+  DEFAULT_KINDS,
+  INITIAL_THRESHOLDS,
+  THRESHOLD_NAMES,
+  type ThresholdName,
+} from '../../../handlers/contract/telemetry/alert-kinds.ts';
 import { Head } from '../../layout/head.tsx';
 import { type Alert, type AlertChange, alertsModel } from '../../models/settings.ts';
 import { Code } from '../../parts/code/code.tsx';
@@ -22,9 +29,14 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['error_rate', 'Too many requests fail'],
   ['crash', 'The app crashes'],
   ['deploy', 'A deploy fails'],
+  ['memory', 'The app uses much of its memory'],
+  ['cpu', 'The app uses much processor time'],
+  ['latency', 'Requests take long'],
+  ['no_traffic', 'No requests come'],
+  ['queue_backlog', 'Messages pile up in a queue'],
   ['disk', 'The disk of the machine has too little free space'],
   ['certificate', 'A domain gets no certificate'],
-  ['snapshot', 'A snapshot of the app is damaged'],
+  ['snapshot', 'A snapshot of the app fails, or is damaged'],
   ['bucket', 'The bucket does not answer, or answers again'],
   ['host', 'Another host is lost, or is back'],
 ];
@@ -42,6 +54,11 @@ const SHORT: Record<Kind, string> = {
   error_rate: 'error rate',
   crash: 'crashes',
   deploy: 'deploys',
+  memory: 'memory',
+  cpu: 'processor time',
+  latency: 'latency',
+  no_traffic: 'no traffic',
+  queue_backlog: 'queues',
   disk: 'disk',
   certificate: 'certificates',
   snapshot: 'snapshots',
@@ -82,14 +99,12 @@ export default function Alerts({ app }: { app: string }) {
             { name: 'Format', cell: (alert) => FORMATS[formatOf(alert)] },
             {
               name: 'Events',
-              cell: ({ on, error_rate }) =>
-                on.length === KINDS.length
-                  ? `everything, error rate over ${error_rate} %`
-                  : on
-                      .map((kind) =>
-                        kind === 'error_rate' ? `error rate over ${error_rate} %` : SHORT[kind],
-                      )
-                      .join(', '),
+              cell: ({ on, firing }) => (
+                <>
+                  {firing.length > 0 && <Status of="failed" word={namesOf(firing)} />}{' '}
+                  <span>{on.length === KINDS.length ? 'everything' : namesOf(on)}</span>
+                </>
+              ),
             },
             { name: 'Last delivery', cell: ({ last_delivery }) => <Delivery of={last_delivery} /> },
             {
@@ -148,6 +163,10 @@ export default function Alerts({ app }: { app: string }) {
   );
 }
 
+function namesOf(kinds: readonly Kind[]): string {
+  return kinds.map((kind) => SHORT[kind]).join(', ');
+}
+
 function Delivery({ of }: { of: Alert['last_delivery'] }) {
   if (of === null) return <span class="muted">None yet</span>;
   return (
@@ -171,11 +190,21 @@ function Editor({
 }) {
   const [url, setUrl] = useState(alert?.url.replace(/^mailto:/, '') ?? '');
   const [format, setFormat] = useState<Alert['format']>(alert?.format ?? 'auto');
-  const [on, setOn] = useState<Kind[]>(alert?.on ?? KINDS.map(([kind]) => kind));
-  const [rate, setRate] = useState(String(alert?.error_rate ?? 5));
+  const [on, setOn] = useState<Kind[]>(alert?.on ?? [...DEFAULT_KINDS]);
+  const [numbers, setNumbers] = useState<Partial<Record<ThresholdName, string>>>({});
+  const shown = THRESHOLD_NAMES.filter((name) =>
+    ALERT_THRESHOLDS[name].kinds.some((kind) => on.includes(kind)),
+  );
+  const numberOf = (name: ThresholdName) => numbers[name] ?? String((alert ?? INITIAL_THRESHOLDS)[name]);
   const to = /^[^:/]+@[^:/]+$/.test(url) ? `mailto:${url}` : url;
   const { busy, onSubmit } = useSubmit(async () => {
-    await save({ ...(alert && { alert_id: alert.id }), url: to, format, on, error_rate: Number(rate) });
+    await save({
+      ...(alert && { alert_id: alert.id }),
+      url: to,
+      format,
+      on,
+      ...Object.fromEntries(shown.map((name) => [name, Number(numberOf(name))])),
+    });
     onClose();
   });
   return (
@@ -208,17 +237,19 @@ function Editor({
             />
           ))}
         </fieldset>
-        {on.includes('error_rate') && (
+        {shown.map((name) => (
           <TextField
-            label="Too many, in percent of the requests of five minutes"
+            key={name}
+            label={ALERT_THRESHOLDS[name].meaning}
+            name={name}
             type="number"
-            min={1}
-            max={100}
-            value={rate}
-            onValue={setRate}
+            min={ALERT_THRESHOLDS[name].least}
+            max={ALERT_THRESHOLDS[name].most}
+            value={numberOf(name)}
+            onValue={(value) => setNumbers({ ...numbers, [name]: value })}
             required
           />
-        )}
+        ))}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy || on.length === 0}>
