@@ -46,7 +46,11 @@ export function assemble(config: Config) {
     }),
   );
   const onFacts = () => outbox.notify();
-  const observability = makeObservability(base, described);
+  const observability = makeObservability(
+    base,
+    described,
+    (hostname) => appParts.apps.resolve(hostname) !== undefined,
+  );
   const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,

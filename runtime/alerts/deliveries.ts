@@ -4,13 +4,12 @@ import { formatOf, recipientOf } from '../../handlers/contract/telemetry/alert-f
 import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/alerts.ts';
 import type { DeliveryRow } from '../../sqlite/host/alerts.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { Mailer } from '../mail/mail.ts';
 import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
 import { mailOf, written } from './formats.ts';
-import { type DeliveryResult, send } from './webhook.ts';
+import { type DeliveryResult, type Reach, send } from './webhook.ts';
 
 /** Retry delays in ms. After the last one the delivery is dropped. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
@@ -27,8 +26,7 @@ const TIDY_EVERY_MS = 3_600_000;
 export interface DeliveriesOptions {
   alerts: Alerts;
   store: HostStore;
-  /** The addresses that deliveries may reach. */
-  reachable: PublicAddresses;
+  reach: Reach;
   mailer: Pick<Mailer, 'send'>;
 }
 
@@ -140,13 +138,13 @@ export class Deliveries {
   }
 
   async #send(alert: Alert, id: string, text: string): Promise<DeliveryResult> {
-    const { alerts, mailer, reachable } = this.#options;
+    const { alerts, mailer, reach } = this.#options;
     const format = formatOf(alert);
     if (format === 'email') {
       const error = await mailer.send(mailOf(recipientOf(alert.url)!, text), alert.app_id);
       return { status: null, error };
     }
     const message = { id: `msg_${id}`, secret: alerts.secret(alert.id), ...written(format, text) };
-    return send(alert.url, message, reachable, this.#ending.signal);
+    return send(alert.url, message, reach, this.#ending.signal);
   }
 }

@@ -1,4 +1,4 @@
-// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks.
+// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks but its apps'.
 import { createHmac } from 'node:crypto';
 import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';
@@ -35,15 +35,21 @@ export function secretText(secret: Buffer): string {
   return `whsec_${secret.toString('base64')}`;
 }
 
+/** What messages may reach. */
+export interface Reach {
+  addresses: PublicAddresses;
+  /** Whether a URL is that of an app at this machine's gateway on loopback. */
+  isLocalApp: (url: URL) => boolean;
+}
+
 /**
  * Posts a message. Never rejects.
- * @param reachable the addresses that it may reach
  * @param signal aborts it
  */
 export async function send(
   url: string,
   { id, body, headers: own, secret }: Message,
-  reachable: PublicAddresses,
+  reach: Reach,
   signal: AbortSignal,
 ): Promise<DeliveryResult> {
   const timestamp = Math.floor(Date.now() / 1000);
@@ -58,7 +64,7 @@ export async function send(
   };
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   try {
-    const status = await post(url, headers, body, reachable, AbortSignal.any([deadline, signal]));
+    const status = await post(url, headers, body, reach, AbortSignal.any([deadline, signal]));
     return { status, error: status >= 200 && status < 300 ? null : `it answered ${status}` };
   } catch (error) {
     return {
@@ -73,20 +79,20 @@ function post(
   text: string,
   headers: Record<string, string | number>,
   body: string,
-  reachable: PublicAddresses,
+  { addresses, isLocalApp }: Reach,
   signal: AbortSignal,
 ): Promise<number> {
   const url = new URL(text);
   const host = url.hostname.replace(/^\[|\]$/g, '');
   // `lookup` below is called only for names, so an address is checked here.
-  if (isIP(host) !== 0 && !reachable.has(host)) return Promise.reject(new Error(notReachable(host)));
+  if (isIP(host) !== 0 && !addresses.has(host)) return Promise.reject(new Error(notReachable(host)));
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const call = request(url, {
       method: 'POST',
       headers,
       agent: false,
-      lookup: publicOnly(reachable),
+      lookup: isLocalApp(url) ? toLoopback : publicOnly(addresses),
       signal,
     });
     call.on('error', reject);
@@ -104,6 +110,13 @@ function post(
     call.end(body);
   });
 }
+
+/** Resolves every name to the gateway's address: not every resolver knows names below `localhost`. */
+const toLoopback: LookupFunction = (_name, { all }, found) => {
+  const [address, family] = ['127.0.0.1', 4];
+  if (all) found(null, [{ address, family }]);
+  else found(null, address, family);
+};
 
 /** Returns a DNS lookup without unreachable addresses. The connection uses its result, so a second lookup cannot differ. */
 function publicOnly(reachable: PublicAddresses): LookupFunction {

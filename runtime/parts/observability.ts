@@ -4,6 +4,7 @@ import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
+import { isLocal } from '../config.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
 import { Mailer } from '../mail/mail.ts';
@@ -14,10 +15,14 @@ import type { Base } from './base.ts';
 
 export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
-/** @param describe returns an app as alerts show it; null when it was deleted */
+/**
+ * @param describe returns an app as alerts show it; null when it was deleted
+ * @param isApp whether a host name is that of an app of this host
+ */
 export function makeObservability(
-  { config, paths, store, reachable }: Base,
+  { config, paths, store, reachable, known }: Base,
   describe: (appId: string) => AlertedApp | null,
+  isApp: (hostname: string) => boolean,
 ) {
   const telemetry = new Telemetry(
     {
@@ -35,7 +40,19 @@ export function makeObservability(
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
-  const deliveries = new Deliveries({ alerts, store, reachable, mailer });
+  const deliveries = new Deliveries({
+    ...{ alerts, store, mailer },
+    reach: {
+      addresses: reachable,
+      isLocalApp: (url) => {
+        if (!isLocal(config.RUNNER_BASE_DOMAIN) || known.addresses === null) return false;
+        const app = new URL(known.addresses.app.replace('{slug}', 'app'));
+        return (
+          url.protocol === 'http:' && app.protocol === 'http:' && url.port === app.port && isApp(url.hostname)
+        );
+      },
+    },
+  });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
   /** Writes a line into an app's log, if the log keeps its level. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {

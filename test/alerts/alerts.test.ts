@@ -28,9 +28,9 @@ function world(t: TestContext) {
     const describe = (id: string) =>
       store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
-    const reachable = new PublicAddresses(['127.0.0.1']);
+    const reach = { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false };
     const mailer = new Mailer(null, '');
-    const deliveries = new Deliveries({ alerts, store, reachable, mailer });
+    const deliveries = new Deliveries({ alerts, store, reach, mailer });
     return { store, alerts, deliveries };
   };
   let now = open();

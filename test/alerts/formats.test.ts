@@ -23,7 +23,10 @@ function world(t: TestContext, mailUrl: string | null = null) {
   const describe = (id: string) => ({ id, slug: 'shop', url: 'http://shop.test' });
   const alerts = new Alerts({ store, key: 'a key of this machine', describe });
   const mailer = new Mailer(mailUrl === null ? null : smtpServer(mailUrl), 'Cellar <cellar@example.com>');
-  const deliveries = new Deliveries({ alerts, store, reachable: new PublicAddresses(['127.0.0.1']), mailer });
+  const deliveries = new Deliveries({
+    ...{ alerts, store, mailer },
+    reach: { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false },
+  });
   t.after(async () => {
     mailer.stop();
     await deliveries.stop();

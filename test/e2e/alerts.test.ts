@@ -111,6 +111,29 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
   assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
 });
 
+test('a webhook may be an app of this machine, by its name, but nothing else here', async () => {
+  const id = await shared.deploy('teller', 'hello', {
+    'index.js':
+      "export default { fetch: (request) => new Response(null, { status: request.headers.has('webhook-id') ? 202 : 400 }) };",
+  });
+  const tested = async (url: string) => {
+    const { id: alert_id } = await rpc(shared, 'alerts.set', { id, url });
+    let sent = await rpc(shared, 'alerts.test', { id, alert_id });
+    await eventually(async () => {
+      if (sent.refused) sent = await rpc(shared, 'alerts.test', { id, alert_id });
+      return !sent.refused;
+    }, 'a test is allowed again');
+    return sent;
+  };
+  assert.equal((await tested(`http://teller.localhost:${shared.edgePort}/hook`)).status, 202);
+  for (const host of [
+    `api.localhost:${shared.edgePort}`,
+    `nobody.localhost:${shared.edgePort}`,
+    'teller.localhost:1',
+  ])
+    assert.match((await tested(`http://${host}/`)).error!, /not a public address|ENOTFOUND/, host);
+});
+
 test('an invalid alert is refused with its field, and a webhook to this machine unless the operator allows it', async () => {
   await using receiver = await Receiver.start();
   const id = await shared.create('alerting');
