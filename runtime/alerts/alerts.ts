@@ -67,7 +67,7 @@ export class Alerts {
 
   constructor(options: AlertsOptions) {
     this.#options = options;
-    for (const alert of options.store.alerts.all()) this.#remember(alert);
+    for (const alert of options.store.alerts.all()) this.#remember(withDefaults(alert));
     options.store.outbox.listen((fact) => this.#hear(fact));
   }
 
@@ -127,7 +127,8 @@ export class Alerts {
   /** Reads the alerts of an app that has come from another host. */
   load(appId: string): void {
     this.forget(appId);
-    for (const alert of this.#options.store.alerts.all()) if (alert.app_id === appId) this.#remember(alert);
+    for (const alert of this.#options.store.alerts.all())
+      if (alert.app_id === appId) this.#remember(withDefaults(alert));
   }
 
   /** Forgets the alerts of an app whose rows are gone. */
@@ -409,4 +410,9 @@ export class Alerts {
       [...others, alert].sort((one, other) => (one.id < other.id ? -1 : 1)),
     );
   }
+}
+
+/** An alert of an earlier version lacks the settings that came later. */
+function withDefaults(alert: Alert): Alert {
+  return { ...ALERT_DEFAULTS, ...alert };
 }

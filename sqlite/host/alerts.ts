@@ -1,6 +1,6 @@
 // Rows of the host's alert tables: alerts, their topics, and pending deliveries to webhooks.
 import type { Database } from 'better-sqlite3';
-import { ALERT_DEFAULTS, type Alert } from '../../handlers/contract/telemetry/alerts.ts';
+import type { Alert } from '../../handlers/contract/telemetry/alerts.ts';
 
 /** A message to an alert's webhook. */
 export interface DeliveryRow {
@@ -62,9 +62,8 @@ export function alertQueries(database: Database) {
   const drop = database.prepare<[string]>('DELETE FROM alert_deliveries WHERE id = ?');
 
   return {
-    /** Returns every alert, oldest first. Settings that are newer than an alert have their defaults. */
-    all: (): Alert[] =>
-      all.all().map(({ alert }) => ({ ...ALERT_DEFAULTS, ...(JSON.parse(alert) as Alert) })),
+    /** Returns every alert, oldest first. */
+    all: (): Alert[] => all.all().map(({ alert }) => JSON.parse(alert) as Alert),
     save: (alert: Alert): void => {
       save.run(alert.id, alert.app_id, JSON.stringify(alert));
     },
