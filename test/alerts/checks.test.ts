@@ -30,6 +30,9 @@ function world(t: TestContext, given: Partial<ChecksOptions>) {
   let now = open();
   t.after(() => now.store.close());
   return {
+    get store() {
+      return now.store;
+    },
     get alerts() {
       return now.alerts;
     },
@@ -166,6 +169,16 @@ test('a long queue is reported until it is half as long', async (t) => {
   assert.equal(begun!.data.message, '101 messages wait in the queue mail, more than 100.');
   for (const now of [200, 99, null, 51]) assert.deepEqual(await at(now), [], String(now));
   assert.deepEqual(types(await at(50)), ['queue.normal']);
+});
+
+test('an alert of an earlier version gets the defaults of newer settings, and reports no more than before', async (t) => {
+  const it = world(t, { backlogs: async () => [{ queue: 'mail', messages: 5_000 }] });
+  const { id, app_id, created_at, updated_at } = it.alerts.add(APP, { url });
+  it.store.alerts.save({ id, app_id, url, on: ['crash'], error_rate: 7, created_at, updated_at } as never);
+  it.again();
+  const { format, firing, error_rate, queue_backlog } = it.alerts.find(id)!;
+  assert.deepEqual([format, firing, error_rate, queue_backlog], ['auto', [], 7, 1_000]);
+  assert.deepEqual(await it.look(), []);
 });
 
 test('a failed snapshot is reported once, and the next good one', async (t) => {
