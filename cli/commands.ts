@@ -1,5 +1,6 @@
 // The only list of all commands.
 import type { Command } from './command.ts';
+import { alertCommands } from './commands/alerts.ts';
 import { appCommands } from './commands/apps.ts';
 import { completionCommand } from './commands/completion.ts';
 import { cronCommands } from './commands/crons.ts';
@@ -36,6 +37,7 @@ export const commands: readonly Command[] = [
   ...workflowCommands,
   ...settingCommands,
   ...varCommands,
+  ...alertCommands,
   ...storageCommands,
   ...machineCommands,
   ...auditCommands,

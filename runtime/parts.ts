@@ -48,6 +48,7 @@ export function assemble(config: Config) {
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described, {
+    isApp: (hostname) => appParts.apps.resolve(hostname) !== undefined,
     send: async (reports) =>
       (await controlParts.control.call('/internal/app-reports', reports)) as AppReportsAnswer,
     isPreview: (appId) => apps.originOf(appId) !== appId,
@@ -128,7 +129,7 @@ export function assemble(config: Config) {
     observability.alerts.lookAtDisk(disk.shortage);
     observability.bucketOutage.look(base.bucket?.problem ?? null);
     if (base.homes !== null) observability.hostOutages.look(base.homes.others);
-    observability.errorRates.tick();
+    appParts.checks.tick();
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
     store.synced().catch((error: unknown) =>

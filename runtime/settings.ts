@@ -119,7 +119,7 @@ export const settings = {
     secret: true,
     default: '',
     meaning:
-      'Mail server that sends invites, links for new passwords, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent; `send()` says so.',
+      'Mail server that sends invites, links for new passwords, alerts by e-mail, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent; `send()` says so.',
     schema: smtpUrl,
   },
   RUNNER_SMTP_FROM: {

@@ -1,4 +1,5 @@
 // Descriptions of fields, for the OpenAPI document and for agents. A field means the same in every operation, unless there is
+import { ALERT_THRESHOLDS, THRESHOLD_NAMES } from './telemetry/alert-kinds.ts';
 // an entry `operation.field`.
 
 /** Descriptions of all input fields, and of output fields whose names are not clear enough. */
@@ -139,9 +140,16 @@ export const meanings: Readonly<Record<string, string>> = {
   branches: 'Whether a push to another branch than main makes a preview.',
   preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',
-  on: 'The events that the alert reports.',
-  error_rate:
-    'In percent: `error_rate` is reported when a larger share of the requests of five minutes fails.',
+  'alerts.set.url': 'The webhook, or `mailto:` and an e-mail address.',
+  format:
+    'How messages to a webhook are written: `json`, or as a chat takes them. `auto`: recognised from the address.',
+  on: 'The events that the alert reports. Default: all but `no_traffic`.',
+  ...Object.fromEntries(
+    THRESHOLD_NAMES.map((name) => {
+      const { meaning, kinds, initial } = ALERT_THRESHOLDS[name];
+      return [name, `${meaning}: the threshold of ${kinds.join(', ')}. Default: ${initial}.`];
+    }),
+  ),
   snapshot: 'The key of a snapshot.',
   app: 'The app: its id or its slug.',
   host: 'A host: its id, or its name when no other host has the same.',
@@ -226,7 +234,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   insights: 'Figures that an app sets itself.',
   limits: 'Limits on requests.',
   builds: 'Where in its repository an app is, and how it is built.',
-  alerts: 'Webhooks that are notified of problems.',
+  alerts: 'Webhooks and e-mail addresses that are notified of problems.',
   previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',
   admin: 'This Cellar as a whole.',
   hosts: 'The machines of a Cellar of several.',

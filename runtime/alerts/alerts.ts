@@ -6,12 +6,8 @@ import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-
 import type { AlertSettings } from '../../handlers/contract/host/host-routes.ts';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import {
-  ALERT_DEFAULTS,
-  ALERTS_LIMIT,
-  type Alert,
-  type AlertKind,
-} from '../../handlers/contract/telemetry/alerts.ts';
+import type { AlertKind } from '../../handlers/contract/telemetry/alert-kinds.ts';
+import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert } from '../../handlers/contract/telemetry/alerts.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
@@ -71,7 +67,7 @@ export class Alerts {
 
   constructor(options: AlertsOptions) {
     this.#options = options;
-    for (const alert of options.store.alerts.all()) this.#remember(alert);
+    for (const alert of options.store.alerts.all()) this.#remember(withDefaults(alert));
     options.store.outbox.listen((fact) => this.#hear(fact));
   }
 
@@ -107,8 +103,8 @@ export class Alerts {
 
   /** @throws {Refusal} `alert_not_found` */
   change(appId: string, alertId: string, settings: AlertSettings): Alert {
-    const updated_at = new Date().toISOString();
-    return this.#save({ ...this.require(appId, alertId), ...settings, updated_at });
+    const changed = { ...this.require(appId, alertId), ...settings, updated_at: new Date().toISOString() };
+    return this.#save({ ...changed, firing: changed.firing.filter((kind) => changed.on.includes(kind)) });
   }
 
   /** @throws {Refusal} `alert_not_found` */
@@ -131,7 +127,8 @@ export class Alerts {
   /** Reads the alerts of an app that has come from another host. */
   load(appId: string): void {
     this.forget(appId);
-    for (const alert of this.#options.store.alerts.all()) if (alert.app_id === appId) this.#remember(alert);
+    for (const alert of this.#options.store.alerts.all())
+      if (alert.app_id === appId) this.#remember(withDefaults(alert));
   }
 
   /** Forgets the alerts of an app whose rows are gone. */
@@ -193,6 +190,28 @@ export class Alerts {
     } catch (error) {
       logRarely('error', 'an alert could not be stored', { app: appId, error: reason(error) });
     }
+  }
+
+  /** Reports that a state begins, unless it was reported and lasts. */
+  begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
+    this.#turn(id, event, true);
+  }
+
+  /** Reports that a state ended whose begin was reported. */
+  end({ id }: Alert, kind: AlertKind, type: string, message: string): void {
+    this.#turn(id, { kind, type, message }, false);
+  }
+
+  /** Reports a change of a state, and remembers it with the alert. */
+  #turn(alertId: string, event: Omit<AlertEvent, 'topic' | 'once'>, begins: boolean): void {
+    const alert = this.#byId.get(alertId);
+    if (!alert?.on.includes(event.kind) || alert.firing.includes(event.kind) === begins) return;
+    const others = alert.firing.filter((kind) => kind !== event.kind);
+    this.#options.store.transaction(() => {
+      // Another topic than before: each change is reported. What the limit refuses is tried again.
+      if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return;
+      this.#save({ ...alert, firing: begins ? [...others, event.kind] : others });
+    });
   }
 
   /** Reports the start of a disk space shortage. Call it at each check. */
@@ -311,21 +330,41 @@ export class Alerts {
     }
   }
 
+  /** Reports that snapshots of an app fail, or succeed again. @param problemOf returns why the last one failed; null: it did not */
+  reportSnapshot(problemOf: (appId: string) => string | null): void {
+    for (const appId of this.appsWith('snapshot')) {
+      const problem = problemOf(appId);
+      for (const alert of this.list(appId)) {
+        if (problem === null)
+          this.end(alert, 'snapshot', 'snapshot.taken', 'A snapshot of the app was taken again.');
+        else
+          this.begin(alert, {
+            kind: 'snapshot',
+            type: 'snapshot.failed',
+            message: `There is no new snapshot of the app: ${problem}`,
+          });
+      }
+    }
+  }
+
   /** Deletes old records of reported events. */
   tidy(): void {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }
 
-  #report(alert: Alert, happening: AlertEvent): void {
+  /** @returns whether it is to be delivered */
+  #report(alert: Alert, happening: AlertEvent): boolean {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const reported = alerts.topic(alert.id, happening.topic);
     // A future time comes from before the clock was set back: its age is unknown.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
     if (isSoon) alerts.countTopic(alert.id, happening.topic);
-    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR) return;
+    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR)
+      return false;
     alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, reported?.untold ?? 0), now);
     alerts.recordTopic(alert.id, happening.topic, now);
+    return true;
   }
 
   #hear(fact: HostFact): void {
@@ -371,4 +410,9 @@ export class Alerts {
       [...others, alert].sort((one, other) => (one.id < other.id ? -1 : 1)),
     );
   }
+}
+
+/** An alert of an earlier version lacks the settings that came later. */
+function withDefaults(alert: Alert): Alert {
+  return { ...ALERT_DEFAULTS, ...alert };
 }

@@ -1,14 +1,15 @@
-// Delivers alerts to their webhooks, with retries until success or the last retry.
-
+// Delivers alerts to their webhooks and e-mail addresses, with retries until success or the last retry.
 import { newId } from '../../handlers/contract/id.ts';
+import { formatOf, recipientOf } from '../../handlers/contract/telemetry/alert-format.ts';
 import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/alerts.ts';
 import type { DeliveryRow } from '../../sqlite/host/alerts.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { log, logRarely, reason } from '../log.ts';
+import type { Mailer } from '../mail/mail.ts';
 import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
-import { type DeliveryResult, send } from './webhook.ts';
+import { mailOf, written } from './formats.ts';
+import { type DeliveryResult, type Reach, send } from './webhook.ts';
 
 /** Retry delays in ms. After the last one the delivery is dropped. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
@@ -25,8 +26,8 @@ const TIDY_EVERY_MS = 3_600_000;
 export interface DeliveriesOptions {
   alerts: Alerts;
   store: HostStore;
-  /** The addresses that deliveries may reach. */
-  reachable: PublicAddresses;
+  reach: Reach;
+  mailer: Pick<Mailer, 'send'>;
 }
 
 export class Deliveries {
@@ -129,15 +130,21 @@ export class Deliveries {
       alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
     });
     if (sent.error !== null)
-      log('warn', 'the webhook of an alert did not take a message', {
+      log('warn', 'a message of an alert was not delivered', {
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,
       });
   }
 
-  #send(alert: Alert, id: string, body: string): Promise<DeliveryResult> {
-    const secret = this.#options.alerts.secret(alert.id);
-    return send(alert.url, { id: `msg_${id}`, body, secret }, this.#options.reachable, this.#ending.signal);
+  async #send(alert: Alert, id: string, text: string): Promise<DeliveryResult> {
+    const { alerts, mailer, reach } = this.#options;
+    const format = formatOf(alert);
+    if (format === 'email') {
+      const error = await mailer.send(mailOf(recipientOf(alert.url)!, text), alert.app_id);
+      return { status: null, error };
+    }
+    const message = { id: `msg_${id}`, secret: alerts.secret(alert.id), ...written(format, text) };
+    return send(alert.url, message, reach, this.#ending.signal);
   }
 }

@@ -1,4 +1,4 @@
-// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks.
+// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks but its apps'.
 import { createHmac } from 'node:crypto';
 import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';
@@ -20,11 +20,12 @@ export interface DeliveryResult {
   error: string | null;
 }
 
-/** A message in the format of Standard Webhooks. A retry has the same `id`. */
+/** A message, signed in the format of Standard Webhooks. A retry has the same `id`. */
 export interface Message {
   id: string;
-  /** JSON. */
   body: string;
+  /** Headers of the format, such as the content type. */
+  headers: Record<string, string>;
   /** The signing key, 32 bytes. */
   secret: Buffer;
 }
@@ -34,21 +35,27 @@ export function secretText(secret: Buffer): string {
   return `whsec_${secret.toString('base64')}`;
 }
 
+/** What messages may reach. */
+export interface Reach {
+  addresses: PublicAddresses;
+  /** Whether a URL is that of an app at this machine's gateway on loopback. */
+  isLocalApp: (url: URL) => boolean;
+}
+
 /**
  * Posts a message. Never rejects.
- * @param reachable the addresses that it may reach
  * @param signal aborts it
  */
 export async function send(
   url: string,
-  { id, body, secret }: Message,
-  reachable: PublicAddresses,
+  { id, body, headers: own, secret }: Message,
+  reach: Reach,
   signal: AbortSignal,
 ): Promise<DeliveryResult> {
   const timestamp = Math.floor(Date.now() / 1000);
   const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64');
   const headers = {
-    'content-type': 'application/json',
+    ...own,
     'content-length': Buffer.byteLength(body),
     'user-agent': 'Cellar-Alerts/1',
     'webhook-id': id,
@@ -57,7 +64,7 @@ export async function send(
   };
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   try {
-    const status = await post(url, headers, body, reachable, AbortSignal.any([deadline, signal]));
+    const status = await post(url, headers, body, reach, AbortSignal.any([deadline, signal]));
     return { status, error: status >= 200 && status < 300 ? null : `it answered ${status}` };
   } catch (error) {
     return {
@@ -72,20 +79,20 @@ function post(
   text: string,
   headers: Record<string, string | number>,
   body: string,
-  reachable: PublicAddresses,
+  { addresses, isLocalApp }: Reach,
   signal: AbortSignal,
 ): Promise<number> {
   const url = new URL(text);
   const host = url.hostname.replace(/^\[|\]$/g, '');
   // `lookup` below is called only for names, so an address is checked here.
-  if (isIP(host) !== 0 && !reachable.has(host)) return Promise.reject(new Error(notReachable(host)));
+  if (isIP(host) !== 0 && !addresses.has(host)) return Promise.reject(new Error(notReachable(host)));
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const call = request(url, {
       method: 'POST',
       headers,
       agent: false,
-      lookup: publicOnly(reachable),
+      lookup: isLocalApp(url) ? toLoopback : publicOnly(addresses),
       signal,
     });
     call.on('error', reject);
@@ -103,6 +110,13 @@ function post(
     call.end(body);
   });
 }
+
+/** Resolves every name to the gateway's address: not every resolver knows names below `localhost`. */
+const toLoopback: LookupFunction = (_name, { all }, found) => {
+  const [address, family] = ['127.0.0.1', 4];
+  if (all) found(null, [{ address, family }]);
+  else found(null, address, family);
+};
 
 /** Returns a DNS lookup without unreachable addresses. The connection uses its result, so a second lookup cannot differ. */
 function publicOnly(reachable: PublicAddresses): LookupFunction {

@@ -1,4 +1,5 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
+import { Checks } from '../alerts/checks.ts';
 import { type AppHosts, Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
@@ -144,6 +145,22 @@ export function makeApps(
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
     hosts: hosts && hostsOfSnapshots(base, apps, hosts),
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
+    onTaken: (failed) =>
+      alerts.reportSnapshot((appId) =>
+        failed instanceof Error ? failed.message : (failed.find(({ app }) => app === appId)?.error ?? null),
+      ),
+  });
+  const checks = new Checks({
+    alerts,
+    minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
+    memoryMb: config.RUNNER_CELL_MAX_MB,
+    lastRequestAt: (appId) => {
+      const app = apps.get(appId);
+      return app === undefined || app.wanted.desired_state === 'stopped' ? null : app.fleet.lastRequestAt;
+    },
+    // A reading of an app in the bucket needs its process, and would keep that from going idle.
+    backlogs: async (appId) =>
+      apps.processes(appId) === 0 || apps.clusterOf(appId) !== null ? null : storageQueries.queues({ appId }),
   });
   const moves = new Moves({
     ...{ store, paths, apps, snapshots, users, buckets, bucket: base.bucket, place: bucketPlace(config) },
@@ -162,6 +179,7 @@ export function makeApps(
     storageQueries,
     storage,
     snapshots,
+    checks,
   };
 }
 

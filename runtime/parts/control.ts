@@ -11,7 +11,6 @@ import { DomainChecks } from '../edge/domain-checks.ts';
 import { CallsElsewhere } from '../hosts/calls-elsewhere.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { log } from '../log.ts';
-import { Mailer } from '../mail/mail.ts';
 import { LoopDelay } from '../resources/loop-delay.ts';
 import { compiledDirectory } from '../threads/compile-cache.ts';
 import { Ui } from '../ui/ui.ts';
@@ -35,7 +34,6 @@ export function makeControl(
   const { requests, previews } = deploys;
   const address = config.RUNNER_ADDRESS;
   const { apps, storage } = appParts;
-  const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const loopDelay = new LoopDelay();
   const control = new Control({
     directory: paths.control,
@@ -60,7 +58,6 @@ export function makeControl(
       paths,
       disk,
       secrets: base.secrets,
-      mailer,
       loopDelay,
       streams: new LiveStreams(),
       controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
@@ -91,5 +88,5 @@ export function makeControl(
             uiVariables(config, known.addresses!, { token, secret, signIn: keptSecret(paths.signInKey) }),
         })
       : null;
-  return { control, ui, mailer, loopDelay };
+  return { control, ui, loopDelay };
 }

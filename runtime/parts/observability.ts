@@ -1,12 +1,13 @@
-// The observability parts of an app's owner: telemetry and alerts.
+// The observability parts of an app's owner: telemetry and alerts, with the e-mails that they share with invites.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
-import { ErrorRates } from '../alerts/error-rate.ts';
 import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
+import { isLocal } from '../config.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
+import { Mailer } from '../mail/mail.ts';
 import { AppReports, type AppReportsOptions } from '../telemetry/app-reports.ts';
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
 import type { Source } from '../telemetry/logs/log-lines.ts';
@@ -17,12 +18,16 @@ export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
 /**
  * @param describe returns an app as alerts show it; null when it was deleted
- * @param reporting how reports of apps reach the control plane
+ * @param of.isApp whether a host name is that of an app of this host
+ * @param of.send how reports of apps reach the control plane
  */
 export function makeObservability(
-  { config, paths, store, reachable }: Base,
+  { config, paths, store, reachable, known }: Base,
   describe: (appId: string) => AlertedApp | null,
-  reporting: Pick<AppReportsOptions, 'send' | 'isPreview'>,
+  {
+    isApp,
+    ...reporting
+  }: Pick<AppReportsOptions, 'send' | 'isPreview'> & { isApp: (hostname: string) => boolean },
 ) {
   const telemetry = new Telemetry(
     {
@@ -42,11 +47,20 @@ export function makeObservability(
     },
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
-  const errorRates = new ErrorRates({
-    alerts,
-    minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
+  const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
+  const deliveries = new Deliveries({
+    ...{ alerts, store, mailer },
+    reach: {
+      addresses: reachable,
+      isLocalApp: (url) => {
+        if (!isLocal(config.RUNNER_BASE_DOMAIN) || known.addresses === null) return false;
+        const app = new URL(known.addresses.app.replace('{slug}', 'app'));
+        return (
+          url.protocol === 'http:' && app.protocol === 'http:' && url.port === app.port && isApp(url.hostname)
+        );
+      },
+    },
   });
-  const deliveries = new Deliveries({ alerts, store, reachable });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
   /** Writes a line into an app's log, if the log keeps its level. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
@@ -58,5 +72,5 @@ export function makeObservability(
   });
   const bucketOutage = new BucketOutage(alerts);
   const hostOutages = new HostOutages(alerts);
-  return { appReports, telemetry, alerts, bucketOutage, hostOutages, errorRates, deliveries, say };
+  return { appReports, telemetry, alerts, bucketOutage, hostOutages, deliveries, mailer, say };
 }

@@ -49,6 +49,8 @@ export interface SnapshotsOptions {
   hosts: SnapshotsHosts | null;
   /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
+  /** Called with what a new snapshot could not read, or why there is none. */
+  onTaken: (failed: Head['failures'] | Error) => void;
 }
 
 /** What snapshots of several hosts need. One host at a time takes or verifies them. */
@@ -141,6 +143,7 @@ export class Snapshots {
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
       this.#remember(taken.head);
+      this.#options.onTaken(taken.head.failures);
       this.#newest = taken.head.id;
       if (taken.verified !== null) this.#learn(taken.verified);
       const { id, bytes } = taken.head;
@@ -351,7 +354,9 @@ export class Snapshots {
 
   #fail(error: unknown): void {
     this.#state = { ...this.#state, problem: reason(error) };
-    if (!this.#ending.signal.aborted) log('error', 'a snapshot failed', { error: reason(error) });
+    if (this.#ending.signal.aborted) return;
+    log('error', 'a snapshot failed', { error: reason(error) });
+    this.#options.onTaken(new Error(reason(error)));
   }
 }
 

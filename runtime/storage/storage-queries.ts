@@ -8,6 +8,7 @@ import type {
   KeysQuestion,
   ObjectQuestion,
 } from '../../handlers/contract/host/host-storage.ts';
+import type { Result } from '../../handlers/contract/index.ts';
 import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -88,6 +89,16 @@ export class StorageQueries {
         },
       },
     );
+  }
+
+  /** How many messages wait in each queue of an app. None without a consumer. */
+  async queues(looker: StorageReader): Promise<{ queue: string; messages: number }[]> {
+    const { queues, consumers } = await this.places(looker.appId);
+    if (consumers.length === 0) return [];
+    const queueDirectory = this.#directory(looker.appId, QUEUE_KEY);
+    const asked = { kind: 'overview', databases: [], namespaces: [], classes: [], queues, queueDirectory };
+    const answer = await this.#ask(looker, asked, { objects: { [QUEUE_KEY]: 'all' } });
+    return (JSON.parse(answer.toString()) as Result<'storage.overview'>).queues;
   }
 
   async database(looker: StorageReader, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {

@@ -7,10 +7,11 @@ import type { HostState } from '../../handlers/contract/host/hosts.ts';
 import { ALERTS_LIMIT } from '../../handlers/contract/telemetry/alerts.ts';
 import { type AlertEvent, Alerts } from '../../runtime/alerts/alerts.ts';
 import { BucketOutage } from '../../runtime/alerts/bucket-outage.ts';
+import { Checks } from '../../runtime/alerts/checks.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
-import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
 import { HostOutages } from '../../runtime/alerts/host-outages.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
+import { Mailer } from '../../runtime/mail/mail.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -27,8 +28,9 @@ function world(t: TestContext) {
     const describe = (id: string) =>
       store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
-    const reachable = new PublicAddresses(['127.0.0.1']);
-    const deliveries = new Deliveries({ alerts, store, reachable });
+    const reach = { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false };
+    const mailer = new Mailer(null, '');
+    const deliveries = new Deliveries({ alerts, store, reach, mailer });
     return { store, alerts, deliveries };
   };
   let now = open();
@@ -425,15 +427,21 @@ test('an alert is deleted with its app, and the number of alerts is limited', as
   });
 });
 
+/** Returns checks of an app that nothing happens to, but what is given. */
+function checksOf({ alerts }: { alerts: Alerts }, given: Partial<ConstructorParameters<typeof Checks>[0]>) {
+  const quiet = { minutes: async () => [], lastRequestAt: () => null, backlogs: async () => null };
+  return new Checks({ alerts, memoryMb: 100, ...quiet, ...given });
+}
+
 test('an error rate over an alert’s threshold is reported, but not of few or old requests', async (t) => {
   await using it = world(t);
-  it.alerts.add(APP, { url: 'http://example.com', error_rate: 10 });
-  it.alerts.add(APP, { url: 'http://example.com', error_rate: 50 });
+  it.alerts.add(APP, { url: 'http://example.com', on: ['error_rate'], error_rate: 10 });
+  it.alerts.add(APP, { url: 'http://example.com', on: ['error_rate'], error_rate: 50 });
   let minutes: { requests: number; errors: number }[] = [];
-  const rates = new ErrorRates({ alerts: it.alerts, minutes: async () => minutes as never });
+  const checks = checksOf(it, { minutes: async () => minutes as never });
   const told = async (...given: [requests: number, errors: number][]) => {
     minutes = given.map(([requests, errors]) => ({ requests, errors }));
-    await rates.look();
+    await checks.look();
     return waiting(it).map(({ type }) => type);
   };
   assert.deepEqual(await told([10, 10], [9, 9]), []);
@@ -444,17 +452,17 @@ test('an error rate over an alert’s threshold is reported, but not of few or o
   assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
 });
 
-test('rates are not queried again while telemetry has not answered yet', async (t) => {
+test('figures are not queried again while telemetry has not answered yet', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   const answers: ((minutes: []) => void)[] = [];
   const minutes = () => new Promise<[]>((resolve) => answers.push(resolve));
-  const rates = new ErrorRates({ alerts: it.alerts, minutes });
+  const checks = checksOf(it, { minutes });
   let now = performance.now();
   t.mock.method(performance, 'now', () => now);
   const tick = () => {
     now += 61_000;
-    rates.tick();
+    checks.tick();
   };
   tick();
   tick();

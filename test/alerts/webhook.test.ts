@@ -8,10 +8,10 @@ import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 
 const secret = Buffer.alloc(32, 7);
-const message = { id: 'msg_1', body: '{"type":"alert.test"}', secret };
+const message = { id: 'msg_1', body: '{"type":"alert.test"}', headers: {}, secret };
 const { signal } = new AbortController();
-const loopback = new PublicAddresses(['127.0.0.1']);
-const strict = new PublicAddresses([]);
+const loopback = { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false };
+const strict = { addresses: new PublicAddresses([]), isLocalApp: () => false };
 
 test('a message arrives signed, and its receiver can verify it', async () => {
   await using receiver = await Receiver.start();
@@ -49,6 +49,17 @@ test('this machine and its networks cannot be reached, under any name', async ()
     assert.match(error!, /is not a public address; .*RUNNER_EGRESS_ALLOW/, host);
   }
   assert.deepEqual(receiver.received, []);
+});
+
+test('an app of this machine is reached by its name, whatever DNS says, and no other name is', async () => {
+  await using receiver = await Receiver.start();
+  const reach = { ...strict, isLocalApp: ({ hostname }: URL) => hostname === 'shop.localhost' };
+  const at = (host: string) => send(`http://${host}:${receiver.port}/`, message, reach, signal);
+  assert.equal((await at('shop.localhost')).status, 204);
+  assert.equal(receiver.received[0]!.headers.host, `shop.localhost:${receiver.port}`);
+  for (const host of ['api.localhost', 'localhost', '127.0.0.1'])
+    assert.equal((await at(host)).status, null, host);
+  assert.equal(receiver.received.length, 1);
 });
 
 test('a redirect does not bypass that, and is no delivery', async () => {

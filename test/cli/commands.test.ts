@@ -204,6 +204,23 @@ test('a repository elsewhere is connected, fetched by a tag, and disconnected', 
   assert.equal((await cli('source sync --app connected')).code, 4);
 });
 
+test('an alert is made, changed, tested and deleted', async () => {
+  await cellar.create('alerting');
+  const app = ['--app', 'alerting'];
+  const { id, secret } = await json('alerts set', ['https://127.0.0.1/hook', '--on', 'crash,deploy', ...app]);
+  assert.match(secret, /^whsec_/);
+  const changed = await json('alerts set', ['--alert', id, '--format', 'slack', '--latency-ms', '9', ...app]);
+  assert.deepEqual([changed.on, changed.format, changed.latency_ms], [['crash', 'deploy'], 'slack', 9]);
+  assert.equal((await json('alerts set', ['ada@example.com', ...app])).url, 'mailto:ada@example.com');
+  assert.equal((await json('alerts list', app)).items.length, 2);
+  const tested = await cli(`alerts test ${id} --app alerting`);
+  assert.equal(tested.code, 1);
+  assert.match(tested.said, /The test was not delivered: /);
+  for (const wrong of ['--on crash,smoke', '--format fax', '--error-rate many', '--cpu-percent 0'])
+    assert.equal((await cli(`alerts set https://x.test ${wrong} --app alerting`)).code, 2, wrong);
+  await json('alerts delete', [id, '--yes', ...app]);
+});
+
 test('deploy pushes the commits of a repository, and exits with 1 and the source position when the deploy fails', async (t) => {
   const remote = await json('init', ['shop']);
   assert.equal(readGit('config', 'remote.cellar.url'), remote.url);

@@ -31,6 +31,10 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
     'error_rate',
     'crash',
     'deploy',
+    'memory',
+    'cpu',
+    'latency',
+    'queue_backlog',
     'disk',
     'certificate',
     'snapshot',
@@ -107,6 +111,29 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
   assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
 });
 
+test('a webhook may be an app of this machine, by its name, but nothing else here', async () => {
+  const id = await shared.deploy('teller', 'hello', {
+    'index.js':
+      "export default { fetch: (request) => new Response(null, { status: request.headers.has('webhook-id') ? 202 : 400 }) };",
+  });
+  const tested = async (url: string) => {
+    const { id: alert_id } = await rpc(shared, 'alerts.set', { id, url });
+    let sent = await rpc(shared, 'alerts.test', { id, alert_id });
+    await eventually(async () => {
+      if (sent.refused) sent = await rpc(shared, 'alerts.test', { id, alert_id });
+      return !sent.refused;
+    }, 'a test is allowed again');
+    return sent;
+  };
+  assert.equal((await tested(`http://teller.localhost:${shared.edgePort}/hook`)).status, 202);
+  for (const host of [
+    `api.localhost:${shared.edgePort}`,
+    `nobody.localhost:${shared.edgePort}`,
+    'teller.localhost:1',
+  ])
+    assert.match((await tested(`http://${host}/`)).error!, /not a public address|ENOTFOUND/, host);
+});
+
 test('an invalid alert is refused with its field, and a webhook to this machine unless the operator allows it', async () => {
   await using receiver = await Receiver.start();
   const id = await shared.create('alerting');
@@ -115,15 +142,23 @@ test('an invalid alert is refused with its field, and a webhook to this machine 
     return refused.errors?.map(({ path, message }: Record<string, string>) => `${path} ${message}`).join();
   };
   assert.equal(await refusal({}), 'url is missing; an alert that is made needs it');
-  for (const url of ['shop', 'ftp://example.com', 'https://me:pass@example.com'])
+  for (const url of [
+    'shop',
+    'ftp://example.com',
+    'https://me:pass@example.com',
+    'mailto:a@b.c,d@e.f',
+    'mailto:a@b.c?bcc=d@e.f',
+  ])
     assert.equal(
       await refusal({ url }),
-      'url must be an http or https address without a user name or password',
+      'url must be an http or https address without a user name or password, or mailto: with one e-mail address',
     );
   assert.match(await refusal({ url: receiver.url, on: [] }), /^on /);
   assert.match(await refusal({ url: receiver.url, on: ['disk', 'disk'] }), /^on must name each kind once/);
   assert.match(await refusal({ url: receiver.url, on: ['smoke'] }), /^on\.0 /);
   assert.match(await refusal({ url: receiver.url, error_rate: 0 }), /^error_rate /);
+  assert.match(await refusal({ url: receiver.url, for_minutes: 31 }), /^for_minutes /);
+  assert.match(await refusal({ url: receiver.url, format: 'fax' }), /^format /);
   const unknown = await rpc(shared, 'alerts.set', { id, alert_id: 'nothing' });
   assert.equal(unknown.refused.code, 'alert_not_found');
   const nowhere = await rpc(shared, 'alerts.set', { id: 'a'.repeat(16), url: receiver.url });

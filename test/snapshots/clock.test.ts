@@ -24,6 +24,7 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
     hasUsers: false,
     holdBuckets: async () => {},
     onDamaged: () => {},
+    onTaken: () => {},
   });
   t.after(async () => {
     await snapshots.stop();

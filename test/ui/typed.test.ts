@@ -265,7 +265,7 @@ test(
 
     await page.goto(path('alerts'));
     await button('Add an alert').first().click();
-    const address = page.getByLabel('Address of the webhook');
+    const address = page.getByLabel('Webhook or e-mail address');
     await address.fill('ftp://example.com');
     await page.getByRole('dialog').getByRole('checkbox').first().check();
     await button('Add the alert').click();

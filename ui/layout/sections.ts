@@ -250,7 +250,12 @@ export const tasksOfApp: readonly Task[] = [
   { text: 'Promote a preview', also: 'branch production', section: 'deploys', needs: 'push' },
   { text: 'Run a cron now', also: 'schedule timer trigger', section: 'overview' },
   { text: 'Add a domain', also: 'dns hostname certificate tls https', section: 'domains', needs: 'admin' },
-  { text: 'Send alerts to a webhook', also: 'notify slack email', section: 'alerts', needs: 'admin' },
+  {
+    text: 'Send alerts to a webhook, a chat or by e-mail',
+    also: 'notify slack discord ntfy teams email',
+    section: 'alerts',
+    needs: 'admin',
+  },
   { text: 'Invite somebody to this app', also: 'team member', section: 'collaborators', needs: 'admin' },
   { text: 'Stop this app', also: 'pause shut down', section: 'settings', needs: 'admin' },
   { text: 'Rename this app', also: 'name slug', section: 'settings', needs: 'admin' },

@@ -1,5 +1,6 @@
 // Settings of an app: variables, build variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
 import { signal } from '@preact/signals';
+import { formatOf } from '../../handlers/contract/telemetry/alert-format.ts';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import type { MadeLink } from './account/invites.ts';
@@ -15,6 +16,7 @@ export type DomainState = Result<'domains.check'>;
 export type Limits = Result<'limits.get'>;
 export type Builds = Result<'builds.get'>;
 export type Alert = Item<Result<'alerts.list'>>;
+export type AlertChange = Params<'alerts.set'>;
 export type Collaborator = Item<Result<'collaborators.list'>>;
 export type AppInvite = Item<Result<'collaborators.invites'>>;
 export type App = Result<'apps.get'>;
@@ -170,11 +172,11 @@ export function alertsModel(id: string) {
   );
   return {
     alerts,
-    /** @returns the signing secret of a new alert */
-    async set(change: Omit<Params<'alerts.set'>, 'id'>): Promise<string | null> {
-      const { secret } = await api('alerts.set', { id, ...change });
+    /** @returns the signing secret of a new alert whose receiver can check it */
+    async set(change: Omit<AlertChange, 'id'>): Promise<string | null> {
+      const { secret, ...alert } = await api('alerts.set', { id, ...change });
       await alerts.refresh();
-      return secret;
+      return formatOf(alert) === 'json' ? secret : null;
     },
     async test(alert_id: string) {
       const delivery = await api('alerts.test', { id, alert_id });

@@ -11,6 +11,7 @@ import type {
   HookDelivery,
   HostConnection,
 } from '../source/connections.ts';
+import type { ThresholdName } from '../telemetry/alert-kinds.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
 import type { LogLine } from '../telemetry/logs.ts';
@@ -74,7 +75,7 @@ type SourceItem = Result<'source.tree'>['items'][number];
 export type HostBlob = SourceItem & { size: number; commit: string };
 
 /** The settings of an alert. Fields that are left out do not change. */
-export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
+export type AlertSettings = Partial<Pick<Alert, 'url' | 'format' | 'on' | ThresholdName>>;
 
 /** Metadata of an object in a bucket. */
 export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;

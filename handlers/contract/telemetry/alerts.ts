@@ -1,57 +1,66 @@
-// Alerts: sends events of an app to a webhook.
+// Alerts: sends events of an app to a webhook or by e-mail.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
+import { ALERT_FORMATS } from './alert-format.ts';
+import {
+  ALERT_KINDS,
+  ALERT_THRESHOLDS,
+  type AlertKind,
+  DEFAULT_KINDS,
+  INITIAL_THRESHOLDS,
+  THRESHOLD_NAMES,
+  type ThresholdName,
+} from './alert-kinds.ts';
 
 /** Most alerts of one app. */
 export const ALERTS_LIMIT = 20;
-/** Default threshold: percentage of failed requests above which an alert is sent. */
-const ERROR_RATE = 5;
 
-/**
- * Kinds of events. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged
- * snapshots, `bucket` about the bucket of this Cellar, `host` about its other hosts.
- */
-export const alertKind = z.enum([
-  'error',
-  'error_rate',
-  'crash',
-  'deploy',
-  'disk',
-  'certificate',
-  'snapshot',
-  'bucket',
-  'host',
-]);
-export type AlertKind = z.output<typeof alertKind>;
+export const alertKind = z.enum(ALERT_KINDS);
+const alertFormat = z.enum(ALERT_FORMATS);
+
+/** One e-mail address without characters that have a meaning in a URL or in headers. */
+const MAILBOX = /^[^\s@,;:<>"()\\%]{1,64}@[^\s@,;:<>"()\\%]{1,189}$/;
 
 const url = z
   .string()
   .max(2000)
   .refine((text) => {
     if (!URL.canParse(text)) return false;
-    const { protocol, username, password } = new URL(text);
+    const { protocol, username, password, pathname, search, hash } = new URL(text);
+    if (protocol === 'mailto:') return MAILBOX.test(pathname) && search === '' && hash === '';
     return (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
-  }, 'must be an http or https address without a user name or password');
+  }, 'must be an http or https address without a user name or password, or mailto: with one e-mail address');
 
 /** The last delivery. */
 const Delivery = z.strictObject({
   at: time,
   /** The event type, such as `app.crashed`. */
   type: z.string(),
-  /** HTTP status of the webhook; null when it did not answer. */
+  /** HTTP status of the webhook; null when it did not answer, and for e-mail. */
   status: z.int().nullable(),
   /** Why it was not delivered; null when it was. */
   error: z.string().nullable(),
 });
 
+const thresholds = Object.fromEntries(
+  THRESHOLD_NAMES.map((name) => {
+    const { least, most } = ALERT_THRESHOLDS[name];
+    return [name, z.int().min(least).max(most)];
+  }),
+) as Record<ThresholdName, z.ZodInt>;
+
 export const Alert = z.strictObject({
   id,
   app_id: id,
+  /** The webhook, or `mailto:` with an e-mail address. */
   url: z.string(),
+  /** How messages to a webhook are written. */
+  format: alertFormat,
   on: z.array(alertKind),
-  /** In percent. `error_rate` fires when a larger share of the requests of five minutes fails. */
-  error_rate: z.int(),
+  /** States that were reported and last: of `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and `snapshot`. */
+  firing: z.array(alertKind),
+  ...thresholds,
   created_at: time,
   updated_at: time,
   last_delivery: Delivery.nullable(),
@@ -60,16 +69,22 @@ export type Alert = z.output<typeof Alert>;
 export type AlertDelivery = z.output<typeof Delivery>;
 
 const settings = {
+  format: alertFormat.optional(),
   on: z
     .array(alertKind)
     .min(1)
     .refine((kinds) => new Set(kinds).size === kinds.length, 'must name each kind once')
     .optional(),
-  error_rate: z.int().min(1).max(100).optional(),
+  ...z.object(thresholds).partial().shape,
 };
 
 /** Settings of an alert that sets none. */
-export const ALERT_DEFAULTS = { on: [...alertKind.options], error_rate: ERROR_RATE };
+export const ALERT_DEFAULTS = {
+  format: 'auto' as const,
+  on: [...DEFAULT_KINDS],
+  firing: [] as AlertKind[],
+  ...INITIAL_THRESHOLDS,
+};
 
 export const alerts = [
   operation({
@@ -108,7 +123,7 @@ export const alerts = [
   }),
   operation({
     name: 'alerts.test',
-    summary: 'Sends a test to the webhook once, and returns the result',
+    summary: 'Sends a test to the webhook or the e-mail address once, and returns the result',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),

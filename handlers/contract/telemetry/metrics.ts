@@ -25,6 +25,7 @@ export const MetricStep = z.strictObject({
   shed: z.int(),
   duration_ms_p50: z.number().nullable(),
   duration_ms_p90: z.number().nullable(),
+  duration_ms_p95: z.number().nullable(),
   duration_ms_p99: z.number().nullable(),
   duration_ms_mean: z.number().nullable(),
   bytes_in: z.int(),

@@ -1,6 +1,10 @@
 // Alerts. The host stores and delivers them, so that they also work without the control plane.
 import { pageOf } from '../../../sqlite/control/page.ts';
+import { hasEmail } from '../../../sqlite/control/people/accounts.ts';
+import { seesAppsOf } from '../../access.ts';
+import type { Context } from '../../context.ts';
 import type { AlertSettings } from '../../contract/host/host-routes.ts';
+import { recipientOf } from '../../contract/telemetry/alert-format.ts';
 import { Problem } from '../../problem.ts';
 import { invalidInput } from '../../transports/validate.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
@@ -23,6 +27,7 @@ const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
 const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) => {
   // Undefined fields are dropped by JSON.
   const settings = given as AlertSettings;
+  if (settings.url !== undefined) await requireRecipient(context, settings.url);
   if (alert_id !== undefined) {
     const words = { id, alert: requireId(alert_id) };
     const alert = await context.host.call('PUT /apps/:id/alerts/:alert', words, { body: settings });
@@ -46,6 +51,14 @@ export const alertServices = {
   'alerts.delete': remove,
   'alerts.test': test,
 };
+
+/** Cellar's own sender address must not reach strangers with words of an app. @throws {Problem} `invalid_input` */
+async function requireRecipient({ actor, db }: Context, url: string): Promise<void> {
+  const address = recipientOf(url);
+  if (address === null || seesAppsOf(actor) === null || (await hasEmail(db, address.toLowerCase()))) return;
+  const message = 'must be the e-mail address of an account; an admin of this Cellar may name any address';
+  throw invalidInput([{ path: 'url', message }]);
+}
 
 function requireId(alertId: string): string {
   if (!ALERT_ID.test(alertId)) throw new Problem('alert_not_found');

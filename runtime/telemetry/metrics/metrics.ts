@@ -178,14 +178,15 @@ export class Metrics implements Part {
     for (const row of buckets.range(appId, from, to))
       addRow(steps[Math.floor((row.at - from) / stepMs)]!, row);
     const items: Items = steps.map(({ latency, duration_ms, memory_bytes, ...sums }, index) => {
-      const [p50, p90, p99] = percentiles(latency, [0.5, 0.9, 0.99]) as [number, number, number];
+      const [p50, p90, p95, p99] = percentiles(latency, [0.5, 0.9, 0.95, 0.99]);
       const timed = total(latency);
       return {
         at: new Date(from + index * stepMs).toISOString(),
         ...sums,
-        duration_ms_p50: p50,
-        duration_ms_p90: p90,
-        duration_ms_p99: p99,
+        duration_ms_p50: p50!,
+        duration_ms_p90: p90!,
+        duration_ms_p95: p95!,
+        duration_ms_p99: p99!,
         duration_ms_mean: timed === 0 ? null : Math.round((duration_ms / timed) * 100) / 100,
         memory_bytes: memory_bytes === 0 ? null : memory_bytes,
       };

@@ -21,7 +21,8 @@ export class Receiver {
   readonly #arrived = new EventEmitter();
   readonly #server = createServer(async (request, response) => {
     const body = await text(request);
-    this.received.push({ headers: request.headers, text: body, body: JSON.parse(body) });
+    const isJson = request.headers['content-type'] === 'application/json';
+    this.received.push({ headers: request.headers, text: body, body: isJson ? JSON.parse(body) : null });
     const { status, headers = {} } = this.answers.length > 1 ? this.answers.shift()! : this.answers[0]!;
     response.writeHead(status, headers).end();
     this.#arrived.emit('message');

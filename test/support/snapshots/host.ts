@@ -25,6 +25,7 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
       keep: { count: 10, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
       onDamaged: () => {},
+      onTaken: () => {},
       ...given,
       ...changes,
     });

@@ -52,6 +52,7 @@ test('a bucket adds up requests and process usage', () => {
     shed: 1,
     duration_ms_p50: item.duration_ms_p50,
     duration_ms_p90: item.duration_ms_p90,
+    duration_ms_p95: item.duration_ms_p95,
     duration_ms_p99: item.duration_ms_p99,
     duration_ms_mean: 40,
     bytes_in: 5,

@@ -21,6 +21,7 @@ function step(minutesAgo: number, changes: object = {}) {
   const times = {
     duration_ms_p50: null,
     duration_ms_p90: null,
+    duration_ms_p95: null,
     duration_ms_p99: null,
     duration_ms_mean: null,
   };

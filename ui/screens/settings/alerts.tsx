@@ -1,11 +1,19 @@
-// Webhooks for events of the app.
+// Webhooks and e-mail addresses that get the app's events.
 import { useState } from 'preact/hooks';
+import { ALERT_FORMATS, formatOf } from '../../../handlers/contract/telemetry/alert-format.ts';
+import {
+  ALERT_THRESHOLDS,
+  DEFAULT_KINDS,
+  INITIAL_THRESHOLDS,
+  THRESHOLD_NAMES,
+  type ThresholdName,
+} from '../../../handlers/contract/telemetry/alert-kinds.ts';
 import { Head } from '../../layout/head.tsx';
-import { type Alert, alertsModel } from '../../models/settings.ts';
+import { type Alert, type AlertChange, alertsModel } from '../../models/settings.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
-import { Check, TextField } from '../../parts/controls/field.tsx';
+import { Check, Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconBell, IconPencil, IconPlus } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
@@ -21,17 +29,36 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['error_rate', 'Too many requests fail'],
   ['crash', 'The app crashes'],
   ['deploy', 'A deploy fails'],
+  ['memory', 'The app uses much of its memory'],
+  ['cpu', 'The app uses much processor time'],
+  ['latency', 'Requests take long'],
+  ['no_traffic', 'No requests come'],
+  ['queue_backlog', 'Messages pile up in a queue'],
   ['disk', 'The disk of the machine has too little free space'],
   ['certificate', 'A domain gets no certificate'],
-  ['snapshot', 'A snapshot of the app is damaged'],
+  ['snapshot', 'A snapshot of the app fails, or is damaged'],
   ['bucket', 'The bucket does not answer, or answers again'],
   ['host', 'Another host is lost, or is back'],
 ];
+const FORMATS: Record<Alert['format'] | 'email', string> = {
+  auto: 'By the address',
+  json: 'Signed JSON',
+  slack: 'Slack',
+  discord: 'Discord',
+  ntfy: 'ntfy',
+  teams: 'Teams',
+  email: 'E-mail',
+};
 const SHORT: Record<Kind, string> = {
   error: 'errors',
   error_rate: 'error rate',
   crash: 'crashes',
   deploy: 'deploys',
+  memory: 'memory',
+  cpu: 'processor time',
+  latency: 'latency',
+  no_traffic: 'no traffic',
+  queue_backlog: 'queues',
   disk: 'disk',
   certificate: 'certificates',
   snapshot: 'snapshots',
@@ -47,11 +74,14 @@ export default function Alerts({ app }: { app: string }) {
   const test = async ({ id }: Alert) => {
     const { status, error } = await model.test(id);
     if (error !== null) throw new Error(`The test was not delivered: ${error}`);
-    toast(`The webhook answered ${status}`);
+    toast(status === null ? 'The mail server took the test' : `The webhook answered ${status}`);
   };
   return (
     <>
-      <Head title="Alerts" about="Cellar notifies your webhook when something happens to the app.">
+      <Head
+        title="Alerts"
+        about="Cellar notifies a webhook, a chat or an e-mail address when something happens to the app."
+      >
         <Button needs="admin" look="primary" onClick={() => setEditing('new')}>
           <IconPlus /> Add an alert
         </Button>
@@ -62,20 +92,19 @@ export default function Alerts({ app }: { app: string }) {
           label="Alerts"
           columns={[
             {
-              name: 'Webhook',
+              name: 'To',
               wide: true,
-              cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
+              cell: ({ url }: Alert) => <span class="cut mono">{url.replace(/^mailto:/, '')}</span>,
             },
+            { name: 'Format', cell: (alert) => FORMATS[formatOf(alert)] },
             {
               name: 'Events',
-              cell: ({ on, error_rate }) =>
-                on.length === KINDS.length
-                  ? `everything, error rate over ${error_rate} %`
-                  : on
-                      .map((kind) =>
-                        kind === 'error_rate' ? `error rate over ${error_rate} %` : SHORT[kind],
-                      )
-                      .join(', '),
+              cell: ({ on, firing }) => (
+                <>
+                  {firing.length > 0 && <Status of="failed" word={namesOf(firing)} />}{' '}
+                  <span>{on.length === KINDS.length ? 'everything' : namesOf(on)}</span>
+                </>
+              ),
             },
             { name: 'Last delivery', cell: ({ last_delivery }) => <Delivery of={last_delivery} /> },
             {
@@ -101,7 +130,7 @@ export default function Alerts({ app }: { app: string }) {
           ]}
           empty={
             <Empty title="No alerts" icon={IconBell}>
-              <p>A webhook can be one of a chat, of a pager, or a Worker of yours on this machine.</p>
+              <p>Messages go to a chat, a phone, a person by e-mail, or a Worker of yours on this machine.</p>
               <Button onClick={() => setEditing('new')}>Add an alert</Button>
             </Empty>
           }
@@ -134,10 +163,14 @@ export default function Alerts({ app }: { app: string }) {
   );
 }
 
+function namesOf(kinds: readonly Kind[]): string {
+  return kinds.map((kind) => SHORT[kind]).join(', ');
+}
+
 function Delivery({ of }: { of: Alert['last_delivery'] }) {
   if (of === null) return <span class="muted">None yet</span>;
   return (
-    <span title={of.error ?? `Answered ${of.status}`}>
+    <span title={of.error ?? (of.status === null ? 'Sent' : `Answered ${of.status}`)}>
       <Status of={of.error === null ? 'done' : 'failed'} word={of.error === null ? 'delivered' : 'failed'} />{' '}
       <span class="muted">
         <Time at={of.at} />
@@ -152,28 +185,47 @@ function Editor({
   onClose,
 }: {
   alert: Alert | null;
-  save: (change: { alert_id?: string; url: string; on: Kind[]; error_rate: number }) => Promise<void>;
+  save: (change: Omit<AlertChange, 'id'>) => Promise<void>;
   onClose: () => void;
 }) {
-  const [url, setUrl] = useState(alert?.url ?? '');
-  const [on, setOn] = useState<Kind[]>(alert?.on ?? KINDS.map(([kind]) => kind));
-  const [rate, setRate] = useState(String(alert?.error_rate ?? 5));
+  const [url, setUrl] = useState(alert?.url.replace(/^mailto:/, '') ?? '');
+  const [format, setFormat] = useState<Alert['format']>(alert?.format ?? 'auto');
+  const [on, setOn] = useState<Kind[]>(alert?.on ?? [...DEFAULT_KINDS]);
+  const [numbers, setNumbers] = useState<Partial<Record<ThresholdName, string>>>({});
+  const shown = THRESHOLD_NAMES.filter((name) =>
+    ALERT_THRESHOLDS[name].kinds.some((kind) => on.includes(kind)),
+  );
+  const numberOf = (name: ThresholdName) => numbers[name] ?? String((alert ?? INITIAL_THRESHOLDS)[name]);
+  const to = /^[^:/]+@[^:/]+$/.test(url) ? `mailto:${url}` : url;
   const { busy, onSubmit } = useSubmit(async () => {
-    await save({ ...(alert && { alert_id: alert.id }), url, on, error_rate: Number(rate) });
+    await save({
+      ...(alert && { alert_id: alert.id }),
+      url: to,
+      format,
+      on,
+      ...Object.fromEntries(shown.map((name) => [name, Number(numberOf(name))])),
+    });
     onClose();
   });
   return (
     <Dialog title={alert ? 'Change the alert' : 'Add an alert'} onClose={onClose}>
       <form class="stack" onSubmit={onSubmit}>
         <TextField
-          label="Address of the webhook"
+          label="Webhook or e-mail address"
           name="url"
-          type="url"
-          placeholder="https://example.com/hook"
+          placeholder="https://example.com/hook or ada@example.com"
           value={url}
           onValue={setUrl}
           required
         />
+        {!to.startsWith('mailto:') && (
+          <Select
+            label="Format"
+            value={format}
+            onValue={setFormat}
+            options={ALERT_FORMATS.map((each) => [each, FORMATS[each]] as const)}
+          />
+        )}
         <fieldset class="stack tight plain">
           <legend>Events</legend>
           {KINDS.map(([kind, words]) => (
@@ -185,17 +237,19 @@ function Editor({
             />
           ))}
         </fieldset>
-        {on.includes('error_rate') && (
+        {shown.map((name) => (
           <TextField
-            label="Too many, in percent of the requests of five minutes"
+            key={name}
+            label={ALERT_THRESHOLDS[name].meaning}
+            name={name}
             type="number"
-            min={1}
-            max={100}
-            value={rate}
-            onValue={setRate}
+            min={ALERT_THRESHOLDS[name].least}
+            max={ALERT_THRESHOLDS[name].most}
+            value={numberOf(name)}
+            onValue={(value) => setNumbers({ ...numbers, [name]: value })}
             required
           />
-        )}
+        ))}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy || on.length === 0}>

@@ -1,0 +1,96 @@
+// The kinds of events that alerts report, and the thresholds of some.
+
+/**
+ * `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged and failed snapshots,
+ * `bucket` about the bucket of this Cellar, `host` about its other hosts.
+ */
+export const ALERT_KINDS = [
+  'error',
+  'error_rate',
+  'crash',
+  'deploy',
+  'memory',
+  'cpu',
+  'latency',
+  'no_traffic',
+  'queue_backlog',
+  'disk',
+  'certificate',
+  'snapshot',
+  'bucket',
+  'host',
+] as const;
+export type AlertKind = (typeof ALERT_KINDS)[number];
+
+/** Kinds of an alert that names none: a quiet app is seldom a fault. */
+export const DEFAULT_KINDS: readonly AlertKind[] = ALERT_KINDS.filter((kind) => kind !== 'no_traffic');
+
+/** A whole number that an alert compares with. */
+export interface Threshold {
+  kinds: readonly AlertKind[];
+  least: number;
+  most: number;
+  initial: number;
+  /** For people. */
+  meaning: string;
+}
+
+/** The thresholds of an alert, by their fields. */
+export const ALERT_THRESHOLDS = {
+  error_rate: {
+    kinds: ['error_rate'],
+    least: 1,
+    most: 100,
+    initial: 5,
+    meaning: 'Failed requests of five minutes, in percent',
+  },
+  memory_percent: {
+    kinds: ['memory'],
+    least: 1,
+    most: 100,
+    initial: 90,
+    meaning: 'Memory of the app, in percent of what it may use',
+  },
+  cpu_percent: {
+    kinds: ['cpu'],
+    least: 1,
+    most: 6_400,
+    initial: 80,
+    meaning: 'Processor time of the app, in percent of one processor',
+  },
+  latency_ms: {
+    kinds: ['latency'],
+    least: 1,
+    most: 600_000,
+    initial: 1_000,
+    meaning: 'Duration that 95 % of the requests stay below, in milliseconds',
+  },
+  for_minutes: {
+    kinds: ['memory', 'cpu', 'latency'],
+    least: 1,
+    most: 30,
+    initial: 5,
+    meaning: 'For how long memory, processor time or latency is above, in minutes',
+  },
+  no_traffic_minutes: {
+    kinds: ['no_traffic'],
+    least: 5,
+    most: 10_080,
+    initial: 60,
+    meaning: 'For how long no request comes, in minutes',
+  },
+  queue_backlog: {
+    kinds: ['queue_backlog'],
+    least: 1,
+    most: 10_000_000,
+    initial: 1_000,
+    meaning: 'Messages that wait in a queue',
+  },
+} as const satisfies Record<string, Threshold>;
+export type ThresholdName = keyof typeof ALERT_THRESHOLDS;
+export const THRESHOLD_NAMES = Object.keys(ALERT_THRESHOLDS) as ThresholdName[];
+
+/** The thresholds of an alert that sets none. */
+export const INITIAL_THRESHOLDS = Object.fromEntries(
+  THRESHOLD_NAMES.map((name) => [name, ALERT_THRESHOLDS[name].initial]),
+) as Record<ThresholdName, number>;

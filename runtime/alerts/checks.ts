@@ -1,0 +1,71 @@
+// Checks once a minute what alerts watch: requests, memory, processor time, latency, traffic and queues.
+import type { AlertKind } from '../../handlers/contract/telemetry/alert-kinds.ts';
+import { logRarely, reason } from '../log.ts';
+import type { Alerts } from './alerts.ts';
+import { judgeMinutes, judgeQueues, judgeTraffic, type Minutes, reportErrorRate } from './judgements.ts';
+
+const EVERY_MS = 60_000;
+/** Kinds that are judged by the minutes of the metrics. */
+const OF_MINUTES: readonly AlertKind[] = ['error_rate', 'memory', 'cpu', 'latency'];
+const CHECKED: readonly AlertKind[] = [...OF_MINUTES, 'no_traffic', 'queue_backlog'];
+
+export interface ChecksOptions {
+  alerts: Alerts;
+  /** The minutes of an app's last hour, oldest first. */
+  minutes: (appId: string) => Promise<Minutes>;
+  /** Memory that a process may use, in MiB. */
+  memoryMb: number;
+  /** When an app was last asked for, in ms since 1970; null when it never was, or is stopped. */
+  lastRequestAt: (appId: string) => number | null;
+  /** Messages that wait in each queue of an app; null when it does not run, or consumes none. */
+  backlogs: (appId: string) => Promise<{ queue: string; messages: number }[] | null>;
+}
+
+export class Checks {
+  readonly #options: ChecksOptions;
+  readonly #startedAt = performance.now();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #isLooking = false;
+
+  constructor(options: ChecksOptions) {
+    this.#options = options;
+  }
+
+  /** Call it about once a second. */
+  tick(): void {
+    const now = performance.now();
+    // With many apps and slow telemetry, a check can take longer than the interval.
+    if (this.#isLooking || now - this.#lookedAt < EVERY_MS) return;
+    this.#lookedAt = now;
+    this.#isLooking = true;
+    void this.look().finally(() => {
+      this.#isLooking = false;
+    });
+  }
+
+  /** Checks all apps with such alerts. Never rejects. */
+  async look(): Promise<void> {
+    const { alerts } = this.#options;
+    for (const appId of new Set(CHECKED.flatMap((kind) => alerts.appsWith(kind)))) {
+      try {
+        await this.#check(appId);
+      } catch (error) {
+        logRarely('warn', 'what alerts watch could not be read', { app: appId, error: reason(error) });
+      }
+    }
+  }
+
+  async #check(appId: string): Promise<void> {
+    const { alerts, minutes, memoryMb, lastRequestAt, backlogs } = this.#options;
+    const kinds = new Set(alerts.list(appId).flatMap(({ on }) => on));
+    if (kinds.has('no_traffic'))
+      judgeTraffic(alerts, appId, lastRequestAt(appId), performance.now() - this.#startedAt);
+    if (OF_MINUTES.some((kind) => kinds.has(kind))) {
+      const items = await minutes(appId);
+      reportErrorRate(alerts, appId, items);
+      judgeMinutes(alerts, appId, items, memoryMb);
+    }
+    const waiting = kinds.has('queue_backlog') ? await backlogs(appId) : null;
+    if (waiting !== null) judgeQueues(alerts, appId, waiting);
+  }
+}

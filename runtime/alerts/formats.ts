@@ -1,0 +1,101 @@
+// Writes an alert's message as chats, phones and people read it. The host stores only the JSON.
+import type { Mail } from '../../handlers/contract/host/host-calls.ts';
+import type { WebhookFormat } from '../../handlers/contract/telemetry/alert-format.ts';
+import { cutText } from '../../handlers/contract/text.ts';
+import type { AlertedApp } from './alerts.ts';
+
+/** ntfy makes an attachment of a longer text. In characters, each of which may be 4 bytes. */
+const NTFY_LENGTH = 1_000;
+
+/** A message, as `Alerts.message` writes it. */
+export interface AlertMessage {
+  /** Such as `app.crashed`. */
+  type: string;
+  data: { app: AlertedApp | null; message: string; repeats: number };
+}
+
+/** The body of a request, and the headers that it needs. */
+export interface Written {
+  body: string;
+  headers: Record<string, string>;
+}
+
+/** Writes a message for a webhook. @param text the message as JSON */
+export function written(format: WebhookFormat, text: string): Written {
+  if (format === 'json') return asJson(text);
+  const message = JSON.parse(text) as AlertMessage;
+  const title = titleOf(message);
+  const body = bodyOf(message);
+  const url = message.data.app?.url ?? null;
+  switch (format) {
+    case 'slack':
+      return asJson(
+        JSON.stringify({
+          text: `*${escapeSlack(title)}*\n${escapeSlack(body)}${url === null ? '' : `\n${url}`}`,
+        }),
+      );
+    case 'discord': {
+      const embed = { title, description: escapeMarkdown(body), ...(url !== null && { url }) };
+      return asJson(JSON.stringify({ embeds: [embed], allowed_mentions: { parse: [] } }));
+    }
+    case 'teams':
+      return asJson(JSON.stringify(cardOf(title, body, url)));
+    case 'ntfy':
+      return {
+        body: cutText(body, NTFY_LENGTH, ' …'),
+        headers: { 'content-type': 'text/plain; charset=utf-8', title, ...(url !== null && { click: url }) },
+      };
+  }
+}
+
+/** Writes a message as an e-mail. @param text the message as JSON */
+export function mailOf(to: string, text: string): Mail {
+  const message = JSON.parse(text) as AlertMessage;
+  const url = message.data.app?.url ?? null;
+  const lines = [
+    bodyOf(message),
+    ...(url === null ? [] : [url]),
+    'This is an alert of the app, sent by Cellar.',
+  ];
+  return { to, subject: titleOf(message), text: `${lines.join('\n\n')}\n` };
+}
+
+/** Returns one line of ASCII, such as `shop: app crashed`. */
+function titleOf({ type, data }: AlertMessage): string {
+  return `${data.app?.slug ?? 'Cellar'}: ${type.replace(/[._]/g, ' ')}`;
+}
+
+function bodyOf({ data: { message, repeats } }: AlertMessage): string {
+  const times = repeats === 1 ? 'once' : `${repeats} times`;
+  return repeats === 0 ? message : `${message}\nIt happened ${times} more since the last report.`;
+}
+
+function asJson(body: string): Written {
+  return { body, headers: { 'content-type': 'application/json' } };
+}
+
+/** Without it, text of the app could mention everybody or show a link as another. */
+function escapeSlack(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+function escapeMarkdown(text: string): string {
+  return text.replace(/[\\*_~`|<>[\]()#]/g, '\\$&');
+}
+
+/** An adaptive card. Its runs of text have no markup. */
+function cardOf(title: string, text: string, url: string | null) {
+  const run = (words: string, more: object) => ({
+    type: 'RichTextBlock',
+    inlines: [{ type: 'TextRun', text: words, ...more }],
+  });
+  const content = {
+    $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+    type: 'AdaptiveCard',
+    version: '1.4',
+    body: [run(title, { weight: 'Bolder' }), run(text, {})],
+    ...(url !== null && { actions: [{ type: 'Action.OpenUrl', title: 'Open the app', url }] }),
+  };
+  const contentType = 'application/vnd.microsoft.card.adaptive';
+  return { type: 'message', attachments: [{ contentType, contentUrl: null, content }] };
+}
