@@ -5,6 +5,7 @@ import { Problem } from '../problem.ts';
 import { readBytes } from '../transports/body.ts';
 import { holdBody } from '../transports/large-bodies.ts';
 import { deliveryOf } from './delivery.ts';
+import { keyOf } from './keys.ts';
 import { signatureOf } from './signature.ts';
 
 const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
@@ -23,7 +24,7 @@ export async function webhook(
       'unauthorized',
       'The delivery is not signed; give the Git host the secret of source.connect.',
     );
-  const { secret } = await host.call('GET /apps/:id/connection/key', { id });
+  const secret = await keyOf(host, id);
   // A forged token is refused before its body is read.
   if (!(await signature.mayBe(secret))) throw wrong();
   holdBody(request, `webhook ${id}`);

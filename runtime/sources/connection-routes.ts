@@ -22,9 +22,9 @@ export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<H
     'GET /apps/:id/connection': ({ words }) => sources.get(words[0]!),
     'PUT /apps/:id/connection': async ({ request, words }) =>
       sources.connect(words[0]!, await readJson<'PUT /apps/:id/connection'>(request)),
-    'DELETE /apps/:id/connection': ({ words }) => {
+    'DELETE /apps/:id/connection': async ({ words }) => {
       sources.get(words[0]!);
-      sources.disconnect(words[0]!);
+      await sources.disconnect(words[0]!);
       return null;
     },
     'POST /apps/:id/connection/sync': async ({ request, response, words }) => {
@@ -33,6 +33,10 @@ export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<H
       // So that the next list of deploys contains this one.
       if (synced.deploy_id !== null) await outbox.flushed(FLUSH_MS);
       return synced;
+    },
+    'POST /apps/:id/connection/approve': async ({ request, words }) => {
+      const { number, sha } = await readJson<'POST /apps/:id/connection/approve'>(request);
+      return sources.approve(words[0]!, number, sha);
     },
     'GET /apps/:id/connection/key': ({ words }) => ({ secret: sources.webhookKey(words[0]!) }),
     'POST /apps/:id/connection/deliveries': async ({ request, words }) => ({

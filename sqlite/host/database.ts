@@ -206,6 +206,17 @@ const MIGRATIONS = [
   ${changesRecord('source_changed', 'UPDATE OF source, sealed ON sources', 'NEW.app_id', inBucket('NEW.app_id'))}
   ${changesRecord('source_removed', 'DELETE ON sources', 'OLD.app_id', inBucket('OLD.app_id'))}
   `,
+  // Pull requests of those repositories.
+  `
+  CREATE TABLE pulls (
+    app_id TEXT NOT NULL REFERENCES sources (app_id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    pull TEXT NOT NULL,                   -- StoredPull as JSON, whole
+    due_at INTEGER,                       -- ms since 1970, when there is work; NULL for none
+    PRIMARY KEY (app_id, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX pulls_due ON pulls (due_at) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 function inBucket(appId: string): string {

@@ -11,6 +11,7 @@ import type {
   HookDelivery,
   HostConnection,
 } from '../source/connections.ts';
+import type { Pull } from '../source/pulls.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
 import type { LogLine } from '../telemetry/logs.ts';
@@ -265,6 +266,8 @@ export interface HostCalls extends TelemetryCalls {
   /** The key that signs deliveries of the webhook. */
   'GET /apps/:id/connection/key': { body: null; answer: { secret: string } };
   'POST /apps/:id/connection/deliveries': { body: HookDelivery; answer: { result: DeliveryOutcome } };
+  /** `sha`: the commit that was reviewed; null for the newest. */
+  'POST /apps/:id/connection/approve': { body: { number: number; sha: string | null }; answer: Pull };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };
