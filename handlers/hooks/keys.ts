@@ -1,28 +1,37 @@
-// The keys that sign deliveries, kept for a moment: a burst of deliveries asks the host once for each, not twice.
-import type { HostClient } from '../host/host-client.ts';
+// The keys that sign deliveries, kept for a moment: a burst of deliveries asks the host once.
+import type { RequestContext } from '../context.ts';
+import { shared } from './shared.ts';
 
 const KEPT_MS = 10_000;
 /** Keys that are kept at once. */
 const MOST = 1000;
 
-const kept = new Map<string, { secret: string; until: number }>();
-/** Counts changes, so that a key that was read before one is not kept after it. */
-let changes = 0;
+interface Kept {
+  secret: Promise<string>;
+  until: number;
+}
+
+const kept = new Map<string, Kept>();
 
 /** Returns the key that signs an app's deliveries. @throws {Problem} `source_not_connected`, `host_unavailable` */
-export async function keyOf(host: HostClient, id: string): Promise<string> {
+export async function keyOf({ host, waitUntil }: RequestContext, id: string): Promise<string> {
   const known = kept.get(id);
-  if (known !== undefined && known.until > Date.now()) return known.secret;
-  const before = changes;
-  const { secret } = await host.call('GET /apps/:id/connection/key', { id });
+  if (known !== undefined && known.until > Date.now()) return shared(known.secret);
+  const secret = host.call('GET /apps/:id/connection/key', { id }).then((answer) => answer.secret);
+  const asked = { secret, until: Date.now() + KEPT_MS };
   kept.delete(id);
   if (kept.size >= MOST) kept.delete(kept.keys().next().value!);
-  if (changes === before) kept.set(id, { secret, until: Date.now() + KEPT_MS });
+  kept.set(id, asked);
+  // The others are answered although this request's client leaves.
+  waitUntil(
+    secret.catch(() => {
+      if (kept.get(id) === asked) kept.delete(id);
+    }),
+  );
   return secret;
 }
 
-/** Forgets a key. Call it before and after the key is changed. */
+/** Forgets a key. Call it when the key was changed. */
 export function forgetKey(id: string): void {
-  changes++;
   kept.delete(id);
 }

@@ -39,8 +39,9 @@ export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<H
       return sources.approve(words[0]!, number, sha);
     },
     'GET /apps/:id/connection/key': ({ words }) => ({ secret: sources.webhookKey(words[0]!) }),
-    'POST /apps/:id/connection/deliveries': async ({ request, words }) => ({
-      result: sources.delivered(words[0]!, await readJson<'POST /apps/:id/connection/deliveries'>(request)),
-    }),
+    'POST /apps/:id/connection/deliveries': async ({ request, words }) => {
+      const { deliveries } = await readJson<'POST /apps/:id/connection/deliveries'>(request);
+      return { results: sources.delivered(words[0]!, deliveries) };
+    },
   };
 }

@@ -125,20 +125,23 @@ export class Sources {
   }
 
   /**
-   * Takes a delivery whose signature is right. However many come at once, one fetch follows.
+   * Takes deliveries whose signatures are right. However many come at once, one fetch follows.
+   * @returns what became of each
    * @throws {Refusal} `source_not_connected`
    */
-  delivered(appId: string, delivery: HookDelivery): DeliveryOutcome {
+  delivered(appId: string, deliveries: HookDelivery[]): DeliveryOutcome[] {
     const { store } = this.#options;
     const { source } = this.#require(appId);
-    return store.transaction(() => {
+    const take = (delivery: HookDelivery): DeliveryOutcome => {
       const isPush = concerns(source, delivery.ref);
-      const isPull = delivery.pull !== null && this.#pulls.delivered(appId, delivery.pull);
-      const result = isPush || isPull ? 'queued' : 'ignored';
+      const pull = delivery.pull !== null && this.#pulls.isNews(appId, delivery.pull) ? delivery.pull : null;
+      const result = isPush || pull !== null ? 'queued' : 'ignored';
       if (!store.sources.addDelivery(appId, delivery, result)) return 'repeated';
       if (isPush) store.sources.want(appId, Date.now());
+      if (pull !== null) this.#pulls.take(appId, pull);
       return result;
-    });
+    };
+    return store.transaction(() => deliveries.map(take));
   }
 
   /**

@@ -265,7 +265,10 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/connection/sync': { body: { ref: string | null }; answer: Result<'source.sync'> };
   /** The key that signs deliveries of the webhook. */
   'GET /apps/:id/connection/key': { body: null; answer: { secret: string } };
-  'POST /apps/:id/connection/deliveries': { body: HookDelivery; answer: { result: DeliveryOutcome } };
+  'POST /apps/:id/connection/deliveries': {
+    body: { deliveries: HookDelivery[] };
+    answer: { results: DeliveryOutcome[] };
+  };
   /** `sha`: the commit that was reviewed; null for the newest. */
   'POST /apps/:id/connection/approve': { body: { number: number; sha: string | null }; answer: Pull };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };

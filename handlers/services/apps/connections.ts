@@ -10,7 +10,6 @@ const get: Service<'source.get'> = async ({ host, env }, { id }) => {
 
 const connect: Service<'source.connect'> = async ({ host, env }, { id, ...settings }) => {
   const body = { ...settings, secret: settings.secret ?? null, token: settings.token ?? null };
-  forgetKey(id);
   const connection = await host
     .call('PUT /apps/:id/connection', { id }, { body })
     .finally(() => forgetKey(id));

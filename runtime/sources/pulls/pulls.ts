@@ -54,20 +54,21 @@ export class Pulls {
     return this.#options.store.pulls.list(appId, SHOWN_PULLS).map((row) => this.#shown(row));
   }
 
-  /**
-   * Takes what a delivery says, in the caller's transaction.
-   * @returns whether it concerns the connected repository, and is no older than what is known
-   */
-  delivered(appId: string, { repository, is_open, ...event }: PullEvent): boolean {
+  /** Whether a delivery concerns the connected repository, and is no older than what is known. */
+  isNews(appId: string, { repository, number, changed_at, is_open }: PullEvent): boolean {
     const { store, connection } = this.#options;
-    const { remote } = connection(appId);
-    if (repositoryName(remote).toLowerCase() !== repository.toLowerCase()) return false;
-    const known = store.pulls.find(appId, event.number)?.pull;
-    if (known !== undefined && known.changed_at > event.changed_at) return false;
-    const isClosed = known?.state === 'closed';
-    if (isClosed && known.changed_at === event.changed_at) return false;
-    if (known === undefined && !is_open) return false;
-    const isSame = known !== undefined && !isClosed && known.sha === event.sha && is_open;
+    if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
+    const known = store.pulls.find(appId, number)?.pull;
+    if (known === undefined) return is_open;
+    return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
+  }
+
+  /** Takes what a delivery says that is news, in the caller's transaction. */
+  take(appId: string, { repository: _, is_open, ...event }: PullEvent): void {
+    const { store } = this.#options;
+    const row = store.pulls.find(appId, event.number);
+    const known = row?.pull;
+    const isSame = is_open && known?.sha === event.sha && known.state !== 'closed';
     const pull: StoredPull = {
       approved_sha: known?.approved_sha ?? null,
       reported: known?.reported ?? null,
@@ -78,12 +79,10 @@ export class Pulls {
       error: null,
       updated_at: new Date().toISOString(),
       // A new title or label changes nothing of the preview.
-      ...(isSame && { state: known.state, error: known.error }),
+      ...(isSame && { state: known.state, error: known.error, updated_at: known.updated_at }),
     };
-    const isAtRest = isSame && store.pulls.find(appId, event.number)!.dueAt === null;
-    store.pulls.save(appId, pull, isAtRest && known.state !== 'failed' ? null : Date.now());
+    store.pulls.save(appId, pull, isSame && row?.dueAt === null ? null : Date.now());
     store.pulls.trim(appId, MOST_PULLS);
-    return true;
   }
 
   /**
