@@ -65,7 +65,8 @@ export const sourceCommands: readonly Command[] = [
   }),
   command({
     words: 'source approve',
-    summary: 'Lets a pull request from outside have a preview, which runs its code with the secrets of the app',
+    summary:
+      'Lets a pull request from outside have a preview, which runs its code with the secrets of the app',
     ofApp: true,
     arguments: [{ name: 'number', summary: 'the number of the pull request' }],
     options: [{ flags: '--sha <sha>', summary: 'the commit that was reviewed; by default the newest' }],

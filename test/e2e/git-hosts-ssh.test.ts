@@ -18,27 +18,34 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-test('the deploy key opens the repository, and a changed key of the server is refused', NEEDS_SSHD, async () => {
-  const { repository, sha } = commit(cellar.directory, { 'index.html': 'over SSH' });
-  const url = host.url(repository);
-  const id = await cellar.create('ssh');
-  const { deploy_key } = await rpc('source.connect', { id, url, deploy_on: 'manual' });
-  const refused = await rpc('source.sync', { id });
-  assert.match(refused.detail, /does not accept the deploy key/);
+test(
+  'the deploy key opens the repository, and a changed key of the server is refused',
+  NEEDS_SSHD,
+  async () => {
+    const { repository, sha } = commit(cellar.directory, { 'index.html': 'over SSH' });
+    const url = host.url(repository);
+    const id = await cellar.create('ssh');
+    const { deploy_key } = await rpc('source.connect', { id, url, deploy_on: 'manual' });
+    const refused = await rpc('source.sync', { id });
+    assert.match(refused.detail, /does not accept the deploy key/);
 
-  host.allow(deploy_key);
-  assert.equal((await rpc('source.sync', { id })).sha, sha);
-  const { host_keys } = await rpc('source.get', { id });
-  assert.equal(host_keys.length, 1);
-  assert.match(host_keys[0].fingerprint, /^SHA256:[A-Za-z\d+/]{43}$/);
+    host.allow(deploy_key);
+    assert.equal((await rpc('source.sync', { id })).sha, sha);
+    const { host_keys } = await rpc('source.get', { id });
+    assert.equal(host_keys.length, 1);
+    assert.match(host_keys[0].fingerprint, /^SHA256:[A-Za-z\d+/]{43}$/);
 
-  await host.stop();
-  await host.start();
-  assert.match((await rpc('source.sync', { id })).detail, /key of the SSH server localhost is not the one of the first/);
-  assert.deepEqual((await rpc('source.get', { id })).host_keys, host_keys);
-  await rpc('source.disconnect', { id });
-  const again = await rpc('source.connect', { id, url, deploy_on: 'manual' });
-  assert.notEqual(again.deploy_key, deploy_key);
-  host.allow(again.deploy_key);
-  assert.equal((await rpc('source.sync', { id })).sha, sha);
-});
+    await host.stop();
+    await host.start();
+    assert.match(
+      (await rpc('source.sync', { id })).detail,
+      /key of the SSH server localhost is not the one of the first/,
+    );
+    assert.deepEqual((await rpc('source.get', { id })).host_keys, host_keys);
+    await rpc('source.disconnect', { id });
+    const again = await rpc('source.connect', { id, url, deploy_on: 'manual' });
+    assert.notEqual(again.deploy_key, deploy_key);
+    host.allow(again.deploy_key);
+    assert.equal((await rpc('source.sync', { id })).sha, sha);
+  },
+);

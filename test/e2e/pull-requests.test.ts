@@ -16,7 +16,11 @@ const DEPLOY_MS = 240_000;
 const SECRET = 'a-secret-of-sixteen-or-more';
 const TOKEN = 'the-token';
 
-const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE, NODE_EXTRA_CA_CERTS: CERTIFICATE });
+const cellar = new Cellar({
+  RUNNER_EGRESS_ALLOW: '127.0.0.1',
+  SSL_CERT_FILE: CERTIFICATE,
+  NODE_EXTRA_CA_CERTS: CERTIFICATE,
+});
 const host = new GitHost();
 const rpc = rpcOf(cellar);
 before(async () => {
@@ -58,7 +62,11 @@ async function connected(kind: Kind, name: string) {
     return pulls.find((each: { number: number }) => each.number === number);
   };
   const reaches = (number: number, state: string): Promise<void> =>
-    eventually(async () => (await pull(number))?.state === state, `pull request ${number} is ${state}`, DEPLOY_MS);
+    eventually(
+      async () => (await pull(number))?.state === state,
+      `pull request ${number} is ${state}`,
+      DEPLOY_MS,
+    );
   return { id, api, open, pull, reaches, full };
 }
 
@@ -79,7 +87,10 @@ interface Told {
 }
 
 /** The delivery of a pull request, as each Git host sends it. */
-function told(kind: Kind, { repository, number, sha, isOpen = true, from = repository, association, at }: Told) {
+function told(
+  kind: Kind,
+  { repository, number, sha, isOpen = true, from = repository, association, at }: Told,
+) {
   clock += 1000;
   const time = new Date(at ?? clock).toISOString();
   if (kind === 'gitlab') {
@@ -93,7 +104,11 @@ function told(kind: Kind, { repository, number, sha, isOpen = true, from = repos
       target_project_id: 1,
       last_commit: { id: sha },
     };
-    const body = JSON.stringify({ project: { path_with_namespace: repository }, object_attributes: merge, clock });
+    const body = JSON.stringify({
+      project: { path_with_namespace: repository },
+      object_attributes: merge,
+      clock,
+    });
     return { body, headers: { 'x-gitlab-event': 'Merge Request Hook', 'x-gitlab-token': SECRET } };
   }
   const pull = {
@@ -136,29 +151,54 @@ for (const kind of ['github', 'gitea', 'gitlab'] as const)
     const { url } = await pull(5);
     assert.match(url, new RegExp(`//pull-5--${kind}\\.`));
     assert.equal((await cellar.get(`pull-5--${kind}`)).text, 'proposed');
-    await eventually(() => api.statuses.at(-1)?.body.target_url === url, 'the Git host knows the address', DEPLOY_MS);
+    await eventually(
+      () => api.statuses.at(-1)?.body.target_url === url,
+      'the Git host knows the address',
+      DEPLOY_MS,
+    );
     const last = api.statuses.at(-1)!;
     assert.equal(last.sha, sha);
     assert.equal(last.body.state, 'success');
     assert.equal(last.body[kind === 'gitlab' ? 'name' : 'context'], `cellar/${kind}`);
-    await eventually(() => api.comments.get(1)?.includes(url) === true, 'the comment has the address', DEPLOY_MS);
+    await eventually(
+      () => api.comments.get(1)?.includes(url) === true,
+      'the comment has the address',
+      DEPLOY_MS,
+    );
 
     const broken = open(5, 'broken', 'export default {');
     assert.deepEqual(await deliver(id, told(kind, { repository, number: 5, sha: broken })), QUEUED);
     await reaches(5, 'failed');
-    const isFailed = () => api.statuses.at(-1)?.body.state?.startsWith("fail") === true;
+    const isFailed = () => api.statuses.at(-1)?.body.state?.startsWith('fail') === true;
     await eventually(isFailed, 'the Git host knows of the failure', DEPLOY_MS);
     assert.equal(api.statuses.at(-1)!.sha, broken);
 
     // What was sent before comes later.
-    assert.deepEqual(await deliver(id, told(kind, { repository, number: 5, sha, at: clock - 60_000 })), IGNORED);
-    assert.deepEqual(await deliver(id, told(kind, { repository, number: 5, sha: broken, isOpen: false })), QUEUED);
+    assert.deepEqual(
+      await deliver(id, told(kind, { repository, number: 5, sha, at: clock - 60_000 })),
+      IGNORED,
+    );
+    assert.deepEqual(
+      await deliver(id, told(kind, { repository, number: 5, sha: broken, isOpen: false })),
+      QUEUED,
+    );
     await reaches(5, 'closed');
-    await eventually(async () => (await rpc('previews.list', { id })).items.length === 0, 'the preview is removed', DEPLOY_MS);
-    await eventually(() => api.comments.get(1)?.includes('removed') === true, 'the comment says so', DEPLOY_MS);
+    await eventually(
+      async () => (await rpc('previews.list', { id })).items.length === 0,
+      'the preview is removed',
+      DEPLOY_MS,
+    );
+    await eventually(
+      () => api.comments.get(1)?.includes('removed') === true,
+      'the comment says so',
+      DEPLOY_MS,
+    );
     assert.equal((await pull(5)).url, null);
     assert.deepEqual([...api.comments.keys()], [1]);
-    assert.deepEqual(await deliver(id, told(kind, { repository, number: 5, sha, at: clock - 60_000 })), IGNORED);
+    assert.deepEqual(
+      await deliver(id, told(kind, { repository, number: 5, sha, at: clock - 60_000 })),
+      IGNORED,
+    );
   });
 
 test('nothing of a pull request from outside is fetched before it is approved, and each commit anew', async () => {
@@ -189,8 +229,15 @@ test('nothing of a pull request from outside is fetched before it is approved, a
   await deliver(id, told('github', { repository, number: 3, sha, association: 'CONTRIBUTOR' }));
   await reaches(3, 'waiting');
   await deliver(id, told('gitea', { repository, number: 4, sha }));
-  assert.deepEqual(await deliver(id, told('github', { repository: 'mallory/outside', number: 9, sha })), IGNORED);
+  assert.deepEqual(
+    await deliver(id, told('github', { repository: 'mallory/outside', number: 9, sha })),
+    IGNORED,
+  );
 
   await rpc('source.disconnect', { id });
-  await eventually(async () => (await rpc('previews.list', { id })).items.length === 0, 'no previews are left', DEPLOY_MS);
+  await eventually(
+    async () => (await rpc('previews.list', { id })).items.length === 0,
+    'no previews are left',
+    DEPLOY_MS,
+  );
 });

@@ -7,7 +7,8 @@ import { becomeFirst, originOf } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';
 
-const LONG = 'A change with a title that is as long as people make them, and longer than a small screen is wide';
+const LONG =
+  'A change with a title that is as long as people make them, and longer than a small screen is wide';
 const WIDTHS = [390, 1440, 2560];
 
 const cellar = new Cellar();
@@ -36,8 +37,6 @@ async function assertFits(name: string): Promise<void> {
     await page.setViewportSize({ width, height: 900 });
     await settled(ada);
     assert.deepEqual(await ada.overflowingElements(), [], `${name} scrolls sideways at ${width} px`);
-    if (process.env.CELLAR_SCREENSHOTS)
-      await page.locator('section[aria-labelledby=git-host]').screenshot({ path: `${process.env.CELLAR_SCREENSHOTS}/${name}-${width}.png` });
   }
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
@@ -99,7 +98,11 @@ test('deliveries and pull requests are shown, and an approval asks first', NEEDS
   await deliver(secret, 1, 'A small change');
   await deliver(secret, 2, LONG);
   await page.reload();
-  await page.getByRole('table', { name: 'Deliveries of the webhook' }).getByText('pull_request').first().waitFor();
+  await page
+    .getByRole('table', { name: 'Deliveries of the webhook' })
+    .getByText('pull_request')
+    .first()
+    .waitFor();
   const row = page.getByRole('listitem').filter({ hasText: '#1 A small change' });
   await row.getByText('waiting').waitFor();
   await assertFits('pull-requests');

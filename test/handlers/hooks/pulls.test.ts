@@ -1,7 +1,7 @@
 // What deliveries say of pull requests, as GitHub, Gitea, Forgejo and GitLab send them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deliveryOf } from '../../../handlers/hooks/delivery.ts';
+import { pullOf as readPull } from '../../../handlers/hooks/pulls.ts';
 
 const SHA = 'a'.repeat(40);
 
@@ -38,15 +38,16 @@ function gitlab(change: object = {}) {
   };
 }
 
-async function pullOf(headers: Record<string, string>, payload: object) {
-  const body = new TextEncoder().encode(JSON.stringify(payload));
-  return (await deliveryOf(new Headers(headers), body)).pull;
+type From = [event: string, isGitHub: boolean];
+const GITHUB: From = ['pull_request', true];
+const GITEA: From = ['pull_request', false];
+const SYNC: From = ['pull_request_sync', false];
+const GITLAB: From = ['Merge Request Hook', false];
+
+function pullOf([event, isGitHub]: From, payload: object) {
+  return readPull(event, isGitHub, () => payload);
 }
 
-const GITHUB = { 'x-github-event': 'pull_request' };
-const GITEA = { ...GITHUB, 'x-gitea-event': 'pull_request' };
-const FORGEJO = { ...GITEA, 'x-forgejo-event': 'pull_request' };
-const GITLAB = { 'x-gitlab-event': 'Merge Request Hook' };
 const EXPECTED = {
   repository: 'ada/shop',
   number: 5,
@@ -58,16 +59,16 @@ const EXPECTED = {
   changed_at: Date.UTC(2026, 0, 2, 3, 4, 5),
 };
 
-test('a pull request is read in each format', async () => {
+test('a pull request is read in each format', () => {
   const member = common({ author_association: 'MEMBER' });
-  assert.deepEqual(await pullOf(GITHUB, member), { ...EXPECTED, host: 'github', is_member: true });
-  for (const headers of [GITEA, FORGEJO])
-    assert.deepEqual(await pullOf(headers, common()), { ...EXPECTED, host: 'gitea', is_member: null });
+  assert.deepEqual(pullOf(GITHUB, member), { ...EXPECTED, host: 'github', is_member: true });
+  for (const headers of [GITEA, SYNC])
+    assert.deepEqual(pullOf(headers, common()), { ...EXPECTED, host: 'gitea', is_member: null });
   const merge = { ...EXPECTED, repository: 'group/sub/shop', author: '7' };
-  assert.deepEqual(await pullOf(GITLAB, gitlab()), { ...merge, host: 'gitlab', is_member: null });
+  assert.deepEqual(pullOf(GITLAB, gitlab()), { ...merge, host: 'gitlab', is_member: null });
 });
 
-test('who is outside and what is closed is told apart', async () => {
+test('who is outside and what is closed is told apart', () => {
   for (const [association, isMember] of [
     ['OWNER', true],
     ['COLLABORATOR', true],
@@ -76,20 +77,20 @@ test('who is outside and what is closed is told apart', async () => {
     ['NONE', false],
     ['', false],
   ] as const)
-    assert.equal((await pullOf(GITHUB, common({ author_association: association })))!.is_member, isMember);
+    assert.equal(pullOf(GITHUB, common({ author_association: association }))!.is_member, isMember);
   const forked = { repo: { full_name: 'mallory/shop' } };
-  assert.equal((await pullOf(GITHUB, common({}, forked)))!.is_inside, false);
-  assert.equal((await pullOf(GITHUB, common({}, { repo: null })))!.is_inside, false);
-  assert.equal((await pullOf(GITLAB, gitlab({ source_project_id: 2 })))!.is_inside, false);
-  assert.equal((await pullOf(GITLAB, gitlab({ source_project_id: null })))!.is_inside, false);
-  assert.equal((await pullOf(GITHUB, common({ state: 'closed' })))!.is_open, false);
+  assert.equal(pullOf(GITHUB, common({}, forked))!.is_inside, false);
+  assert.equal(pullOf(GITHUB, common({}, { repo: null }))!.is_inside, false);
+  assert.equal(pullOf(GITLAB, gitlab({ source_project_id: 2 }))!.is_inside, false);
+  assert.equal(pullOf(GITLAB, gitlab({ source_project_id: null }))!.is_inside, false);
+  assert.equal(pullOf(GITHUB, common({ state: 'closed' }))!.is_open, false);
   for (const state of ['closed', 'merged'])
-    assert.equal((await pullOf(GITLAB, gitlab({ state })))!.is_open, false);
+    assert.equal(pullOf(GITLAB, gitlab({ state }))!.is_open, false);
 });
 
-test('what is no pull request, or in no known format, is none', async () => {
-  assert.equal(await pullOf({ 'x-github-event': 'issue_comment' }, common()), null);
-  assert.equal(await pullOf({ 'x-github-event': 'constructor' }, common()), null);
+test('what is no pull request, or in no known format, is none', () => {
+  assert.equal(pullOf(['issue_comment', true], common()), null);
+  assert.equal(pullOf(['constructor', true], common()), null);
   const wrong = [
     common({ number: -1 }),
     common({ number: '5' }),
@@ -100,11 +101,11 @@ test('what is no pull request, or in no known format, is none', async () => {
     { pull_request: null },
     {},
   ];
-  for (const payload of wrong) assert.equal(await pullOf(GITHUB, payload), null, JSON.stringify(payload));
-  assert.equal(await pullOf(GITLAB, gitlab({ last_commit: null })), null);
+  for (const payload of wrong) assert.equal(pullOf(GITHUB, payload), null, JSON.stringify(payload));
+  assert.equal(pullOf(GITLAB, gitlab({ last_commit: null })), null);
 });
 
-test('a long title is cut', async () => {
-  const pull = await pullOf(GITHUB, common({ title: 'x'.repeat(10_000) }));
+test('a long title is cut', () => {
+  const pull = pullOf(GITHUB, common({ title: 'x'.repeat(10_000) }));
   assert.ok(pull!.title.length <= 200);
 });

@@ -18,13 +18,15 @@ export function PullRequests({ of, model }: PullRequestsProps) {
       <h3 id="pull-requests">Pull requests</h3>
       <ul class="stack tight">
         {of.pulls.map((pull) => (
-          <li key={pull.number} class="row">
-            <span class="grow">
+          <li key={pull.number} class="row apart">
+            <span>
               #{pull.number} {pull.title}
             </span>
-            <code>{pull.sha.slice(0, 8)}</code>
-            <span>{pull.state}</span>
-            <Preview pull={pull} approve={() => ask(pull, model)} />
+            <span class="row">
+              <code>{pull.sha.slice(0, 8)}</code>
+              <span>{pull.state}</span>
+              <Preview pull={pull} approve={() => ask(pull, model)} />
+            </span>
           </li>
         ))}
       </ul>
