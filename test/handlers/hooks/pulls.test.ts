@@ -84,8 +84,7 @@ test('who is outside and what is closed is told apart', () => {
   assert.equal(pullOf(GITLAB, gitlab({ source_project_id: 2 }))!.is_inside, false);
   assert.equal(pullOf(GITLAB, gitlab({ source_project_id: null }))!.is_inside, false);
   assert.equal(pullOf(GITHUB, common({ state: 'closed' }))!.is_open, false);
-  for (const state of ['closed', 'merged'])
-    assert.equal(pullOf(GITLAB, gitlab({ state }))!.is_open, false);
+  for (const state of ['closed', 'merged']) assert.equal(pullOf(GITLAB, gitlab({ state }))!.is_open, false);
 });
 
 test('what is no pull request, or in no known format, is none', () => {
