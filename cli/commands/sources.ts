@@ -18,7 +18,7 @@ export const sourceCommands: readonly Command[] = [
       const { deliveries } = connection;
       const rows = deliveries.map(({ at, event, result }) => [ago(at), plain(event), result]);
       const list = deliveries.length === 0 ? '' : `\n\n${table(['DELIVERED', 'EVENT', 'RESULT'], rows, '')}`;
-      return shown(connection) + list;
+      return shown(connection) + list + pullsOf(connection);
     },
   }),
   command({
@@ -64,6 +64,23 @@ export const sourceCommands: readonly Command[] = [
       deploy_id === null ? `main is at ${sha} already` : `Commit ${sha} is deployed as ${deploy_id}`,
   }),
   command({
+    words: 'source approve',
+    summary:
+      'Lets a pull request from outside have a preview, which runs its code with the secrets of the app',
+    ofApp: true,
+    arguments: [{ name: 'number', summary: 'the number of the pull request' }],
+    options: [{ flags: '--sha <sha>', summary: 'the commit that was reviewed; by default the newest' }],
+    examples: ['source approve 12'],
+    answers: 'source.approve',
+    run: (session, input) => {
+      const number = Number(input.number);
+      if (!Number.isSafeInteger(number) || number < 1)
+        throw new Stopped('usage', `${plain(String(input.number))} is not the number of a pull request.`);
+      return session.call('source.approve', { id: session.app(), number, ...given(input, ['sha']) });
+    },
+    show: ({ number, sha }) => `Pull request ${number} gets a preview of ${sha}`,
+  }),
+  command({
     words: 'source disconnect',
     summary: 'Deploys no more from the repository, and forgets its deploy key; what serves stays',
     ofApp: true,
@@ -73,6 +90,18 @@ export const sourceCommands: readonly Command[] = [
     run: (session) => session.call('source.disconnect', { id: session.app() }),
   }),
 ];
+
+function pullsOf({ pulls }: Result<'source.get'>): string {
+  if (pulls.length === 0) return '';
+  const rows = pulls.map(({ number, title, state, sha, url, error }) => [
+    String(number),
+    plain(title),
+    state,
+    sha.slice(0, 8),
+    plain(url ?? error ?? ''),
+  ]);
+  return `\n\n${table(['PULL REQUEST', 'TITLE', 'STATE', 'COMMIT', 'PREVIEW'], rows, '')}`;
+}
 
 function modeOf(input: Input): (typeof MODES)[number] {
   const text = textOf(input, 'deployOn') ?? 'main';

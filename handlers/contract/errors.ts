@@ -29,6 +29,10 @@ const callerErrors = {
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
   source_not_connected: { status: 404, meaning: 'The app is not connected to a repository elsewhere.' },
+  pull_request_not_found: {
+    status: 404,
+    meaning: 'The connected repository has no such open pull request, as far as its webhook told.',
+  },
   preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },

@@ -29,12 +29,15 @@ export const meanings: Readonly<Record<string, string>> = {
     'The repository: https://host/path, or ssh://git@host/path or git@host:path, which need the deploy key.',
   'source.connect.secret': 'The key that signs deliveries of the webhook. Default: a random one.',
   'source.sync.ref': 'A branch, a tag or a full commit hash. Default: what the connection deploys.',
+  'source.approve.number': 'The number of the pull request.',
+  'source.approve.sha': 'The commit that was reviewed. A newer one is refused. Default: the newest.',
   branch: 'The branch that is deployed.',
   deploy_on:
     'What is deployed: each commit of the branch (main), the tag with the highest version (tags), or only what source.sync names (manual).',
   poll_minutes:
     'How often the repository is looked at, in minutes, where no webhook reaches this machine; null for never.',
-  token: 'A token that may read the repository over HTTPS.',
+  token:
+    'A token that may read the repository over HTTPS. For pull requests it may also write commit statuses and comments.',
   path: 'A path in the repository, such as src/index.ts.',
   recursive: 'All files below the directory, without the directories.',
   range: 'Bytes as in HTTP, such as bytes=0-1023.',

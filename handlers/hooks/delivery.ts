@@ -4,6 +4,7 @@ import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import { hexadecimal } from '../secrets.ts';
 import { requireModerate } from '../transports/body.ts';
+import { pullOf } from './pulls.ts';
 
 const EVENTS = ['x-forgejo-event', 'x-gitea-event', 'x-gitlab-event', 'x-github-event'];
 const DELIVERIES = [
@@ -34,6 +35,7 @@ export async function deliveryOf(
     delivery: cutText(firstOf(headers, DELIVERIES) ?? '', SHOWN_LENGTH),
     event: cutText(event, SHOWN_LENGTH),
     ref: PUSHES.includes(event) ? pushedRef(parse(headers, body)) : null,
+    pull: pullOf(event, isGitHub(headers), () => parse(headers, body)),
   };
 }
 
@@ -61,6 +63,11 @@ function parse(headers: Headers, body: Uint8Array): object {
     'malformed_json',
     'The delivery is no JSON object; choose the content type application/json.',
   );
+}
+
+/** Gitea and Forgejo send GitHub's header beside their own. */
+function isGitHub(headers: Headers): boolean {
+  return EVENTS.find((name) => headers.has(name)) === 'x-github-event';
 }
 
 function firstOf(headers: Headers, names: string[]): string | null {

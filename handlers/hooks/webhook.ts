@@ -5,7 +5,9 @@ import { WEBHOOK_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { readBytes } from '../transports/body.ts';
 import { holdBody } from '../transports/large-bodies.ts';
+import { record } from './batch.ts';
 import { deliveryOf } from './delivery.ts';
+import { keyOf } from './keys.ts';
 import { signatureOf } from './signature.ts';
 
 const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
@@ -14,7 +16,7 @@ const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
 export async function webhook(
   request: Request,
   pathname: string,
-  { host, db }: RequestContext,
+  context: RequestContext,
 ): Promise<Response> {
   const id = PATH.exec(pathname)?.[1];
   if (id === undefined || request.method !== 'POST') throw new Problem('route_not_found');
@@ -24,16 +26,16 @@ export async function webhook(
       'unauthorized',
       'The delivery is not signed; give the Git host the secret of source.connect.',
     );
-  const { secret } = await host.call('GET /apps/:id/connection/key', { id });
+  const secret = await keyOf(context, id);
   // A forged token is refused before its body is read.
   if (!(await signature.mayBe(secret))) throw wrong();
   // Counted as the account's, which would have a share of memory for each app otherwise.
-  holdBody(request, (await findApp(db, id))?.owner_id ?? '');
+  holdBody(request, (await findApp(context.db, id))?.owner_id ?? '');
   const body = await readBytes(request, WEBHOOK_BYTES);
   if (!(await signature.signs(secret, body))) throw wrong();
   const delivery = await deliveryOf(request.headers, body, signature.identity);
-  const answer = await host.call('POST /apps/:id/connection/deliveries', { id }, { body: delivery });
-  return Response.json(answer, { status: answer.result === 'queued' ? 202 : 200 });
+  const result = await record(context, id, delivery);
+  return Response.json({ result }, { status: result === 'queued' ? 202 : 200 });
 }
 
 function wrong(): Problem {

@@ -138,6 +138,10 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'DELETE /apps/:id/connection': { ...CONNECTION, changes: true },
   'GET /apps/:id/connection/key': CONNECTION,
   'POST /apps/:id/connection/deliveries': CONNECTION,
+  'POST /apps/:id/connection/approve': {
+    refusals: ['source_not_connected', 'pull_request_not_found', 'commit_conflict'],
+    changes: true,
+  },
   'POST /apps/:id/connection/sync': {
     ...SOURCE_WRITE,
     refusals: [

@@ -3,6 +3,9 @@ import { rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { join } from 'node:path';
 
+/** Connections that wait to be accepted. Over it, the kernel refuses calls of a burst at once; it lowers this to its own limit. */
+const BACKLOG = 4096;
+
 /** Returns the path of the server's socket. @param directory to which only the host may have access */
 export function hostSocket(directory: string): string {
   return join(directory, 'host.sock');
@@ -31,7 +34,7 @@ export class HostServer {
     rmSync(this.path, { force: true });
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen(this.path, () => {
+      this.#server.listen({ path: this.path, backlog: BACKLOG }, () => {
         this.#server.off('error', reject);
         resolve();
       });

@@ -192,7 +192,7 @@ function routesOf(
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
-      options.sources.disconnect(words[0]!);
+      await options.sources.disconnect(words[0]!);
       await queue.forget(words[0]!);
       await options.previews.forget(words[0]!);
       await options.uploads.forget(words[0]!);

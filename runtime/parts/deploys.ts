@@ -68,7 +68,19 @@ export function makeDeploys(
   const previews = new Previews({ store, paths, apps, requests, queue });
   const imports = new Imports({ paths, isolation, limits, reachable });
   const changes = new BranchChanges();
-  const sources = new Sources({ store, paths, disk, apps, secrets, requests, changes, imports });
+  const sources = new Sources({
+    store,
+    paths,
+    disk,
+    apps,
+    secrets,
+    requests,
+    changes,
+    imports,
+    previews,
+    reachable,
+    urlOf,
+  });
   const missed = new MissedDeploys({
     store,
     paths,

@@ -89,13 +89,13 @@ export class Previews {
   }
 
   /**
-   * Deploys a branch's commit to its preview, which is created if needed. Resolves when the preview is on disk.
+   * Deploys a commit of a branch or a pull request to its preview, which is created if needed. Resolves when the preview is on disk.
    * @throws {Error} while the host stops, and when the preview cannot be written
    */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
     return this.#work
       .run(appId, async () => {
-        const branch = ref.slice(BRANCHES.length);
+        const branch = branchIn(ref)!;
         const row = this.#renewed(appId, ref, () =>
           branchName(branch, (name) => this.#find(appId, name) !== undefined),
         );
@@ -107,7 +107,7 @@ export class Previews {
       .finally(() => this.#makeRoom(appId));
   }
 
-  /** Removes the preview of a branch, if any. */
+  /** Removes the preview of a branch or a pull request, if any. */
   async branchDeleted(appId: string, ref: string): Promise<void> {
     await this.#work.run(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ source }) => source === ref);
@@ -147,6 +147,18 @@ export class Previews {
   list(appId: string): HostPreview[] {
     const rows = this.#options.apps.previews(appId).reverse();
     return rows.map((row) => this.#shown(row));
+  }
+
+  /** Returns the preview of a ref, with its newest deploy; null when there is none. */
+  ofSource(
+    appId: string,
+    source: string,
+  ): { slug: string; serves: boolean; deploy: DeployFact | null } | null {
+    const { apps } = this.#options;
+    const row = apps.previews(appId).find((each) => each.source === source);
+    if (row === undefined) return null;
+    const { slug } = apps.get(row.id)!.wanted;
+    return { slug, serves: !this.#isEmpty(row), deploy: this.#newest(row) ?? null };
   }
 
   /** Returns the log of a preview's newest deploy. @throws {Refusal} */
@@ -219,7 +231,7 @@ export class Previews {
       throw new Refusal(
         400,
         'invalid_input',
-        `the preview of the branch ${other.source.slice(BRANCHES.length)} has the name ${alias}: choose another alias`,
+        `the preview of the branch ${branchIn(other.source)} has the name ${alias}: choose another alias`,
       );
   }
 
@@ -227,7 +239,7 @@ export class Previews {
   async #resume(row: PreviewRow): Promise<void> {
     const { apps, requests } = this.#options;
     const newest = this.#newest(row);
-    if (!row.source.startsWith(BRANCHES)) {
+    if (branchIn(row.source) === null) {
       if (this.#isEmpty(row)) await this.#remove(row);
       return;
     }
@@ -273,7 +285,7 @@ export class Previews {
     return {
       name,
       names: versionId === null ? [name] : [name, versionName(versionId)],
-      branch: source.startsWith(BRANCHES) ? source.slice(BRANCHES.length) : null,
+      branch: branchIn(source),
       serves: !this.#isEmpty(row),
       deploy: this.#newest(row) ?? null,
       created_at: new Date(createdAt).toISOString(),
@@ -290,4 +302,10 @@ export class Previews {
     if (row === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${name}`);
     return row;
   }
+}
+
+/** Returns the name of a branch, or `pull/5` for the pull request 5; null for an upload. */
+function branchIn(source: string): string | null {
+  if (source.startsWith(BRANCHES)) return source.slice(BRANCHES.length);
+  return /^refs\/(pull\/\d+)\/head$/.exec(source)?.[1] ?? null;
 }

@@ -22,9 +22,9 @@ export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<H
     'GET /apps/:id/connection': ({ words }) => sources.get(words[0]!),
     'PUT /apps/:id/connection': async ({ request, words }) =>
       sources.connect(words[0]!, await readJson<'PUT /apps/:id/connection'>(request)),
-    'DELETE /apps/:id/connection': ({ words }) => {
+    'DELETE /apps/:id/connection': async ({ words }) => {
       sources.get(words[0]!);
-      sources.disconnect(words[0]!);
+      await sources.disconnect(words[0]!);
       return null;
     },
     'POST /apps/:id/connection/sync': async ({ request, response, words }) => {
@@ -34,9 +34,14 @@ export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<H
       if (synced.deploy_id !== null) await outbox.flushed(FLUSH_MS);
       return synced;
     },
+    'POST /apps/:id/connection/approve': async ({ request, words }) => {
+      const { number, sha } = await readJson<'POST /apps/:id/connection/approve'>(request);
+      return sources.approve(words[0]!, number, sha);
+    },
     'GET /apps/:id/connection/key': ({ words }) => ({ secret: sources.webhookKey(words[0]!) }),
-    'POST /apps/:id/connection/deliveries': async ({ request, words }) => ({
-      result: sources.delivered(words[0]!, await readJson<'POST /apps/:id/connection/deliveries'>(request)),
-    }),
+    'POST /apps/:id/connection/deliveries': async ({ request, words }) => {
+      const { deliveries } = await readJson<'POST /apps/:id/connection/deliveries'>(request);
+      return { results: sources.delivered(words[0]!, deliveries) };
+    },
   };
 }

@@ -7,6 +7,7 @@ import {
   type HookDelivery,
   type HostConnection,
 } from '../../handlers/contract/source/connections.ts';
+import type { Pull } from '../../handlers/contract/source/pulls.ts';
 import { parseRemote } from '../../handlers/contract/source/remote.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { SourceRow, StoredSource } from '../../sqlite/host/source/connections.ts';
@@ -19,6 +20,7 @@ import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
+import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
 /** The name by which the keys of a connection are encrypted. No secret of an app has it. */
 const SEALED = ' connection';
@@ -32,7 +34,9 @@ const NOT_YET_MS = 60_000;
 const SHOWN_DELIVERIES = 20;
 const SECRET_BYTES = 32;
 
-export interface SourcesOptions extends ChangeMainOptions {
+export interface SourcesOptions
+  extends ChangeMainOptions,
+    Pick<PullsOptions, 'previews' | 'reachable' | 'urlOf'> {
   store: HostStore;
   disk: DiskWatch;
   secrets: Secrets;
@@ -50,12 +54,17 @@ interface Keys {
 /** The connections of all apps. */
 export class Sources {
   readonly #options: SourcesOptions;
+  readonly #pulls: Pulls;
   /** Fetches under way, by app. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #ending = new AbortController();
 
   constructor(options: SourcesOptions) {
     this.#options = options;
+    this.#pulls = new Pulls({
+      ...options,
+      connection: (appId) => this.#opened(this.#require(appId)),
+    });
   }
 
   /** Returns a connection, for people. @throws {Refusal} `source_not_connected` */
@@ -68,6 +77,7 @@ export class Sources {
       last_fetch: lastFetch,
       next_fetch_at: dueAt === null ? null : new Date(Math.max(dueAt, 1)).toISOString(),
       deliveries: this.#options.store.sources.deliveries(appId, SHOWN_DELIVERIES),
+      pulls: this.#pulls.list(appId),
     };
   }
 
@@ -105,8 +115,9 @@ export class Sources {
     return { ...this.get(appId), secret: keys.secret };
   }
 
-  /** Removes the connection of an app, if any. */
-  disconnect(appId: string): void {
+  /** Removes the connection of an app, if any, with the previews of its pull requests. */
+  async disconnect(appId: string): Promise<void> {
+    await this.#pulls.forget(appId);
     this.#options.store.sources.delete(appId);
   }
 
@@ -116,18 +127,31 @@ export class Sources {
   }
 
   /**
-   * Takes a delivery whose signature is right. However many come at once, one fetch follows.
+   * Takes deliveries whose signatures are right. However many come at once, one fetch follows.
+   * @returns what became of each
    * @throws {Refusal} `source_not_connected`
    */
-  delivered(appId: string, delivery: HookDelivery): DeliveryOutcome {
+  delivered(appId: string, deliveries: HookDelivery[]): DeliveryOutcome[] {
     const { store } = this.#options;
     const { source } = this.#require(appId);
-    const result = concerns(source, delivery.ref) ? 'queued' : 'ignored';
-    return store.transaction(() => {
+    const take = (delivery: HookDelivery): DeliveryOutcome => {
+      const isPush = concerns(source, delivery.ref);
+      const pull = delivery.pull !== null && this.#pulls.isNews(appId, delivery.pull) ? delivery.pull : null;
+      const result = isPush || pull !== null ? 'queued' : 'ignored';
       if (!store.sources.addDelivery(appId, delivery, result)) return 'repeated';
-      if (result === 'queued') store.sources.want(appId, Date.now());
+      if (isPush) store.sources.want(appId, Date.now());
+      if (pull !== null) this.#pulls.take(appId, pull);
       return result;
-    });
+    };
+    return store.transaction(() => deliveries.map(take));
+  }
+
+  /**
+   * Lets a pull request from outside have a preview. @param sha the commit that was reviewed; null for the newest
+   * @throws {Refusal} `source_not_connected`, `pull_request_not_found`, `commit_conflict`
+   */
+  approve(appId: string, number: number, sha: string | null): Pull {
+    return this.#pulls.approve(appId, number, sha);
   }
 
   /**
@@ -157,6 +181,7 @@ export class Sources {
   /** Starts the fetches that are due. Call it about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (this.#ending.signal.aborted) return;
+    this.#pulls.tick(now);
     const due = this.#options.store.sources.due(now, DUE_AT_ONCE + this.#running.size);
     for (const row of due.filter(({ appId }) => !this.#running.has(appId))) {
       const running = this.#run(row)
@@ -174,7 +199,7 @@ export class Sources {
   /** Interrupts all fetches. The next host makes those that were due. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values(), this.#pulls.stop()]);
   }
 
   async #run(row: SourceRow): Promise<void> {
@@ -206,12 +231,11 @@ export class Sources {
     signal: AbortSignal,
   ): Promise<{ sha: string; deploy_id: string | null }> {
     const { appId, source } = row;
-    const { imports, apps, store } = this.#options;
+    const { store, imports, apps } = this.#options;
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    const { privateKey, token } = this.#keys(row);
+    const { remote, credentials } = this.#opened(row);
     const from: Omit<FetchFrom, 'have'> = {
-      remote: parseRemote(source.url)!,
-      credentials: { privateKey, token, knownHosts: source.known_hosts },
+      ...{ remote, credentials },
       refs: ref === null ? wantedRefs(source) : namedRefs(ref),
     };
     let sha = '';
@@ -225,11 +249,28 @@ export class Sources {
           'the connection was removed, or leads elsewhere now; sync again',
         );
       sha = fetched.sha;
-      if (source.known_hosts.length === 0 && fetched.knownHosts.length > 0)
-        store.sources.pin(row, fetched.knownHosts);
+      this.#pin(row, fetched.knownHosts);
       return sha === before ? null : { sha, before };
     });
     return { sha, deploy_id: deploy?.fact.id ?? null };
+  }
+
+  /** Returns what opens a repository. */
+  #opened(row: SourceRow): OpenConnection {
+    const { privateKey, token } = this.#keys(row);
+    const { url, known_hosts } = row.source;
+    return {
+      remote: parseRemote(url)!,
+      credentials: { privateKey, token, knownHosts: known_hosts },
+      pin: (found) => this.#pin(row, found),
+    };
+  }
+
+  /** Keeps the keys of an SSH server, if there are none yet. */
+  #pin(row: SourceRow, knownHosts: string[]): void {
+    const { sources } = this.#options.store;
+    const known = sources.find(row.appId)?.source.known_hosts.length;
+    if (known === 0 && knownHosts.length > 0) sources.pin(row, knownHosts);
   }
 
   #keys({ appId, sealed }: SourceRow): Keys {

@@ -219,6 +219,17 @@ const MIGRATIONS = [
     thrown_at INTEGER NOT NULL            -- ms since 1970, also in the name of their trash
   ) STRICT, WITHOUT ROWID;
   `,
+  // Pull requests of those repositories.
+  `
+  CREATE TABLE pulls (
+    app_id TEXT NOT NULL REFERENCES sources (app_id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    pull TEXT NOT NULL,                   -- StoredPull as JSON, whole
+    due_at INTEGER,                       -- ms since 1970, when there is work; NULL for none
+    PRIMARY KEY (app_id, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX pulls_due ON pulls (due_at) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 function appOf(alertId: string): string {

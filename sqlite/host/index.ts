@@ -13,6 +13,7 @@ import { previewQueries } from './previews.ts';
 import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
 import { sourceQueries } from './source/connections.ts';
+import { pullQueries } from './source/pulls.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**
@@ -36,6 +37,7 @@ export function openHostStore(path: string) {
     snapshots: snapshotQueries(database),
     secrets: secretQueries(database),
     sources: sourceQueries(database),
+    pulls: pullQueries(database),
     /** Runs `work` as one transaction, which is atomic even when the process is killed. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
     /**

@@ -14,6 +14,7 @@ import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
+import type { StoredSource } from '../../sqlite/host/source/connections.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -25,6 +26,16 @@ const AT = '2026-11-27T10:00:00.000Z';
 const [SHOP, HERE, PR1, PR2, D1, D2] = ['shop', 'here', 'pr1', 'pr2', 'd1', 'd2'].map((name) =>
   name.padEnd(16, '0'),
 ) as [string, string, string, string, string, string];
+
+const CONNECTION: StoredSource = {
+  url: 'ssh://git@git.example/ada/shop',
+  branch: 'main',
+  deploy_on: 'main',
+  poll_minutes: 5,
+  has_token: false,
+  deploy_key: 'ssh-ed25519 AAAA cellar-shop',
+  known_hosts: [],
+};
 
 function wanted(id: string, storage: 'bucket' | 'local' = 'bucket'): WantedApp {
   return {
@@ -84,6 +95,8 @@ test('an empty machine gets all that another one had of its apps in the bucket',
     expiresAt: 2,
   };
   store.previews.add(preview);
+  store.sources.save(SHOP, CONNECTION, Buffer.from([1, 255]), null);
+  store.sources.pin(store.sources.find(SHOP)!, ['git.example ssh-ed25519 AAAA']);
   await first.records.storeAll();
   const cellar = store.snapshots.cellar();
   await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
@@ -104,6 +117,10 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   assert.deepEqual(found.apps.storageNames(SHOP), { databases: { DB: 'db1' } });
   assert.deepEqual(found.deploys.last(SHOP, 5), store.deploys.last(SHOP, 5));
   assert.deepEqual(found.secrets.all(SHOP), store.secrets.all(SHOP));
+  const connection = found.sources.find(SHOP)!;
+  assert.deepEqual(connection.source, { ...CONNECTION, known_hosts: ['git.example ssh-ed25519 AAAA'] });
+  assert.deepEqual(connection.sealed, Buffer.from([1, 255]));
+  assert.equal(connection.dueAt, 0, 'deliveries may have been missed, so it is fetched at once');
   assert.deepEqual(
     found.previews.all().map(({ id, parentId }) => [id, parentId]),
     [[PR1, SHOP]],

@@ -1,6 +1,7 @@
 // Every command against a real Cellar: its JSON output has the contract's shape, and its exit codes are as documented.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -179,6 +180,26 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.equal((await cellar.get('shop')).text, 'first');
 });
 
+/** Delivers what GitHub says of a pull request to the repository `shop`. */
+async function pullFromOutside(url: string, secret: string): Promise<{ sha: string }> {
+  const sha = '1'.repeat(40);
+  const pull = {
+    ...{ number: 12, title: 'From outside', state: 'open', updated_at: '2026-01-01T00:00:00Z' },
+    ...{ user: { login: 'mallory' }, author_association: 'NONE' },
+    head: { sha, repo: { full_name: 'mallory/shop' } },
+    base: { repo: { full_name: 'shop' } },
+  };
+  const body = JSON.stringify({ pull_request: pull });
+  const signature = createHmac('sha256', secret).update(body).digest('hex');
+  const headers = {
+    'content-type': 'application/json',
+    'x-github-event': 'pull_request',
+    'x-hub-signature-256': `sha256=${signature}`,
+  };
+  assert.equal((await fetch(url, { method: 'POST', headers, body })).status, 202);
+  return { sha };
+}
+
 test('a repository elsewhere is connected, fetched by a tag, and disconnected', async () => {
   const { repository, sha } = commit(cellar.directory, { 'index.html': 'x' });
   execFileSync('git', ['--git-dir', repository, 'tag', 'v1']);
@@ -198,6 +219,11 @@ test('a repository elsewhere is connected, fetched by a tag, and disconnected', 
   assert.equal((await json('source get', app)).last_fetch.sha, sha);
   const shown = await cli('source --app connected');
   assert.match(shown.out, /deploy key +ssh-ed25519 /);
+  const { sha: pulled } = await pullFromOutside(connected.webhook_url, connected.secret);
+  assert.equal((await json('source approve', ['12', '--sha', pulled, ...app])).state, 'queued');
+  assert.match((await cli('source --app connected')).out, /12 +From outside +(queued|building|failed)/);
+  assert.equal((await cli('source approve x --app connected')).code, 2);
+  assert.equal((await cli('source approve 13 --app connected')).code, 4);
   assert.equal((await cli('source connect x --deploy-on never --app connected')).code, 2);
   assert.equal((await cli('source connect x --poll soon --app connected')).code, 2);
   await json('source disconnect', ['--yes', ...app]);

@@ -11,6 +11,7 @@ import type {
   HookDelivery,
   HostConnection,
 } from '../source/connections.ts';
+import type { Pull } from '../source/pulls.ts';
 import type { ThresholdName } from '../telemetry/alert-kinds.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
@@ -265,7 +266,12 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/connection/sync': { body: { ref: string | null }; answer: Result<'source.sync'> };
   /** The key that signs deliveries of the webhook. */
   'GET /apps/:id/connection/key': { body: null; answer: { secret: string } };
-  'POST /apps/:id/connection/deliveries': { body: HookDelivery; answer: { result: DeliveryOutcome } };
+  'POST /apps/:id/connection/deliveries': {
+    body: { deliveries: HookDelivery[] };
+    answer: { results: DeliveryOutcome[] };
+  };
+  /** `sha`: the commit that was reviewed; null for the newest. */
+  'POST /apps/:id/connection/approve': { body: { number: number; sha: string | null }; answer: Pull };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };

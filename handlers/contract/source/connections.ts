@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { id, nothing, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
+import { approve, Pull, type PullEvent, SHOWN_PULLS } from './pulls.ts';
 import { parseRemote } from './remote.ts';
 
 /** Deliveries of the webhook that are shown. */
@@ -58,6 +59,8 @@ const hostConnection = {
   deliveries: z
     .array(z.strictObject({ delivery: z.string(), event: z.string(), result: deliveryOutcome, at: time }))
     .max(SHOWN_DELIVERIES),
+  /** Pull requests, those that changed last first. */
+  pulls: z.array(Pull).max(SHOWN_PULLS),
 };
 
 const HostConnection = z.strictObject(hostConnection);
@@ -89,9 +92,12 @@ export interface HookDelivery {
   event: string;
   /** The full name of the ref that was pushed, or `ANY_REF`; null when it is about something else. */
   ref: string | null;
+  /** What it says of a pull request; null when it is about something else. */
+  pull: PullEvent | null;
 }
 
 export const connections = [
+  approve,
   operation({
     name: 'source.get',
     summary:

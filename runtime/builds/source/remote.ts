@@ -36,7 +36,10 @@ export const KNOWN_HOSTS = 'known_hosts';
 const IDENTITY = 'identity';
 
 /** Returns the reachable addresses of a host. @throws {BuildFailure} when there is none */
-export async function addressesOf({ host }: Remote, reachable: PublicAddresses): Promise<string[]> {
+export async function addressesOf(
+  { host }: Pick<Remote, 'host'>,
+  reachable: PublicAddresses,
+): Promise<string[]> {
   const found = await lookup(host, { all: true }).catch(() => {
     throw new BuildFailure(`the host ${host} cannot be found; correct the URL`);
   });

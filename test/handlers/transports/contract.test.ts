@@ -40,6 +40,7 @@ const routes = [
   `POST ${app}/source source.connect`,
   `DELETE ${app}/source source.disconnect`,
   `POST ${app}/source/sync source.sync`,
+  `POST ${app}/source/approve source.approve`,
   `GET ${app}/storage storage.overview`,
   `GET ${app}/storage/d1/{database_id} storage.d1.get`,
   `POST ${app}/storage/d1/{database_id}/write storage.d1.write`,

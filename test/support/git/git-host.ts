@@ -1,7 +1,8 @@
-// A Git host over HTTPS, with git itself behind it.
+// A Git host over HTTPS, with git itself behind it, and an API that another part of the test answers.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -19,15 +20,22 @@ export interface HostedRepository {
 }
 
 export class GitHost {
-  /** By the first part of the path. */
+  /** By the beginning of the path. */
   readonly repositories = new Map<string, HostedRepository>();
+  /** Answers requests of its API, below `/api`. */
+  api: (request: IncomingMessage, response: ServerResponse) => void = (_, response) =>
+    response.writeHead(404).end();
   /** Paths of requests, in order. */
   readonly requests: string[] = [];
   readonly #pem = readFileSync(CERTIFICATE);
   readonly #server = createServer({ key: this.#pem, cert: this.#pem }, (request, response) => {
     const [path = '', query = ''] = request.url!.split('?');
     this.requests.push(path);
-    const [, name = '', ...service] = path.split('/');
+    if (path.startsWith('/api/')) {
+      this.api(request, response);
+      return;
+    }
+    const [name, service] = this.#find(path);
     const repository = this.repositories.get(name);
     const { authorization = '' } = request.headers;
     const password = Buffer.from(authorization.split(' ')[1] ?? '', 'base64')
@@ -38,13 +46,19 @@ export class GitHost {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
     else {
       const served = { repository: repository.path, hooks: '/dev/null', role: 'view', floorMb: 1 } as const;
-      void serveGit({ ...served, onPush: () => {}, service: service.join('/'), query }, request, response);
+      void serveGit({ ...served, onPush: () => {}, service, query }, request, response);
     }
   });
 
   async start(): Promise<void> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
+  }
+
+  /** Returns the name of the repository in a path, and the rest. */
+  #find(path: string): [name: string, service: string] {
+    const name = [...this.repositories.keys()].find((each) => path.startsWith(`/${each}/`)) ?? '';
+    return [name, path.slice(name.length + 2)];
   }
 
   url(name: string): string {

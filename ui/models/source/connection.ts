@@ -23,6 +23,10 @@ export function connectionModel(id: string) {
       await connection.refresh();
       return synced;
     },
+    async approve({ number, sha }: Connection['pulls'][number]) {
+      await api('source.approve', { id, number, sha });
+      await connection.refresh();
+    },
     async disconnect() {
       await api('source.disconnect', { id });
       await connection.refresh();

@@ -3,12 +3,14 @@ import { useState } from 'preact/hooks';
 import { type Connection, type ConnectionChange, connectionModel } from '../../models/source/connection.ts';
 import { Code, Copy } from '../../parts/code/code.tsx';
 import { Button } from '../../parts/controls/button.tsx';
+import { askFirst } from '../../parts/controls/confirm.tsx';
 import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { useModel } from '../../parts/model.ts';
 import { Loaded, Notice } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
+import { PullRequests } from './pull-requests.tsx';
 
 type Model = ReturnType<typeof connectionModel>;
 
@@ -88,7 +90,7 @@ function Connect({ connect }: { connect: (change: ConnectionChange) => Promise<v
         type="password"
         value={token}
         onValue={setToken}
-        hint="Reads a private repository over HTTPS. It is kept encrypted, and never shown."
+        hint="Reads a private repository over HTTPS, and reports previews to pull requests. It is kept encrypted, and never shown."
         autocomplete="off"
       />
       <div>
@@ -114,11 +116,19 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
     const { deploy_id } = await model.sync(ref.trim());
     toast(deploy_id === null ? 'There is nothing new to deploy' : 'The fetched commit is being deployed');
   });
-  const disconnect = async () => {
-    await model.disconnect();
-    setSecret(null);
-    toast('The repository is disconnected; what serves stays');
-  };
+  const disconnect = () =>
+    askFirst({
+      title: 'Disconnect the repository?',
+      about:
+        'Pushes to it are no longer deployed, its pull requests lose their previews, and its deploy key and secret are forgotten. What serves stays.',
+      action: 'Disconnect',
+      danger: true,
+      run: async () => {
+        await model.disconnect();
+        setSecret(null);
+        toast('The repository is disconnected; what serves stays');
+      },
+    });
   return (
     <div class="body stack">
       {secret !== null && (
@@ -159,6 +169,7 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
         ))}
       </dl>
       {of.last_fetch?.error && <Notice look="danger">The last fetch failed: {of.last_fetch.error}</Notice>}
+      <PullRequests of={of} model={model} />
       <Deliveries of={of} />
       <form class="stack form" onSubmit={onSubmit}>
         <TextField

@@ -1,0 +1,37 @@
+// The keys that sign deliveries, kept for a moment: a burst of deliveries asks the host once.
+import type { RequestContext } from '../context.ts';
+import { shared } from './shared.ts';
+
+const KEPT_MS = 10_000;
+/** Keys that are kept at once. */
+const MOST = 1000;
+
+interface Kept {
+  secret: Promise<string>;
+  until: number;
+}
+
+const kept = new Map<string, Kept>();
+
+/** Returns the key that signs an app's deliveries. @throws {Problem} `source_not_connected`, `host_unavailable` */
+export async function keyOf({ host, waitUntil }: RequestContext, id: string): Promise<string> {
+  const known = kept.get(id);
+  if (known !== undefined && known.until > Date.now()) return shared(known.secret);
+  const secret = host.call('GET /apps/:id/connection/key', { id }).then((answer) => answer.secret);
+  const asked = { secret, until: Date.now() + KEPT_MS };
+  kept.delete(id);
+  if (kept.size >= MOST) kept.delete(kept.keys().next().value!);
+  kept.set(id, asked);
+  // The others are answered although this request's client leaves.
+  waitUntil(
+    secret.catch(() => {
+      if (kept.get(id) === asked) kept.delete(id);
+    }),
+  );
+  return secret;
+}
+
+/** Forgets a key. Call it when the key was changed. */
+export function forgetKey(id: string): void {
+  kept.delete(id);
+}

@@ -1,0 +1,86 @@
+// Brings the commit of a pull request into the repository of an app, under a ref of its own.
+import type { PullHost } from '../../../handlers/contract/source/pulls.ts';
+import type { Apps } from '../../apps/apps.ts';
+import type { FetchFrom, Imports } from '../../builds/source/import.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import { runGit } from '../../git/git.ts';
+import { DEPLOY_REF } from '../../git/repository.ts';
+import { resolveCommit } from '../../git/source.ts';
+
+const NO_SHA = '0'.repeat(40);
+
+/** What a change of these refs needs of the rest of the host. */
+export interface BringOptions {
+  apps: Apps;
+  paths: Layout;
+  imports: Imports;
+}
+
+/** Returns the ref that a pull request has in the app's repository. */
+export function pullRef(number: number): string {
+  return `refs/pull/${number}/head`;
+}
+
+/** Returns the ref that its Git host has it under. */
+function hostedRef(host: PullHost, number: number): string {
+  return host === 'gitlab' ? `refs/merge-requests/${number}/head` : pullRef(number);
+}
+
+/**
+ * Fetches a pull request, and keeps it.
+ * @param pull.sha the commit that may be deployed: no other is kept
+ * @returns the keys of the SSH server
+ * @throws {Error} with why it cannot be fetched
+ */
+export async function bringPull(
+  { apps, paths, imports }: BringOptions,
+  appId: string,
+  { host, number, sha }: { host: PullHost; number: number; sha: string },
+  from: Omit<FetchFrom, 'refs' | 'have'>,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const repository = paths.repository(appId);
+  const ref = pullRef(number);
+  return changeRefs(apps, appId, async (store) => {
+    const before = await resolveCommit(repository, ref);
+    const have = before ?? (await resolveCommit(repository, DEPLOY_REF));
+    const asked = { ...from, refs: [hostedRef(host, number)], have };
+    const fetched = await imports.fetch(apps.ownerOf(appId), repository, asked, signal);
+    if (fetched.sha !== sha)
+      throw new Error(
+        `the Git host has the commit ${fetched.sha} now, and its webhook has not told of it yet`,
+      );
+    if (before !== sha) {
+      await store([{ ref, before: before ?? NO_SHA, after: sha }]);
+      await runGit(repository, ['update-ref', ref, sha, before ?? NO_SHA]);
+    }
+    return fetched.knownHosts;
+  });
+}
+
+/** Removes the ref of a pull request, if any. */
+export async function forgetPull(
+  { apps, paths }: BringOptions,
+  appId: string,
+  number: number,
+): Promise<void> {
+  if (!apps.get(appId)) return;
+  const repository = paths.repository(appId);
+  const ref = pullRef(number);
+  await changeRefs(apps, appId, async (store) => {
+    const before = await resolveCommit(repository, ref);
+    if (before === null) return;
+    await store([{ ref, before, after: NO_SHA }]);
+    await runGit(repository, ['update-ref', '-d', ref, before]);
+  });
+}
+
+type Store = (updates: { ref: string; before: string; after: string }[]) => Promise<void>;
+
+/** Changes refs while nothing else does. `store` writes them to the bucket, of an app that keeps its code there. */
+function changeRefs<T>(apps: Apps, appId: string, change: (store: Store) => Promise<T>): Promise<T> {
+  const app = apps.get(appId)!;
+  const stored = app.code?.repository;
+  const run = () => change(async (updates) => stored?.store(updates));
+  return app.changes.during(() => (stored ? stored.during(run) : run()));
+}

@@ -1,0 +1,177 @@
+// The APIs of Git hosts for pull requests: commit statuses, comments, and who belongs to a repository.
+import type { PullHost } from '../../../handlers/contract/source/pulls.ts';
+import type { Remote } from '../../../handlers/contract/source/remote.ts';
+import type { PublicAddresses } from '../../isolation/private-networks.ts';
+import { askGitHost, type GitHostTarget } from './git-host-request.ts';
+
+const HTTPS_PORT = 443;
+/** Comments of a pull request in which ours is looked for. */
+const COMMENTS = 100;
+/** GitLab's role of those who may push. */
+const DEVELOPER = 30;
+
+/** What a commit is said to be. */
+export type CommitState = 'pending' | 'success' | 'failure';
+
+export interface CommitStatus {
+  state: CommitState;
+  /** Tells this status from those of others. */
+  context: string;
+  /** At most 140 characters, as GitHub takes it. */
+  description: string;
+  /** Where people find more; null for nowhere. */
+  url: string | null;
+}
+
+/** Each method rejects with an `Error` that says what the Git host answered. */
+export interface GitHostApi {
+  /** Whether an author belongs to the repository. */
+  isMember: (author: string, signal: AbortSignal) => Promise<boolean>;
+  setStatus: (sha: string, status: CommitStatus, signal: AbortSignal) => Promise<void>;
+  /**
+   * Writes a comment, or replaces it.
+   * @param known the comment's number; null: one with `mark` in its text is looked for first
+   * @returns its number
+   */
+  comment: (
+    pull: number,
+    known: number | null,
+    text: string,
+    mark: string,
+    signal: AbortSignal,
+  ) => Promise<number>;
+}
+
+export interface GitHostAccess {
+  host: PullHost;
+  remote: Remote;
+  token: string;
+  reachable: PublicAddresses;
+}
+
+/** Returns the full name of a repository, such as `ada/shop`. */
+export function repositoryName({ url }: Remote): string {
+  return decodeURIComponent(new URL(url).pathname)
+    .replace(/^\/+|\/+$/g, '')
+    .replace(/\.git$/, '');
+}
+
+/** Returns the API of a repository's Git host. Its address is that of the repository; GitHub's own has another name. */
+export function gitHostApi({ host, remote, token, reachable }: GitHostAccess): GitHostApi {
+  const name = repositoryName(remote);
+  const isGitHubCom = host === 'github' && remote.host === 'github.com';
+  const target = (prefix: string, headers: Record<string, string>): GitHostTarget => ({
+    remote: {
+      host: isGitHubCom ? 'api.github.com' : remote.host,
+      port: remote.kind === 'ssh' ? HTTPS_PORT : remote.port,
+    },
+    prefix,
+    headers,
+    reachable,
+  });
+  const path = name.split('/').map(encodeURIComponent).join('/');
+  if (host === 'gitlab')
+    return gitLab(target(`/api/v4/projects/${encodeURIComponent(name)}`, { 'private-token': token }));
+  if (host === 'gitea')
+    return issueApi(target(`/api/v1/repos/${path}`, { authorization: `token ${token}` }), name);
+  const prefix = isGitHubCom ? `/repos/${path}` : `/api/v3/repos/${path}`;
+  const headers = {
+    authorization: `Bearer ${token}`,
+    accept: 'application/vnd.github+json',
+    'x-github-api-version': '2022-11-28',
+  };
+  return issueApi(target(prefix, headers), name);
+}
+
+/** The API of GitHub, Gitea and Forgejo, in which the comments of a pull request are those of an issue. */
+function issueApi(target: GitHostTarget, name: string): GitHostApi {
+  return {
+    async isMember(author, signal) {
+      if (name.split('/')[0]!.toLowerCase() === author.toLowerCase()) return true;
+      const path = `/collaborators/${encodeURIComponent(author)}`;
+      return (await askGitHost(target, 'GET', path, null, signal, [404])).status === 204;
+    },
+    async setStatus(sha, { url, ...status }, signal) {
+      const body = { ...status, ...(url !== null && { target_url: url }) };
+      await askGitHost(target, 'POST', `/statuses/${sha}`, body, signal);
+    },
+    comment: (pull, known, text, mark, signal) =>
+      writeComment(target, 'PATCH', `/issues/${pull}/comments`, '/issues/comments', {
+        known,
+        text,
+        mark,
+        signal,
+      }),
+  };
+}
+
+function gitLab(target: GitHostTarget): GitHostApi {
+  const states = { pending: 'pending', success: 'success', failure: 'failed' };
+  return {
+    async isMember(author, signal) {
+      const path = `/members/all/${encodeURIComponent(author)}`;
+      const { status, json } = await askGitHost(target, 'GET', path, null, signal, [404]);
+      return status === 200 && (json as { access_level?: unknown }).access_level !== undefined
+        ? Number((json as { access_level: unknown }).access_level) >= DEVELOPER
+        : false;
+    },
+    async setStatus(sha, { state, context, description, url }, signal) {
+      const body = {
+        state: states[state],
+        name: context,
+        description,
+        ...(url !== null && { target_url: url }),
+      };
+      // GitLab refuses a state that the commit has already.
+      await askGitHost(target, 'POST', `/statuses/${sha}`, body, signal, state === 'pending' ? [400] : []);
+    },
+    comment: (pull, known, text, mark, signal) => {
+      const notes = `/merge_requests/${pull}/notes`;
+      return writeComment(target, 'PUT', notes, notes, { known, text, mark, signal });
+    },
+  };
+}
+
+interface Comment {
+  known: number | null;
+  text: string;
+  mark: string;
+  signal: AbortSignal;
+}
+
+/** Replaces our comment at `one`/number; writes a new one to `all` when there is none any more. */
+async function writeComment(
+  target: GitHostTarget,
+  replace: 'PATCH' | 'PUT',
+  all: string,
+  one: string,
+  { known, text, mark, signal }: Comment,
+): Promise<number> {
+  const body = { body: `${text}\n\n${mark}` };
+  const number = known ?? (await findComment(target, all, mark, signal));
+  if (number !== null) {
+    const { status } = await askGitHost(target, replace, `${one}/${number}`, body, signal, [404]);
+    if (status !== 404) return number;
+  }
+  return numberOf((await askGitHost(target, 'POST', all, body, signal)).json);
+}
+
+async function findComment(
+  target: GitHostTarget,
+  all: string,
+  mark: string,
+  signal: AbortSignal,
+): Promise<number | null> {
+  // GitHub and GitLab take `per_page`, Gitea takes `limit`.
+  const path = `${all}?per_page=${COMMENTS}&limit=${COMMENTS}`;
+  const { json } = await askGitHost(target, 'GET', path, null, signal);
+  const comments = Array.isArray(json) ? (json as { body?: unknown }[]) : [];
+  const own = comments.find(({ body }) => typeof body === 'string' && body.endsWith(mark));
+  return own === undefined ? null : numberOf(own);
+}
+
+function numberOf(json: unknown): number {
+  const { id } = (json ?? {}) as { id?: unknown };
+  if (typeof id === 'number' && Number.isSafeInteger(id)) return id;
+  throw new Error('the Git host did not say which number the comment has');
+}

@@ -1,0 +1,80 @@
+// What the Git host is told of a pull request: a commit status, and one comment.
+import type { StoredPull } from '../../../sqlite/host/source/pulls.ts';
+import type { CommitStatus, GitHostApi } from './git-host-api.ts';
+
+const DESCRIPTION_LENGTH = 140;
+
+/** The app of a pull request. */
+export interface ReportedApp {
+  id: string;
+  slug: string;
+}
+
+/** Whether the Git host has yet to be told. */
+export function isToldLate(pull: StoredPull): boolean {
+  return pull.reported !== stateOf(pull);
+}
+
+/**
+ * Tells the Git host. Repeating it changes nothing there.
+ * @param url the address of the preview; null for none
+ * @returns the pull request as it is then
+ * @throws {Error} with what the Git host answered
+ */
+export async function report(
+  api: GitHostApi,
+  { id, slug }: ReportedApp,
+  pull: StoredPull,
+  url: string | null,
+  signal: AbortSignal,
+): Promise<StoredPull> {
+  const told = { ...pull, reported: stateOf(pull) };
+  // A pull request that never had a preview needs no word at its end.
+  if (pull.state === 'closed' && pull.comment === null) return told;
+  if (pull.state !== 'closed') await api.setStatus(pull.sha, statusOf(pull, slug, url), signal);
+  const text = commentOf(pull, slug, url);
+  return {
+    ...told,
+    comment: await api.comment(pull.number, pull.comment, text, `<!-- cellar ${id} -->`, signal),
+  };
+}
+
+/** A new commit or state is told; `queued` and `building` are the same to the Git host. */
+function stateOf({ state, sha, error }: StoredPull): string {
+  const shown = state === 'queued' ? 'building' : state;
+  return `${sha} ${shown} ${state === 'failed' ? (error ?? '') : ''}`.trim();
+}
+
+function statusOf({ state, error }: StoredPull, slug: string, url: string | null): CommitStatus {
+  const context = `cellar/${slug}`;
+  if (state === 'live') return { state: 'success', context, description: 'The preview serves', url };
+  if (state === 'failed') {
+    const description = `No preview: ${error ?? 'the deploy failed'}`.slice(0, DESCRIPTION_LENGTH);
+    return { state: 'failure', context, description, url: null };
+  }
+  const description =
+    state === 'waiting' ? 'Waits until it is approved in Cellar' : 'The preview is being built';
+  return { state: 'pending', context, description, url: null };
+}
+
+function commentOf({ state, sha, error }: StoredPull, slug: string, url: string | null): string {
+  const title = `**Preview of ${slug}**`;
+  const commit = sha.slice(0, 8);
+  switch (state) {
+    case 'live':
+      return `${title}: ${url} shows ${commit}.`;
+    case 'failed':
+      return `${title}: ${commit} has none. ${fenced(error ?? 'The deploy failed')}`;
+    case 'closed':
+      return `${title}: it was removed.`;
+    case 'waiting':
+      return `${title}: ${commit} comes from outside, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve\`.`;
+    default:
+      return `${title}: ${commit} is being built.`;
+  }
+}
+
+/** Text of a build may contain anything, also what would call people or close the code. */
+function fenced(text: string): string {
+  return `\n\n\`\`\`text\n${text.replaceAll('`', "'")}\n\`\`\``;
+}

@@ -1,0 +1,250 @@
+// Pull requests of connected repositories: their previews, and what their Git host is told of them.
+import { type Pull, type PullEvent, SHOWN_PULLS } from '../../../handlers/contract/source/pulls.ts';
+import type { Remote } from '../../../handlers/contract/source/remote.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { PullRow, StoredPull } from '../../../sqlite/host/source/pulls.ts';
+import type { FetchFrom } from '../../builds/source/import.ts';
+import type { PublicAddresses } from '../../isolation/private-networks.ts';
+import { log, reason } from '../../log.ts';
+import type { Previews } from '../../previews/previews.ts';
+import { Refusal } from '../../refusal.ts';
+import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.ts';
+import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
+import { isToldLate, report } from './pull-report.ts';
+
+/** Pull requests that are looked at in one second, and pull requests of an app that are kept. */
+const DUE_AT_ONCE = 20;
+const MOST_PULLS = 500;
+/** Interval at which the deploy of a preview is looked at, in ms. */
+const BUILDING_MS = 1_000;
+/** Waits after failed attempts, in ms. After the last, only another delivery or approval starts one. */
+const RETRIES_MS = [10_000, 60_000, 600_000];
+
+/** What opens the repository of an app. */
+export interface OpenConnection {
+  remote: Remote;
+  credentials: FetchFrom['credentials'];
+  /** Keeps the keys of its SSH server, if there are none yet. */
+  pin: (knownHosts: string[]) => void;
+}
+
+export interface PullsOptions extends BringOptions {
+  store: HostStore;
+  previews: Previews;
+  reachable: PublicAddresses;
+  /** Returns the address of an app, by its slug; null before the addresses are known. */
+  urlOf: (slug: string) => string | null;
+  /** @throws {Refusal} `source_not_connected` */
+  connection: (appId: string) => OpenConnection;
+}
+
+/** The pull requests of all apps. */
+export class Pulls {
+  readonly #options: PullsOptions;
+  /** Work under way, by app: one pull request of an app at a time. */
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #ending = new AbortController();
+
+  constructor(options: PullsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the pull requests of an app, for people. */
+  list(appId: string): Pull[] {
+    return this.#options.store.pulls.list(appId, SHOWN_PULLS).map((row) => this.#shown(row));
+  }
+
+  /** Whether a delivery concerns the connected repository, and is no older than what is known. */
+  isNews(appId: string, { repository, number, changed_at, is_open }: PullEvent): boolean {
+    const { store, connection } = this.#options;
+    if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
+    const known = store.pulls.find(appId, number)?.pull;
+    if (known === undefined) return is_open;
+    return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
+  }
+
+  /** Takes what a delivery says that is news, in the caller's transaction. */
+  take(appId: string, { repository: _, is_open, ...event }: PullEvent): void {
+    const { store } = this.#options;
+    const row = store.pulls.find(appId, event.number);
+    const known = row?.pull;
+    const isSame = is_open && known?.sha === event.sha && known.state !== 'closed';
+    const pull: StoredPull = {
+      approved_sha: known?.approved_sha ?? null,
+      reported: known?.reported ?? null,
+      comment: known?.comment ?? null,
+      ...event,
+      state: is_open ? 'queued' : 'closed',
+      attempts: 0,
+      error: null,
+      updated_at: new Date().toISOString(),
+      // A new title or label changes nothing of the preview.
+      ...(isSame && { state: known.state, error: known.error, updated_at: known.updated_at }),
+    };
+    store.pulls.save(appId, pull, isSame && row?.dueAt === null ? null : Date.now());
+    store.pulls.trim(appId, MOST_PULLS);
+  }
+
+  /**
+   * Lets the newest commit of a pull request have a preview.
+   * @param sha the commit that was reviewed; null for the newest
+   * @throws {Refusal} `pull_request_not_found`; `commit_conflict` when there is a newer commit
+   */
+  approve(appId: string, number: number, sha: string | null): Pull {
+    const { store, connection } = this.#options;
+    connection(appId);
+    const row = store.pulls.find(appId, number);
+    if (row === undefined || row.pull.state === 'closed')
+      throw new Refusal(404, 'pull_request_not_found', `there is no open pull request ${number}`);
+    const { pull } = row;
+    if (sha !== null && sha !== pull.sha)
+      throw new Refusal(
+        409,
+        'commit_conflict',
+        `pull request ${number} is at another commit now: ${pull.sha}`,
+      );
+    const approved: StoredPull = { ...pull, approved_sha: pull.sha, attempts: 0 };
+    if (pull.state === 'waiting' || pull.state === 'failed')
+      Object.assign(approved, { state: 'queued', error: null });
+    store.pulls.save(appId, approved, Date.now());
+    return this.#shown({ ...row, pull: approved });
+  }
+
+  /** Removes the pull requests of an app with their previews. Call it before the connection is removed. */
+  async forget(appId: string): Promise<void> {
+    const { store, previews } = this.#options;
+    const rows = store.pulls.list(appId, MOST_PULLS);
+    store.pulls.delete(appId);
+    await this.#running.get(appId);
+    for (const { pull } of rows.filter((row) => row.pull.state !== 'closed')) {
+      await previews.branchDeleted(appId, pullRef(pull.number));
+      await forgetPull(this.#options, appId, pull.number);
+    }
+  }
+
+  /** Starts the work that is due. Call it about once a second. @param now in ms since 1970 */
+  tick(now = Date.now()): void {
+    if (this.#ending.signal.aborted) return;
+    for (const row of this.#options.store.pulls.due(now, DUE_AT_ONCE)) {
+      if (this.#running.has(row.appId)) continue;
+      const running = this.#step(row)
+        .catch((error: unknown) => this.#failed(row, error))
+        .finally(() => this.#running.delete(row.appId));
+      this.#running.set(row.appId, running);
+    }
+  }
+
+  /** Interrupts all work. The next host continues it. */
+  async stop(): Promise<void> {
+    this.#ending.abort(new Error('the host is stopping'));
+    await Promise.all(this.#running.values());
+  }
+
+  /** Does the next piece of work, and tells the Git host where the pull request is. */
+  async #step(row: PullRow): Promise<void> {
+    const { appId } = row;
+    if (!this.#options.apps.get(appId)) return this.#save(row, row.pull, null);
+    let pull = row.pull;
+    if (pull.state === 'closed') await this.#remove(appId, pull.number);
+    if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull)))
+      pull = { ...pull, state: 'waiting' };
+    if (pull.state === 'queued') {
+      // The Git host is told before a fetch that may take minutes; if that fails, it is told afterwards.
+      const told = await this.#report(appId, pull).catch(() => pull);
+      await this.#deploy(appId, told);
+      return this.#save(row, { ...told, state: 'building', attempts: 0 }, Date.now() + BUILDING_MS);
+    }
+    if (pull.state === 'building') pull = this.#built(appId, pull);
+    const told = await this.#report(appId, pull);
+    const next = pull.state === 'building' ? Date.now() + BUILDING_MS : null;
+    this.#save(row, { ...told, attempts: 0 }, next);
+  }
+
+  async #remove(appId: string, number: number): Promise<void> {
+    await this.#options.previews.branchDeleted(appId, pullRef(number));
+    await forgetPull(this.#options, appId, number);
+  }
+
+  /** Whether a commit may be built without asking a person. What cannot be found out counts as no. */
+  async #isTrusted(appId: string, pull: StoredPull): Promise<boolean> {
+    if (pull.approved_sha === pull.sha) return true;
+    if (!pull.is_inside) return false;
+    if (pull.is_member !== null) return pull.is_member;
+    const api = this.#apiOf(appId, pull);
+    return api !== null && (await api.isMember(pull.author, this.#ending.signal));
+  }
+
+  async #deploy(appId: string, pull: StoredPull): Promise<void> {
+    const { connection, previews } = this.#options;
+    const opened = connection(appId);
+    opened.pin(await bringPull(this.#options, appId, pull, opened, this.#ending.signal));
+    // It may have been closed or moved meanwhile: then the next step does what is right.
+    const now = this.#options.store.pulls.find(appId, pull.number)?.pull;
+    if (now?.sha === pull.sha && now.state === 'queued')
+      await previews.push(appId, pullRef(pull.number), pull.sha);
+  }
+
+  /** Returns a pull request as its deploy has left it. */
+  #built(appId: string, pull: StoredPull): StoredPull {
+    const deploy = this.#options.previews.ofSource(appId, pullRef(pull.number))?.deploy;
+    if (deploy === undefined) return { ...pull, state: 'failed', error: 'the preview was removed' };
+    // After an interruption its deploy is repeated.
+    if (deploy === null || deploy.status === 'queued' || deploy.status === 'building') return pull;
+    if (deploy.status === 'live') return { ...pull, state: 'live', error: null };
+    return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
+  }
+
+  async #report(appId: string, pull: StoredPull): Promise<StoredPull> {
+    const api = this.#apiOf(appId, pull);
+    const app = this.#options.apps.get(appId)?.wanted;
+    if (api === null || app === undefined || !isToldLate(pull)) return pull;
+    return report(api, app, pull, this.#urlOf(appId, pull), this.#ending.signal);
+  }
+
+  /** Returns the API of the Git host; null without a token. */
+  #apiOf(appId: string, { host }: StoredPull): GitHostApi | null {
+    const { connection, reachable } = this.#options;
+    const { remote, credentials } = connection(appId);
+    const { token } = credentials;
+    return token === null ? null : gitHostApi({ host, remote, token, reachable });
+  }
+
+  /** Records a failed step. It is tried again some times; then a preview that was not made has failed. */
+  #failed(row: PullRow, error: unknown): void {
+    if (this.#ending.signal.aborted) return;
+    const { pull, appId } = row;
+    const words = reason(error);
+    log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
+    const wait = RETRIES_MS[pull.attempts];
+    const failed: StoredPull = { ...pull, error: words, attempts: pull.attempts + 1 };
+    if (wait === undefined && pull.state === 'queued') failed.state = 'failed';
+    this.#save(row, failed, wait === undefined ? null : Date.now() + wait);
+  }
+
+  /** Saves a pull request, unless a delivery or a person has changed it meanwhile: that is to be seen to first. */
+  #save({ appId, pull: before }: PullRow, pull: StoredPull, dueAt: number | null): void {
+    const { store } = this.#options;
+    const now = store.pulls.find(appId, before.number);
+    if (now === undefined) return;
+    if (JSON.stringify(now.pull) === JSON.stringify(before)) store.pulls.save(appId, pull, dueAt);
+    // Only what was told is known better.
+    else
+      store.pulls.save(
+        appId,
+        { ...now.pull, reported: pull.reported, comment: pull.comment },
+        now.dueAt ?? Date.now(),
+      );
+  }
+
+  #shown({ appId, pull }: PullRow): Pull {
+    const { number, title, author, sha, state, error, updated_at } = pull;
+    return { number, title, author, sha, state, url: this.#urlOf(appId, pull), error, updated_at };
+  }
+
+  /** Returns the address of a preview that serves; null when there is none. */
+  #urlOf(appId: string, { number }: StoredPull): string | null {
+    const { previews, urlOf } = this.#options;
+    const preview = previews.ofSource(appId, pullRef(number));
+    return preview?.serves ? urlOf(preview.slug) : null;
+  }
+}

@@ -1,0 +1,82 @@
+// Rows of the host's table of pull requests of connected repositories.
+import type { Database } from 'better-sqlite3';
+import type { PullEvent, PullState } from '../../../handlers/contract/source/pulls.ts';
+
+/** A pull request, and how far its preview and the reports to the Git host are. */
+export interface StoredPull extends Omit<PullEvent, 'repository' | 'is_open'> {
+  state: PullState;
+  /** The commit that a person approved; null for none. */
+  approved_sha: string | null;
+  /** Failed attempts in a row of the work that is due. */
+  attempts: number;
+  error: string | null;
+  /** The state and the commit that the Git host was last told; null for none. */
+  reported: string | null;
+  /** The Git host's number of the comment; null before there is one. */
+  comment: number | null;
+  /** ISO 8601. */
+  updated_at: string;
+}
+
+/** A pull request of an app. */
+export interface PullRow {
+  appId: string;
+  pull: StoredPull;
+  /** When there is work, in ms since 1970; null for none. */
+  dueAt: number | null;
+}
+
+interface Stored {
+  appId: string;
+  pull: string;
+  dueAt: number | null;
+}
+
+const COLUMNS = 'app_id AS appId, pull, due_at AS dueAt';
+const NEWEST_FIRST = "ORDER BY pull ->> 'updated_at' DESC, number DESC";
+
+/** Typed queries over `pulls`. */
+export function pullQueries(database: Database) {
+  const find = database.prepare<[string, number], Stored>(
+    `SELECT ${COLUMNS} FROM pulls WHERE app_id = ? AND number = ?`,
+  );
+  const list = database.prepare<[string, number], Stored>(
+    `SELECT ${COLUMNS} FROM pulls WHERE app_id = ? ${NEWEST_FIRST} LIMIT ?`,
+  );
+  const due = database.prepare<[number, number], Stored>(
+    `SELECT ${COLUMNS} FROM pulls WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+  );
+  const save = database.prepare<[string, number, string, number | null]>(
+    `INSERT INTO pulls (app_id, number, pull, due_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET pull = excluded.pull, due_at = excluded.due_at`,
+  );
+  const trim = database.prepare<{ appId: string; most: number }>(
+    `DELETE FROM pulls WHERE app_id = @appId AND due_at IS NULL AND number IN
+       (SELECT number FROM pulls WHERE app_id = @appId ${NEWEST_FIRST} LIMIT -1 OFFSET @most)`,
+  );
+  const remove = database.prepare<[string]>('DELETE FROM pulls WHERE app_id = ?');
+
+  return {
+    find: (appId: string, number: number): PullRow | undefined => parsed(find.get(appId, number)),
+    /** Returns the pull requests of an app, those that changed last first. */
+    list: (appId: string, limit: number): PullRow[] => list.all(appId, limit).map((row) => parsed(row)!),
+    /** Returns those with work at `now`, those that wait longest first. */
+    due: (now: number, limit: number): PullRow[] => due.all(now, limit).map((row) => parsed(row)!),
+    /** Adds a pull request, or replaces it. */
+    save: (appId: string, pull: StoredPull, dueAt: number | null): void => {
+      save.run(appId, pull.number, JSON.stringify(pull), dueAt);
+    },
+    /** Removes those without work beyond the `most` newest of an app. */
+    trim: (appId: string, most: number): void => {
+      trim.run({ appId, most });
+    },
+    /** Removes those of an app. */
+    delete: (appId: string): void => {
+      remove.run(appId);
+    },
+  };
+}
+
+function parsed(row: Stored | undefined): PullRow | undefined {
+  return row && { ...row, pull: JSON.parse(row.pull) as StoredPull };
+}
