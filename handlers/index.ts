@@ -1,7 +1,7 @@
 // Entry module of the control plane: routes requests to their handlers.
 import { migrate } from '../sqlite/control/migrations.ts';
 import { NewerSchema } from '../sqlite/d1.ts';
-import { authenticate } from './access.ts';
+import { type Actor, authenticate, keyOf } from './access.ts';
 import { cloudflare, isCloudflarePath } from './cloudflare/index.ts';
 import { createContext, type RequestContext } from './context.ts';
 import { type AuditInterface, CLI_AGENT } from './contract/people/audit.ts';
@@ -81,7 +81,8 @@ async function route(request: Request, pathname: string, context: RequestContext
   }
   requireDataDestination(request);
   const whoNow = () => authenticate(request, context);
-  const acting = { ...context, actor: await whoNow(), whoNow, via: viaOf(request, pathname) };
+  const actor = await whoNow();
+  const acting = { ...context, actor, whoNow, via: viaOf(request, pathname, actor) };
   if (isRpc(request.method, pathname)) return rpc(request, acting);
   if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
@@ -89,8 +90,9 @@ async function route(request: Request, pathname: string, context: RequestContext
 }
 
 /** Names the interface of an authenticated request. */
-function viaOf({ headers }: Request, pathname: string): AuditInterface {
-  if (headers.has(ACCOUNT_HEADER)) return 'ui';
+function viaOf({ headers }: Request, pathname: string, actor: Actor): AuditInterface {
+  // A key's requests may have the header too, where it means nothing.
+  if (headers.has(ACCOUNT_HEADER) && keyOf(actor) === null) return 'ui';
   if (pathname === '/mcp') return 'mcp';
   if (headers.get('user-agent')?.startsWith(CLI_AGENT)) return 'cli';
   return pathname === '/rpc' ? 'rpc' : 'rest';

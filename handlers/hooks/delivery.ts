@@ -17,14 +17,20 @@ const PUSHES = ['push', 'Push Hook', 'Tag Push Hook'];
 const SHOWN_LENGTH = 100;
 const NO_SHA = /^0+$/;
 
-/** Reads a delivery whose signature is right. @throws {Problem} `malformed_json` */
-export async function deliveryOf(headers: Headers, body: Uint8Array): Promise<HookDelivery> {
+/**
+ * Reads a delivery whose signature is right.
+ * @param identity that of the signature
+ * @throws {Problem} `malformed_json`
+ */
+export async function deliveryOf(
+  headers: Headers,
+  body: Uint8Array,
+  identity: string,
+): Promise<HookDelivery> {
   const event = firstOf(headers, EVENTS) ?? 'push';
   const digest = hexadecimal(await crypto.subtle.digest('SHA-256', body));
-  // Of a delivery without a time that is signed, only the body is. So the time is part of what tells it from others.
-  const time = headers.get('webhook-timestamp');
   return {
-    digest: time === null ? digest : `${digest} ${time}`,
+    digest: identity === '' ? digest : `${digest} ${cutText(identity, SHOWN_LENGTH)}`,
     delivery: cutText(firstOf(headers, DELIVERIES) ?? '', SHOWN_LENGTH),
     event: cutText(event, SHOWN_LENGTH),
     ref: PUSHES.includes(event) ? pushedRef(parse(headers, body)) : null,

@@ -8,6 +8,8 @@ const encoder = new TextEncoder();
 
 /** The signature of a delivery. */
 export interface Signature {
+  /** What of the headers is proved, and tells deliveries with the same body apart. */
+  identity: string;
   /** Whether it may be right, by the headers alone. */
   mayBe: (secret: string) => Promise<boolean>;
   /** Whether it is right. */
@@ -32,12 +34,16 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
     if (given === null) continue;
     const bytes = given.startsWith(prefix) ? fromHexadecimal(given.slice(prefix.length)) : null;
     return {
+      identity: '',
       mayBe: () => Promise.resolve(bytes !== null),
       signs: (secret, body) => verify(encoder.encode(secret), bytes!, body),
     };
   }
   const token = headers.get('x-gitlab-token');
-  return token === null ? null : { mayBe: (secret) => sameSecret(token, secret), signs: always };
+  if (token === null) return null;
+  // Who has the token may send anything, so all headers count.
+  const identity = headers.get('x-gitlab-event-uuid') ?? '';
+  return { identity, mayBe: (secret) => sameSecret(token, secret), signs: always };
 }
 
 /** Standard Webhooks, which GitLab's signing tokens are: `id.time.body` is signed, so that an old delivery is known. */
@@ -50,6 +56,7 @@ function standardSignature(headers: Headers, given: string, now: number): Signat
     .slice(0, 8)
     .flatMap((each) => decoded(/^v1,([A-Za-z\d+/]{43}=)$/, each) ?? []);
   return {
+    identity: time,
     mayBe: () => Promise.resolve(isFresh && signatures.length > 0),
     signs: async (secret, body) => {
       const signed = concat(encoder.encode(`${id}.${time}.`), body);

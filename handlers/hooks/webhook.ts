@@ -1,4 +1,5 @@
 // Webhooks of Git hosts. Their signature is their only credential, and nothing of a body is parsed before it is checked.
+import { findApp } from '../../sqlite/control/apps/apps.ts';
 import type { RequestContext } from '../context.ts';
 import { WEBHOOK_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
@@ -13,7 +14,7 @@ const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
 export async function webhook(
   request: Request,
   pathname: string,
-  { host }: RequestContext,
+  { host, db }: RequestContext,
 ): Promise<Response> {
   const id = PATH.exec(pathname)?.[1];
   if (id === undefined || request.method !== 'POST') throw new Problem('route_not_found');
@@ -26,10 +27,11 @@ export async function webhook(
   const { secret } = await host.call('GET /apps/:id/connection/key', { id });
   // A forged token is refused before its body is read.
   if (!(await signature.mayBe(secret))) throw wrong();
-  holdBody(request, `webhook ${id}`);
+  // Counted as the account's, which would have a share of memory for each app otherwise.
+  holdBody(request, (await findApp(db, id))?.owner_id ?? '');
   const body = await readBytes(request, WEBHOOK_BYTES);
   if (!(await signature.signs(secret, body))) throw wrong();
-  const delivery = await deliveryOf(request.headers, body);
+  const delivery = await deliveryOf(request.headers, body, signature.identity);
   const answer = await host.call('POST /apps/:id/connection/deliveries', { id }, { body: delivery });
   return Response.json(answer, { status: answer.result === 'queued' ? 202 : 200 });
 }

@@ -110,14 +110,15 @@ const answers: Answers = {
 /** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
 async function arrive(
   { db, at }: RequestContext,
-  { account, email, verified, name, role }: SignInCalls['arrive']['input'],
-): Promise<SignedIn> {
-  if (account === null && !verified)
-    throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
-  const row = await arriveAccount(db, { account, email, name, role, newId: newId(), at });
-  if (row === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  input: SignInCalls['arrive']['input'],
+): Promise<SignInCalls['arrive']['answer']> {
+  const arrived = await arriveAccount(db, { ...input, newId: newId(), at });
+  if (arrived === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  const { row, wasGuest } = arrived;
+  // As for a claimed invite.
+  if (wasGuest) await deleteKeysOf(db, row.id);
   loseRights();
-  return signedIn(row);
+  return { ...signedIn(row), was_guest: wasGuest };
 }
 
 /** Mails a link for a new password, if an account has the address. */

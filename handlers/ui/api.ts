@@ -45,12 +45,15 @@ export async function passOn(request: Request, account: string, env: Env): Promi
   return answer;
 }
 
-/** Compresses JSON that is worth it, if the browser accepts that. The API itself does not: its clients are near. */
+/**
+ * Compresses JSON that is worth it, if the browser accepts that. The API itself does not: its clients are near. Files, which have
+ * an etag, stay as they are: a browser asks for the rest of an interrupted download by its place in the bytes.
+ */
 export function compressed(response: Response, accepted: string): Response {
   const { headers, body } = response;
   const isJson = headers.get('content-type')?.startsWith('application/json') === true;
   const length = Number(headers.get('content-length') ?? COMPRESSED_BYTES);
-  const isWhole = response.status === 200 && !headers.has('content-encoding');
+  const isWhole = response.status === 200 && !headers.has('content-encoding') && !headers.has('etag');
   if (!isWhole || !isJson || body === null || length < COMPRESSED_BYTES || !/\bgzip\b/.test(accepted))
     return response;
   const { status } = response;

@@ -53,6 +53,7 @@ export function providerPlugin(env: Env) {
     clientSecret: env.OIDC_CLIENT_SECRET,
     scopes: env.OIDC_SCOPES.split(' '),
     requireIdTokenVerification: true,
+    accountSubject: ({ profile }) => subjectOf(profile, env),
     // Who has an account is decided below, by the control plane.
     disableSignUp: true,
     mapProfileToUser: (profile) => arrive(profile, env),
@@ -97,9 +98,14 @@ export async function end(request: Request, auth: Library): Promise<Response> {
   return new Response(null, { status: 302, headers: { location } });
 }
 
+/** Returns what tells a person from all others, also from those of a provider that was set before; empty for nobody. */
+function subjectOf({ sub }: GenericOAuthUserInfo, { OIDC_URL }: Env): string {
+  return sub == null || sub === '' ? '' : `${sub} ${OIDC_URL}`;
+}
+
 /** Returns the account of a person whom the provider has signed in, and copies it to the database of sign-in. */
 async function arrive(profile: GenericOAuthUserInfo, env: Env) {
-  const subject = String(profile.sub ?? '');
+  const subject = subjectOf(profile, env);
   const email = String(profile.email ?? '').toLowerCase();
   if (subject === '' || email === '') throw refused('email_not_found');
   const role = roleOf(profile[env.OIDC_GROUPS_CLAIM], env);
@@ -107,13 +113,19 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   const known = await personOf(env.DB, PROVIDER, subject);
   const name = cutText(String(profile.name ?? '').trim() || email, NAME_CHARACTERS);
   const verified = profile.emailVerified === true || profile.email_verified === true;
-  const account = await askAbout(env, 'arrive', { account: known, email, verified, name, role }).catch(
-    (error: unknown) => {
-      throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
-    },
-  );
+  const { was_guest, ...account } = await askAbout(env, 'arrive', {
+    account: known,
+    email,
+    verified,
+    name,
+    role,
+  }).catch((error: unknown) => {
+    throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
+  });
   // The account was deleted, and the person comes back to another.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
+  // Also the password and passkeys of whoever used the invite of a guest.
+  if (was_guest) await forgetPerson(env.DB, account.id);
   const person = { ...account, email: account.email === '' ? email : account.email };
   await keepPerson(env.DB, person, new Date().toISOString());
   return { email: person.email, name: person.name, emailVerified: true };

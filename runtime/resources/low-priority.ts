@@ -17,7 +17,7 @@ const IDLE = `if command -v chrt; then set -- chrt --idle 0 "$@"; else set -- ni
 const SESSION = '/proc/self/autogroup';
 const nicer = (niceness: number) => `set -- nice -n ${niceness} "$@"`;
 
-/** Watches during each deploy. */
+/** Watches during each deploy and import. */
 export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
 
 /**

@@ -43,7 +43,7 @@ export class MinimumCpuShare {
   /** Text to add to a timeout message; empty when there was enough CPU time. */
   get excuse(): string {
     return this.#starved
-      ? ', since other programs kept the processors of this machine busy; push again when they do not'
+      ? ', since other programs kept the processors of this machine busy; try again when they do not'
       : '';
   }
 

@@ -22,6 +22,14 @@ interface Lease {
   until: number;
 }
 
+/** A lease that this host has. */
+interface Held {
+  /** The tag of the record. */
+  etag: string;
+  /** On the clock of `performance.now()`. */
+  until: number;
+}
+
 export interface LeaseOptions {
   store: LeaseStore;
   /** The id of this host. */
@@ -52,17 +60,17 @@ export class HostLease {
     const lost = new AbortController();
     const ended = new AbortController();
     const isLost = () => lost.abort(new Error('another host may do the same work now'));
-    let etag = await this.#acquire(signal);
-    let expiry = setTimeout(isLost, leaseMs);
+    let held = await this.#acquire(signal);
+    const expire = () => setTimeout(isLost, Math.max(0, held.until - performance.now()));
+    let expiry = expire();
     const renew = async () => {
       for (;;) {
         await sleep(renewMs, undefined, { signal: ended.signal });
-        const from = performance.now();
         try {
-          etag = await this.#write(etag, leaseMs);
+          held = await this.#write(held.etag, leaseMs);
           clearTimeout(expiry);
           if (lost.signal.aborted) return;
-          expiry = setTimeout(isLost, from + leaseMs - performance.now());
+          expiry = expire();
         } catch (error) {
           log('warn', 'a lease could not be renewed', { lease: this.#name, error: reason(error) });
           if (error instanceof ChangedObject) return isLost();
@@ -78,12 +86,11 @@ export class HostLease {
       await renewing;
       clearTimeout(expiry);
       // Otherwise the next one waits until it has expired.
-      if (!lost.signal.aborted) await this.#write(etag, 0).catch(() => {});
+      if (!lost.signal.aborted) await this.#write(held.etag, 0).catch(() => {});
     }
   }
 
-  /** @returns the tag of the record */
-  async #acquire(signal: AbortSignal): Promise<string> {
+  async #acquire(signal: AbortSignal): Promise<Held> {
     const { store, self, leaseMs = LEASE_MS, lookMs = LOOK_MS } = this.#options;
     for (;;) {
       signal.throwIfAborted();
@@ -101,9 +108,11 @@ export class HostLease {
     }
   }
 
-  #write(etag: string | null, leaseMs: number): Promise<string> {
+  async #write(etag: string | null, leaseMs: number): Promise<Held> {
     const { store, self } = this.#options;
     const lease: Lease = { host: self, until: Date.now() + leaseMs };
-    return store.writeIf(this.#name, Buffer.from(JSON.stringify(lease)), etag);
+    // Others count from here, however late the bucket answers.
+    const until = performance.now() + leaseMs;
+    return { etag: await store.writeIf(this.#name, Buffer.from(JSON.stringify(lease)), etag), until };
   }
 }

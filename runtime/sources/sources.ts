@@ -26,6 +26,9 @@ const SEALED = ' connection';
 const DUE_AT_ONCE = 20;
 /** Waits after failed fetches, in ms. After the last, only the next delivery or look starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
+/** Refusals of this machine, which say nothing of the repository: they are no failed fetches, and it is wanted still. */
+const NOT_YET = ['host_unavailable', 'insufficient_storage', 'rate_limited'];
+const NOT_YET_MS = 60_000;
 const SHOWN_DELIVERIES = 20;
 const SECRET_BYTES = 32;
 
@@ -142,11 +145,11 @@ export class Sources {
     requireRoom(disk);
     try {
       const synced = await this.#fetch(row, ref, signal);
-      this.#record(appId, { sha: synced.sha, error: null }, 0);
+      this.#record(row, { sha: synced.sha, error: null }, 0);
       return synced;
     } catch (error) {
       if (!signal.aborted)
-        this.#record(appId, { sha: null, error: reason(error) }, store.sources.find(appId)?.attempts ?? 0);
+        this.#record(row, { sha: null, error: reason(error) }, store.sources.find(appId)?.attempts ?? 0);
       throw error;
     }
   }
@@ -182,18 +185,19 @@ export class Sources {
     try {
       requireRoom(this.#options.disk);
       const { sha } = await this.#fetch(row, null, this.#ending.signal);
-      this.#record(appId, { sha, error: null }, 0);
+      this.#record(row, { sha, error: null }, 0);
     } catch (error) {
       if (this.#ending.signal.aborted) return;
-      this.#record(appId, { sha: null, error: reason(error) }, attempts + 1);
-      const retry = RETRIES_MS[attempts] ?? null;
+      const isNotYet = error instanceof Refusal && NOT_YET.includes(error.code);
+      this.#record(row, { sha: null, error: reason(error) }, attempts + (isNotYet ? 0 : 1));
+      const retry = isNotYet ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
       wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
     }
     sources.postpone(appId, dueAt, wait === null ? null : Date.now() + wait);
   }
 
-  #record(appId: string, result: { sha: string | null; error: string | null }, attempts: number): void {
-    this.#options.store.sources.fetched(appId, { at: new Date().toISOString(), ...result }, attempts);
+  #record(row: SourceRow, result: { sha: string | null; error: string | null }, attempts: number): void {
+    this.#options.store.sources.fetched(row, { at: new Date().toISOString(), ...result }, attempts);
   }
 
   async #fetch(
@@ -214,9 +218,15 @@ export class Sources {
     const deploy = await changeMain(this.#options, appId, 'push', async (repository) => {
       const before = await resolveCommit(repository, DEPLOY_REF);
       const fetched = await imports.fetch(apps.ownerOf(appId), repository, { ...from, have: before }, signal);
+      if (store.sources.find(appId)?.source.url !== source.url)
+        throw new Refusal(
+          409,
+          'commit_conflict',
+          'the connection was removed, or leads elsewhere now; sync again',
+        );
       sha = fetched.sha;
       if (source.known_hosts.length === 0 && fetched.knownHosts.length > 0)
-        store.sources.pin(appId, fetched.knownHosts);
+        store.sources.pin(row, fetched.knownHosts);
       return sha === before ? null : { sha, before };
     });
     return { sha, deploy_id: deploy?.fact.id ?? null };

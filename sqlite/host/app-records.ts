@@ -27,9 +27,16 @@ export interface AppRecord {
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
   /** In their order. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
-  alerts: { id: string; alert: object }[];
+  /** With messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar. */
+  alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
   connection?: { source: object; sealed: string } | null;
+}
+
+interface WaitingDelivery {
+  id: string;
+  body: string;
+  nextAt: number;
 }
 
 /** A deleted app, or one that has moved to its machine, whose folder is still in the bucket. */
@@ -103,6 +110,9 @@ export function appRecordQueries(database: Database) {
   const alerts = database.prepare<[string], { id: string; alert: string }>(
     'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
   );
+  const deliveries = database.prepare<[string], WaitingDelivery>(
+    'SELECT id, body, next_at AS nextAt FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id',
+  );
   const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
     'SELECT source, sealed FROM sources WHERE app_id = ?',
   );
@@ -136,6 +146,9 @@ export function appRecordQueries(database: Database) {
     'INSERT INTO deploys (id, app_id, fact, release_of) VALUES (?, ?, ?, ?)',
   );
   const addAlert = database.prepare<unknown[]>('INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)');
+  const addDelivery = database.prepare<unknown[]>(
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
+  );
   const belongings = [
     ...['secrets', 'deploys', 'alerts', 'activity', 'sources'].map(
       (table) => `DELETE FROM ${table} WHERE app_id = ?`,
@@ -182,7 +195,10 @@ export function appRecordQueries(database: Database) {
     const { connection } = record;
     if (connection)
       addConnection.run(id, JSON.stringify(connection.source), Buffer.from(connection.sealed, 'base64'));
-    for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
+    for (const { id: alertId, alert, deliveries = [] } of record.alerts) {
+      addAlert.run(alertId, id, JSON.stringify(alert));
+      for (const { id, body, nextAt } of deliveries) addDelivery.run(id, alertId, body, nextAt);
+    }
   };
   const removeRows = (id: string): void => {
     for (const statement of belongings) statement.run(id);
@@ -229,7 +245,11 @@ export function appRecordQueries(database: Database) {
         deploys: deploys
           .all({ app: id, newest: NEWEST })
           .map(({ fact, releaseOf }) => ({ fact: JSON.parse(fact) as DeployFact, releaseOf })),
-        alerts: alerts.all(id).map((row) => ({ id: row.id, alert: JSON.parse(row.alert) as object })),
+        alerts: alerts.all(id).map((row) => ({
+          id: row.id,
+          alert: JSON.parse(row.alert) as object,
+          deliveries: deliveries.all(row.id),
+        })),
         connection: connectionOf(connection.get(id)),
       };
     },

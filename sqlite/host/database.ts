@@ -206,7 +206,16 @@ const MIGRATIONS = [
   ${changesRecord('source_changed', 'UPDATE OF source, sealed ON sources', 'NEW.app_id', inBucket('NEW.app_id'))}
   ${changesRecord('source_removed', 'DELETE ON sources', 'OLD.app_id', inBucket('OLD.app_id'))}
   `,
+  // The record of an app has the messages that wait for its webhooks, not how often they were tried.
+  `
+  ${changesRecord('delivery_added', 'INSERT ON alert_deliveries', appOf('NEW.alert_id'), inBucket(appOf('NEW.alert_id')))}
+  ${changesRecord('delivery_removed', 'DELETE ON alert_deliveries', appOf('OLD.alert_id'), inBucket(appOf('OLD.alert_id')))}
+  `,
 ];
+
+function appOf(alertId: string): string {
+  return `(SELECT app_id FROM alerts WHERE id = ${alertId})`;
+}
 
 function inBucket(appId: string): string {
   return `(SELECT wanted ->> 'storage' FROM apps WHERE id = ${appId}) = 'bucket'`;

@@ -36,6 +36,12 @@ export function callQueries(database: Database) {
     `DELETE FROM calls WHERE app_id = ? AND id <= (
        SELECT id FROM calls WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
   );
+  const trimBytes = database.prepare<[string, string, number]>(
+    `DELETE FROM calls WHERE app_id = ? AND id <= (
+       SELECT max(id) FROM (
+         SELECT id, sum(octet_length(calls)) OVER (ORDER BY id DESC) AS bytes FROM calls WHERE app_id = ?)
+       WHERE bytes > ?)`,
+  );
   // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
   const deleteBefore = database.prepare<[number, number]>(
     `DELETE FROM calls WHERE id IN (
@@ -56,6 +62,10 @@ export function callQueries(database: Database) {
     /** Removes all but the newest `count` rows of an app. */
     trim: (appId: string, count: number): void => {
       trim.run(appId, appId, count);
+    },
+    /** Removes all but the newest rows of an app that have `bytes` together. It reads all of them. */
+    trimBytes: (appId: string, bytes: number): void => {
+      trimBytes.run(appId, appId, bytes);
     },
     /** Removes up to `limit` rows from before `at`. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,

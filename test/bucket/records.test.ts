@@ -134,6 +134,18 @@ test('each change of an app is in its record, and a deleted app has none', async
     ],
     [() => store.secrets.set(SHOP, 'A', Buffer.from('x'), AT), (found) => found.secrets.length, 1],
     [() => store.secrets.delete(SHOP, 'A'), (found) => found.secrets.length, 0],
+    [
+      () => store.alerts.save({ id: 'alert', app_id: SHOP } as never),
+      (found) => found.alerts[0].deliveries.length,
+      0,
+    ],
+    [
+      () => store.alerts.addDelivery('message', 'alert', '{}', 1),
+      (found) => found.alerts[0].deliveries[0].body,
+      '{}',
+    ],
+    [() => store.alerts.dropDelivery('message'), (found) => found.alerts[0].deliveries.length, 0],
+    [() => store.alerts.delete('alert'), (found) => found.alerts.length, 0],
   ];
   for (const [change, of, expected] of changes) {
     change();

@@ -4,13 +4,14 @@ import { createHmac } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { CERTIFICATE, GitHost, gitIn } from '../support/git/git-host.ts';
 
 /** Timeout in ms. The first deploy of a Cellar resolves the registries' addresses, which may be slow. */
-const DEPLOY_MS = 120_000;
+const DEPLOY_MS = 240_000;
 const SECRET = 'a secret of sixteen or more'.replaceAll(' ', '-');
 
 const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
@@ -233,9 +234,15 @@ test('a thousand deliveries at once lead to few fetches', async () => {
   await fetched(id, sha);
   const before = host.requests.length;
   const second = change('burst');
+  // A busy machine may refuse some of so many. What it then has taken already is a repeated delivery.
+  const taken = async (body: string) => {
+    const [status, answer] = await deliver(id, github(body), body);
+    if (status === 503) return false;
+    assert.ok(status === 202 || isDeepStrictEqual(answer, { result: 'repeated' }), JSON.stringify(answer));
+    return true;
+  };
   const bodies = Array.from({ length: 1000 }, () => push());
-  const answers = await Promise.all(bodies.map((body) => deliver(id, github(body), body)));
-  assert.deepEqual([...new Set(answers.map(([status]) => status))], [202]);
+  await Promise.all(bodies.map((body) => eventually(() => taken(body), 'a delivery is taken', DEPLOY_MS)));
   await fetched(id, second);
   await eventually(
     async () => (await rpc('source.get', { id })).result.next_fetch_at === null,

@@ -1,10 +1,15 @@
-// The tools of a person at another host than the home of their app: Wrangler, the command line and the control UI.
+// The tools of a person at another host than the home of their app: Wrangler, the command line, the control UI, and imports.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { run } from '../../cli/cli.ts';
+import { serveGit } from '../../runtime/git/smart-http.ts';
+import { commit } from '../support/builds/projects.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -14,13 +19,19 @@ import { EVERYTHING } from '../support/wrangler/everything.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
+/** A key and a certificate for `localhost`, only for tests. */
+const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
 const OBJECT_BYTES = 60 * 2 ** 20;
 const LATE_MS = 60_000;
 
 let hosts: Hosts;
 
 before(async () => {
-  hosts = await Hosts.start(2, { RUNNER_STORAGE: 'bucket' });
+  hosts = await Hosts.start(2, {
+    RUNNER_STORAGE: 'bucket',
+    RUNNER_EGRESS_ALLOW: '127.0.0.1',
+    SSL_CERT_FILE: CERTIFICATE,
+  });
 });
 after(() => hosts[Symbol.asyncDispose]());
 
@@ -157,6 +168,29 @@ test('the command line deploys a folder, follows its log, and shows previews', a
   );
   const promoted = await rpcOf(other)('previews.promote', { id, preview: 'draft' });
   assert.equal(promoted.trigger, 'promote', promoted.detail);
+});
+
+test('a public repository is imported at the home', async () => {
+  const { id, other } = await created('imported');
+  const worker = 'export default { fetch: () => new Response("imported") };\n';
+  const { repository, sha } = commit(other.directory, { 'index.js': worker });
+  const pem = readFileSync(CERTIFICATE);
+  const server = createServer({ key: pem, cert: pem }, (request, response) => {
+    const [path = '', query = ''] = request.url!.split('?');
+    const git = { repository, hooks: '/dev/null', role: 'view', floorMb: 1, onPush: () => {} } as const;
+    void serveGit({ ...git, service: path.split('/').slice(2).join('/'), query }, request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const url = `https://localhost:${(server.address() as AddressInfo).port}/good`;
+    const imported = await rpcOf(other)('source.import', { id, url });
+    assert.equal(imported.sha, sha, imported.detail);
+    await eventually(async () => (await other.get('imported')).text === 'imported', 'it serves', LATE_MS);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
 });
 
 test('the control UI shows what happens at the home as it happens', async () => {

@@ -11,15 +11,19 @@ import { serveGit } from '../../runtime/git/smart-http.ts';
 import { TEMPLATES } from '../../runtime/git/templates.ts';
 import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
 
 /** A key and a certificate for `localhost`, only for tests. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
 /** Timeout in ms. The first deploy of a Cellar resolves the registries' addresses, which may be slow. */
-const DEPLOY_MS = 120_000;
+const DEPLOY_MS = 240_000;
 const WORKER = 'export default { fetch: () => new Response("imported") };\n';
 
-const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
+const cellar = new Cellar({
+  RUNNER_EGRESS_ALLOW: '127.0.0.1',
+  SSL_CERT_FILE: CERTIFICATE,
+  RUNNER_MAX_APPS_PER_USER: '100',
+});
 /** Repositories by the first part of the path. `/elsewhere/…` redirects to another. */
 const repositories = new Map<string, string>();
 /** `silent`: a request for the repository that never answers, with its response. */
@@ -195,6 +199,9 @@ test('imports of one account run one after another, and do not delay those of an
   const first = arrival();
   const silent = [importSilent('silent-one'), importSilent('silent-two')];
   const [response] = await first;
+  // A watched import gets a share of busy processors.
+  const isProbe = (command: string[]) => command.some((word) => word.startsWith('while read -r line'));
+  assert.ok(descendants(cellar.pid).some(({ command }) => isProbe(command)));
   const second = arrival();
 
   const neighbour = { name: 'Neighbour', email: 'neighbour@example.com' };

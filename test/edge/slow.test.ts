@@ -19,6 +19,8 @@ import {
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 const HOUR = 3_600;
+/** A busy machine may take longer to open very many connections than the gateway lets them be idle. */
+const PATIENT = { timeouts: false };
 const CHUNK = Buffer.alloc(64 * 1024, 'x');
 
 type Parts = Awaited<ReturnType<typeof started>>;
@@ -200,7 +202,7 @@ async function openMany(port: number, count: number, localAddress?: string): Pro
 
 test('above the connection limit a client gets an error; another one is served at the cost of the client with most', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
-  await using gateway = await startGatewayProcess(upstream.socketPath);
+  await using gateway = await startGatewayProcess(upstream.socketPath, PATIENT);
   const sockets = await openMany(gateway.port, CONNECTIONS_MAX);
   using refused = new RawClient(gateway.port);
   refused.send(HEAD);
@@ -228,7 +230,7 @@ test('above the connection limit a client gets an error; another one is served a
 
 test('new clients cost the clients with most connections in turn, also those that opened none recently', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
-  await using gateway = await startGatewayProcess(upstream.socketPath);
+  await using gateway = await startGatewayProcess(upstream.socketPath, PATIENT);
   const half = CONNECTIONS_MAX / 2;
   const first = await openMany(gateway.port, half - 2, '127.0.0.2');
   const last = await openMany(gateway.port, half + 2);
@@ -252,7 +254,7 @@ test('a new client does not cost an answer that its client has yet to read', asy
         : OK,
     ),
   );
-  await using gateway = await startGatewayProcess(upstream.socketPath);
+  await using gateway = await startGatewayProcess(upstream.socketPath, PATIENT);
   /** Sends the request `times` times and reads nothing. Resolves when nothing moves any more. */
   const ask = async (times: number) => {
     const client = new RawClient(gateway.port);

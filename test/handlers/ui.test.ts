@@ -1,6 +1,7 @@
 // Rate limits of the control UI's server: a refused request reaches nothing behind them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { compressed } from '../../handlers/ui/api.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -203,4 +204,18 @@ test('foreign cookies are left out, and so is one that comes twice', () => {
   assert.equal(ownCookies('a=1; cellar.b=2;cellar.c=3=4', 'cellar'), 'cellar.b=2; cellar.c=3=4');
   assert.equal(ownCookies('cellar.b=2; cellar.b=3; cellar.c=4', 'cellar'), 'cellar.c=4');
   assert.equal(ownCookies('cellar.b=2; __Host-cellar.b=3', '__Host-cellar'), '__Host-cellar.b=3');
+});
+
+test('long JSON is compressed, and a file that a browser may ask for in parts is not', () => {
+  const encodingOf = (length: number, headers: Record<string, string> = {}, accepted = 'gzip, br') => {
+    const response = new Response('x'.repeat(length), {
+      headers: { 'content-type': 'application/json', 'content-length': String(length), ...headers },
+    });
+    return compressed(response, accepted).headers.get('content-encoding');
+  };
+  assert.equal(encodingOf(2_000), 'gzip');
+  assert.equal(encodingOf(100), null);
+  assert.equal(encodingOf(2_000, {}, ''), null);
+  assert.equal(encodingOf(2_000, { 'content-type': 'text/event-stream' }), null);
+  assert.equal(encodingOf(2_000, { etag: '"a"', 'accept-ranges': 'bytes' }), null);
 });

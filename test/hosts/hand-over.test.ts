@@ -268,6 +268,7 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   await one.apps.apply(wanted(one));
   one.secrets.change(APP, { KEY: 'open' });
   one.store.alerts.save({ id: 'alert', app_id: APP, url: 'https://example.com' } as never);
+  one.store.alerts.addDelivery('message', 'alert', '{"text":"late"}', Date.now() + 600_000);
   for (const id of DEPLOYS) await deploy(one, APP, id);
   one.apps.addPreview({
     ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
@@ -285,6 +286,8 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
     other.store.alerts.all().map(({ id }) => id),
     ['alert'],
   );
+  assert.equal(other.store.alerts.firstDelivery('alert')?.body, '{"text":"late"}');
+  assert.equal(one.store.alerts.firstDelivery('alert'), undefined);
   assert.equal(other.store.deploys.find(APP, DEPLOYS[0])!.can_roll_back, true);
   assert.ok(existsSync(await other.apps.release(APP, DEPLOYS[0])));
   await deploy(other, APP, DEPLOYS[0]);

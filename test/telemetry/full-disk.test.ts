@@ -5,8 +5,14 @@ import { SourceStacks } from '../../runtime/telemetry/errors/source-stacks.ts';
 import { Logs } from '../../runtime/telemetry/logs/logs.ts';
 import { Breakdowns } from '../../runtime/telemetry/metrics/breakdowns.ts';
 import { Datapoints } from '../../runtime/telemetry/metrics/datapoints.ts';
+import { Tally } from '../../runtime/telemetry/metrics/tally.ts';
+import { Calls } from '../../runtime/telemetry/traces/calls.ts';
+import { Requests } from '../../runtime/telemetry/traces/requests.ts';
+import { Spans } from '../../runtime/telemetry/traces/spans.ts';
 import { RefusingStore, taken } from '../support/telemetry/parts.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
 
 function refusing(t: TestContext): RefusingStore {
   const store = new RefusingStore(temporaryDirectory(t));
@@ -39,6 +45,38 @@ test('breakdowns of many hours that cannot be written are dropped and counted, a
     offset: 0,
   });
   assert.ok(items.some(({ path }) => path === '/kept'));
+});
+
+test('evicted keys count as unwritten ones until they are written', () => {
+  const tally = new Tally([]);
+  for (let n = 0; n < 1_000; n++) tally.add(`/${n}`, false);
+  assert.ok(tally.keys > 1_000, `${tally.keys}`);
+  tally.written();
+  assert.ok(tally.keys < 300, `${tally.keys}`);
+});
+
+test('requests and calls of many apps that cannot be written are bounded together', (t) => {
+  const store = refusing(t);
+  const requests = new Requests(store);
+  const calls = new Calls(store, requests, new Spans(store, { retentionDays: 1 }));
+  store.refuse(true);
+  const now = Date.now();
+  const call = { kind: 'd1', name: 'all', startedAt: now, durationMs: 1, failed: false } as const;
+  const detail = 'x'.repeat(500);
+  for (let app = 0; app < 300; app++) {
+    const site = `app${app}`;
+    requests.take(taken(Array.from({ length: 100 }, () => ({ site }))));
+    for (let n = 0; n < 10; n++)
+      calls.report(site, now, TRACE, { handler: 'fetch', calls: Array(50).fill({ ...call, detail }) });
+  }
+  for (const part of [requests, calls]) assert.throws(() => part.flush(), /readonly/);
+  assert.ok(calls.dropped.calls > 2_500, `${calls.dropped.calls}`);
+  store.refuse(false);
+  for (const part of [requests, calls]) part.flush();
+  assert.equal(requests.apps().length, 200);
+  requests.take(taken([{ site: 'app299' }]));
+  const [last] = requests.answers.requests({ appId: 'app299', hours: 1, limit: 1 }).items;
+  assert.equal(last!.skipped, 100);
 });
 
 test('data points that cannot be written are dropped and counted, those of the app that has most', async (t) => {

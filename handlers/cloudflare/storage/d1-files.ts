@@ -48,7 +48,7 @@ export const databaseFileCalls = [
       const { env, request, words } = context;
       const name = words.file!;
       requireBody(request);
-      holdBody(request, name);
+      holdBody(request, name.split('-', 1)[0]!);
       await requireFile(await stored(env, name)).cancel();
       const sql = await readBytes(request, D1_SQL_BYTES);
       await keep(env, name, sql);

@@ -1,6 +1,7 @@
 // `wrangler tail`: streams an app's log over a WebSocket.
 import * as z from 'zod';
-import { type Actor, accountOf, authorize } from '../../access.ts';
+import { hasKey } from '../../../sqlite/control/people/keys.ts';
+import { type Actor, accountOf, authorize, keyOf } from '../../access.ts';
 import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
 import { operationsByName } from '../../contract/index.ts';
 import { Problem } from '../../problem.ts';
@@ -31,6 +32,8 @@ interface Tail {
   app: string;
   /** The account that created it; null for the runner token. */
   account: string | null;
+  /** The id of the API key that made it; null without one. */
+  key: string | null;
   slug: string;
   filters: Filter[];
   /** Expiry in ms since 1970. */
@@ -51,11 +54,10 @@ export const tailCalls = [
           CODES.BAD_REQUEST,
           'A tail is filtered by --search, --status, --method, --version-id and --sampling-rate here; which headers a request had, and its whole address, is not written down.',
         );
-      const until = Date.now() + TAIL_S * 1000;
-      const token = await sealed(
-        { app: app.id, account: accountOf(actor), slug: app.slug, filters: asked.data.filters, until },
-        env.HOST_SECRET,
-      );
+      const key = keyOf(actor);
+      const until = Math.min(Date.now() + TAIL_S * 1000, Date.parse(key?.expiresAt ?? '') || Infinity);
+      const tail = { app: app.id, account: accountOf(actor), key: key?.id ?? null, slug: app.slug, until };
+      const token = await sealed({ ...tail, filters: asked.data.filters }, env.HOST_SECRET);
       const url = `${env.PUBLIC_API_URL.replace(/^http/, 'ws')}/client/v4/tails/${token}`;
       return { id: crypto.randomUUID(), url, expires_at: new Date(until).toISOString() };
     },
@@ -72,10 +74,14 @@ export const tailCalls = [
     path: '/tails/:token',
     answer: async (context) => {
       const tail = await opened(context);
-      // The account may have lost its role since the tail was created, and may lose it later.
-      const { account: id } = tail;
+      // The account may have lost its role or its key since the tail was created, and may lose it later.
+      const { account: id, key } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false, key: null };
-      const allowed = () => authorize({ actor, reads: context.reads }, STREAM_OPERATION, { id: tail.app });
+      const allowed = async () => {
+        const isKept = key === null || (await hasKey(context.reads, key));
+        if (!isKept) throw new Problem('unauthorized', 'The API key of this tail was revoked.');
+        await authorize({ actor, reads: context.reads }, STREAM_OPERATION, { id: tail.app });
+      };
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');

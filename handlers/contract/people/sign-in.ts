@@ -64,7 +64,8 @@ export interface SignInCalls {
       name: string;
       role: 'admin' | 'member' | 'guest' | null;
     };
-    answer: SignedIn;
+    /** `was_guest`: who invited the guest may have set the account's password. */
+    answer: SignedIn & { was_guest: boolean };
   };
   /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };

@@ -83,7 +83,14 @@ const appRecord = z.looseObject({
       releaseOf: id.nullable(),
     }),
   ),
-  alerts: z.array(z.looseObject({ id: z.string(), alert: z.looseObject({}) })),
+  alerts: z.array(
+    z.looseObject({
+      id: z.string(),
+      alert: z.looseObject({}),
+      deliveries: z.array(z.looseObject({ id: z.string(), body: z.string(), nextAt: z.int() })).optional(),
+    }),
+  ),
+  connection: z.looseObject({ source: z.looseObject({}), sealed: z.base64() }).nullish(),
 });
 
 const deletedApp = z.looseObject({ deletedApp: id, removeAt: z.iso.datetime() });

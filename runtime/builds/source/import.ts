@@ -23,6 +23,7 @@ import { startJob } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal } from '../../refusal.ts';
+import { starvation } from '../../resources/low-priority.ts';
 import { confine } from '../commands/confine.ts';
 import { makeDirectories } from '../commands/environment.ts';
 import { certificateFiles, networkVariables } from '../commands/network-settings.ts';
@@ -59,9 +60,12 @@ fi
 want=
 case $1 in
 HEAD | refs/*)
-  listed=$(git ls-remote --quiet -- "$url" "$@") || exit
+  listed=$(git ls-remote --quiet -- "$url" "$@" "$1^{}") || exit
   for ref; do
-    found=$(printf '%s\\n' "$listed" | while read -r sha name; do [ "$name" != "$ref" ] || echo "$sha"; done)
+    # The commit of an annotated tag comes after the tag itself.
+    found=$(printf '%s\\n' "$listed" | while read -r sha name; do
+      if [ "$name" = "$ref" ] || [ "$name" = "$ref^{}" ]; then echo "$sha"; fi
+    done | tail -n 1)
     [ -z "$found" ] || [ -n "$want" ] || want=$ref
     if [ "$want" = "$ref" ] && [ "$found" = "$have" ]; then echo "commit $found"; exit; fi
   done
@@ -139,15 +143,11 @@ export class Imports {
     work: (aborted: AbortSignal) => Promise<T>,
   ): Promise<T> {
     try {
-      return await this.#queue.run({ owner, signal }, () =>
-        work(AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)])),
-      );
+      return await this.#queue.run({ owner, signal }, () => starvation.during(() => inTime(work, signal)));
     } catch (error) {
       if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
       if (signal.aborted || error instanceof Refusal) throw error;
-      const late = `it took longer than ${DEADLINE_MS / 1000} s`;
-      const why = (error as Error).name === 'TimeoutError' ? late : reason(error);
-      throw new Refusal(422, 'import_failed', `the repository could not be imported: ${why}`);
+      throw new Refusal(422, 'import_failed', `the repository could not be imported: ${reason(error)}`);
     }
   }
 
@@ -223,6 +223,17 @@ export class Imports {
     const sha = lines.map((line) => /^commit ([0-9a-f]{40})$/.exec(line)?.[1]).find(Boolean);
     if (sha === undefined) throw new BuildFailure('it has no commits');
     return { sha, knownHosts: isSsh ? await readKnownHosts(join(directories.home, KNOWN_HOSTS)) : [] };
+  }
+}
+
+/** @throws {BuildFailure} when `work` takes too long */
+async function inTime<T>(work: (aborted: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  try {
+    return await work(AbortSignal.any([signal, deadline]));
+  } catch (error) {
+    if (error !== deadline.reason) throw error;
+    throw new BuildFailure(`it took longer than ${DEADLINE_MS / 1000} s${starvation.excuse}`);
   }
 }
 

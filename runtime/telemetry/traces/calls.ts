@@ -17,8 +17,12 @@ import { type Spans, shownSpan } from './spans.ts';
 
 /** Limit of an app's events between two writes, about a second. Others are dropped and counted. */
 const AT_ONCE_MAX = 200;
-/** Limit of stored events of an app. */
+/** Most bytes that wait while writes fail, about. Others are dropped and counted. */
+const UNWRITTEN_BYTES = 8 * 1024 * 1024;
+/** Limits of stored events of an app, and of their bytes. Over it, events are removed until a quarter is free. */
 const KEPT_MAX = 20_000;
+const APP_BYTES = 16 * 1024 * 1024;
+const APP_BYTES_LEFT = APP_BYTES * 0.75;
 const KEPT_MS = 24 * 3_600_000;
 /** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 256 * 1024 * 1024;
@@ -36,6 +40,9 @@ export class Calls implements Part {
   readonly #database: Database;
   readonly #rows: CallQueries;
   readonly #unwritten = new Map<string, Omit<CallsRow, 'id'>[]>();
+  #unwrittenBytes = 0;
+  /** The most that the stored events of an app can have, in bytes. */
+  readonly #bytes = new Map<string, number>();
 
   constructor(store: Store, requests: Requests, spans: Spans) {
     this.#database = store.open('calls', CALL_MIGRATIONS);
@@ -53,11 +60,13 @@ export class Calls implements Part {
   report(appId: string, at: number, traceId: string, { handler, calls }: ReportedCalls): void {
     const rows = this.#unwritten.get(appId) ?? [];
     this.#unwritten.set(appId, rows);
-    if (rows.length >= AT_ONCE_MAX) {
+    if (rows.length >= AT_ONCE_MAX || this.#unwrittenBytes > UNWRITTEN_BYTES) {
       this.dropped.calls++;
       return;
     }
-    rows.push({ app_id: appId, at, trace_id: traceId, calls: JSON.stringify({ handler, calls }) });
+    const json = JSON.stringify({ handler, calls });
+    rows.push({ app_id: appId, at, trace_id: traceId, calls: json });
+    this.#unwrittenBytes += Buffer.byteLength(json);
   }
 
   flush(): void {
@@ -66,9 +75,18 @@ export class Calls implements Part {
       for (const [appId, rows] of this.#unwritten) {
         for (const row of rows) this.#rows.add(row);
         this.#rows.trim(appId, KEPT_MAX);
+        this.#trimBytes(appId, bytesOf(rows));
       }
     })();
     this.#unwritten.clear();
+    this.#unwrittenBytes = 0;
+  }
+
+  /** Makes room after a write. Otherwise one app with long events would leave no room for those of others. */
+  #trimBytes(appId: string, added: number): void {
+    const bytes = (this.#bytes.get(appId) ?? APP_BYTES) + added;
+    if (bytes > APP_BYTES) this.#rows.trimBytes(appId, APP_BYTES_LEFT);
+    this.#bytes.set(appId, bytes > APP_BYTES ? APP_BYTES_LEFT : bytes);
   }
 
   prune(now: number): boolean {
@@ -84,7 +102,9 @@ export class Calls implements Part {
   }
 
   forget(appId: string): boolean {
+    this.#unwrittenBytes -= bytesOf(this.#unwritten.get(appId) ?? []);
     this.#unwritten.delete(appId);
+    this.#bytes.delete(appId);
     return this.#rows.deleteOf(appId, PIECE) === PIECE;
   }
 
@@ -105,4 +125,8 @@ export class Calls implements Part {
     });
     return calls.sort((a, b) => a.started_at.localeCompare(b.started_at)).slice(0, TRACE_CALLS);
   }
+}
+
+function bytesOf(rows: readonly Pick<CallsRow, 'calls'>[]): number {
+  return rows.reduce((sum, { calls }) => sum + Buffer.byteLength(calls), 0);
 }

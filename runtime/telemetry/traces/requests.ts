@@ -17,8 +17,9 @@ import { rowOf, shownSpan } from './spans.ts';
 const STORED_PER_S = 100;
 /** Limit of stored requests of an app, about 400 bytes each with their indexes. */
 const KEPT_MAX = 50_000;
-/** Requests of an app that wait while writes fail. */
+/** Requests of an app, and of all apps, that wait while writes fail. */
 const UNWRITTEN_MAX = 1_000;
+const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 const KEPT_MS = 24 * HOUR_MS;
 /** Limit of all apps' data, in bytes. */
@@ -35,6 +36,7 @@ export class Requests implements Part {
   readonly #rows: RequestQueries;
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
+  #allUnwritten = 0;
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();
 
@@ -49,12 +51,14 @@ export class Requests implements Part {
       const { appId } = request;
       const rows = this.#unwritten.get(appId) ?? [];
       const skipped = this.#skipped.get(appId) ?? 0;
-      if (rows.length >= UNWRITTEN_MAX || !this.#allowances.takes(appId)) {
+      const isFull = rows.length >= UNWRITTEN_MAX || this.#allUnwritten >= ALL_UNWRITTEN_MAX;
+      if (isFull || !this.#allowances.takes(appId)) {
         this.#skipped.set(appId, skipped + 1);
         continue;
       }
       this.#unwritten.set(appId, rows);
       rows.push({ ...rowOf(request), skipped });
+      this.#allUnwritten++;
       if (skipped > 0) this.#skipped.delete(appId);
     }
   }
@@ -69,6 +73,7 @@ export class Requests implements Part {
       }
     })();
     this.#unwritten.clear();
+    this.#allUnwritten = 0;
   }
 
   /** Returns the stored requests of a trace, oldest first. */
@@ -90,6 +95,7 @@ export class Requests implements Part {
   }
 
   forget(appId: string): boolean {
+    this.#allUnwritten -= this.#unwritten.get(appId)?.length ?? 0;
     this.#unwritten.delete(appId);
     this.#skipped.delete(appId);
     this.#allowances.forget(appId);

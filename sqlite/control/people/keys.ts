@@ -37,6 +37,12 @@ export function findKeyStatement(db: D1Database, hash: string): D1PreparedStatem
   return db.prepare(`SELECT ${columns} FROM keys WHERE hash = ?`).bind(hash);
 }
 
+/** Whether a key has not been revoked. @param id not the key itself */
+export async function hasKey(db: Reader, id: string): Promise<boolean> {
+  const [found] = await db.batch([db.prepare('SELECT 1 FROM keys WHERE id = ?').bind(id)]);
+  return found!.results.length > 0;
+}
+
 /** Notes the use of a key, if the last one was before `before`. */
 export async function touchKey(db: D1Database, id: string, at: string, before: string): Promise<void> {
   await db

@@ -5,8 +5,9 @@ import { ACCOUNT, type AccountRow } from './accounts.ts';
 export interface Arrival {
   /** The account that the person had before; null when the person is new. */
   account: string | null;
-  /** Proved by the provider, unless there is an account. */
   email: string;
+  /** Whether the provider has proved the address. Otherwise it finds and makes no account. */
+  verified: boolean;
   name: string;
   /** The role on this machine; null: a new account is a member, and another keeps its role. */
   role: 'admin' | 'member' | 'guest' | null;
@@ -18,24 +19,31 @@ export interface Arrival {
 /**
  * Returns a person's account: the one from before, or the one with the address, or a new one. Sets its role, except the first
  * account's.
+ * @returns the account, and whether the address led to that of a guest. Null when there is none from before, and the address is not proved
  */
-export async function arriveAccount(db: D1Database, arrival: Arrival): Promise<AccountRow | null> {
-  const { account, email, name, role, newId, at } = arrival;
+export async function arriveAccount(
+  db: D1Database,
+  arrival: Arrival,
+): Promise<{ row: AccountRow; wasGuest: boolean } | null> {
+  const { account, email, verified, name, role, newId, at } = arrival;
+  const proved = verified ? email : null;
   const found = `coalesce((SELECT id FROM accounts WHERE id = ?1), (SELECT id FROM accounts WHERE email = ?2))`;
-  const results = await db.batch<AccountRow>([
+  const results = await db.batch<AccountRow & { is_guest: 0 | 1 }>([
+    db.prepare(`SELECT is_guest FROM accounts WHERE id = ${found} AND id IS NOT ?1`).bind(account, proved),
     db
       .prepare(
         `INSERT INTO accounts (id, name, email, role, created_at)
-         SELECT ?3, ?4, ?2, 'member', ?5 WHERE ${found} IS NULL`,
+         SELECT ?3, ?4, ?2, 'member', ?5 WHERE ?2 IS NOT NULL AND ${found} IS NULL`,
       )
-      .bind(account, email, newId, name, at),
+      .bind(account, proved, newId, name, at),
     db
       .prepare(
         `UPDATE accounts SET is_admin = ?3 = 'admin', is_guest = ?3 = 'guest'
          WHERE id = ${found} AND role <> 'owner' AND ?3 IS NOT NULL`,
       )
-      .bind(account, email, role),
-    db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ${found}`).bind(account, email),
+      .bind(account, proved, role),
+    db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ${found}`).bind(account, proved),
   ]);
-  return results.at(-1)!.results[0] ?? null;
+  const row = results.at(-1)!.results[0];
+  return row === undefined ? null : { row, wasGuest: results[0]!.results[0]?.is_guest === 1 };
 }

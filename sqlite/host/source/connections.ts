@@ -52,16 +52,17 @@ export function sourceQueries(database: Database) {
      ON CONFLICT (app_id) DO UPDATE SET source = excluded.source, sealed = excluded.sealed, due_at = excluded.due_at,
        attempts = 0, last_fetch = NULL`,
   );
-  const pin = database.prepare<[string, string]>(
-    "UPDATE sources SET source = json_set(source, '$.known_hosts', json(?)) WHERE app_id = ?",
+  const pin = database.prepare<[string, string, string]>(
+    `UPDATE sources SET source = json_set(source, '$.known_hosts', json(?))
+     WHERE app_id = ? AND source ->> 'url' = ?`,
   );
   const remove = database.prepare<[string]>('DELETE FROM sources WHERE app_id = ?');
   // A fetch under way must see that another is wanted after it: the time changes in any case.
   const want = database.prepare<{ appId: string; at: number }>(
     'UPDATE sources SET due_at = iif(due_at <= @at, due_at + 1, @at), attempts = 0 WHERE app_id = @appId',
   );
-  const fetched = database.prepare<[string, number, string]>(
-    'UPDATE sources SET last_fetch = ?, attempts = ? WHERE app_id = ?',
+  const fetched = database.prepare<[string, number, string, string]>(
+    "UPDATE sources SET last_fetch = ?, attempts = ? WHERE app_id = ? AND source ->> 'url' = ?",
   );
   const postpone = database.prepare<[number | null, string, number | null]>(
     'UPDATE sources SET due_at = ? WHERE app_id = ? AND due_at IS ?',
@@ -86,9 +87,9 @@ export function sourceQueries(database: Database) {
     save: (appId: string, source: StoredSource, sealed: Buffer, dueAt: number | null): void => {
       save.run(appId, JSON.stringify(source), sealed, dueAt);
     },
-    /** Keeps the keys of an SSH server. */
-    pin: (appId: string, knownHosts: string[]): void => {
-      pin.run(JSON.stringify(knownHosts), appId);
+    /** Keeps the keys of an SSH server, if the app is still connected to this address. */
+    pin: ({ appId, source }: SourceRow, knownHosts: string[]): void => {
+      pin.run(JSON.stringify(knownHosts), appId, source.url);
     },
     /** Removes the connection of an app, if any, with its deliveries. */
     delete: (appId: string): void => {
@@ -98,9 +99,13 @@ export function sourceQueries(database: Database) {
     want: (appId: string, at: number): void => {
       want.run({ appId, at });
     },
-    /** Records a fetch. */
-    fetched: (appId: string, result: NonNullable<HostConnection['last_fetch']>, attempts: number): void => {
-      fetched.run(JSON.stringify(result), attempts, appId);
+    /** Records a fetch, if the app is still connected to this address. */
+    fetched: (
+      { appId, source }: SourceRow,
+      result: NonNullable<HostConnection['last_fetch']>,
+      attempts: number,
+    ): void => {
+      fetched.run(JSON.stringify(result), attempts, appId, source.url);
     },
     /** Sets when the next fetch is, unless another was wanted since `before`. */
     postpone: (appId: string, before: number | null, next: number | null): void => {

@@ -21,7 +21,7 @@ export default {
 
 /** Keeps a link under the name that the visitor chose, or a random one. */
 async function add(request, links, origin) {
-  const { url, name = '' } = await request.json().catch(() => ({}));
+  const { url, name = '' } = (await request.json().catch(() => null)) ?? {};
   const target = URL.parse(url);
   if (!['http:', 'https:'].includes(target?.protocol) || target.href.length > 2_000)
     return new Response('Give an address that begins with http:// or https://.\n', { status: 400 });

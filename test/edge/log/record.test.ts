@@ -156,10 +156,10 @@ test("a record has the client's country by its address, or as a trusted Cloudfla
   await using parts = process;
   const upstream = new Upstream({ socketPath: process.socketPath });
   const backend = { site: 'app', admit: (): Admission => ({ kind: 'forward', upstream }) };
-  const countries = async (trustedProxies: string[], headers: Record<string, string>) => {
+  const countries = async (trustedProxies: string[], headers: Record<string, string>, located = 'DE') => {
     await using front = await startGateway(parts.socketPath, {
       resolve: () => ({ kind: 'proxy', backend }),
-      locate: () => '"country":"DE"',
+      locate: () => `"country":"${located}"`,
       trustedProxies,
     });
     const records: RequestRecord[] = [];
@@ -170,6 +170,7 @@ test("a record has the client's country by its address, or as a trusted Cloudfla
   };
   const ofCloudflare = { 'x-forwarded-for': '203.0.113.9', 'cf-ipcountry': 'FR' };
   assert.equal(await countries([], ofCloudflare), 'DE', 'a client cannot claim one');
+  assert.equal(await countries([], {}, 'A1'), null, 'MaxMind has it for proxies');
   assert.equal(await countries(['127.0.0.0/8'], ofCloudflare), 'FR');
   assert.equal(await countries(['127.0.0.0/8'], { ...ofCloudflare, 'cf-ipcountry': 'XX' }), null);
   upstream.destroy();

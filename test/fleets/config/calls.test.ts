@@ -29,6 +29,13 @@ const ways = {
   async '/unhandled'(env) { env.ROOM.getByName('a').fail(); await scheduler.wait(30); return 'x'; },
   async '/lost'() { fetch('http://127.0.0.1:1/'); await scheduler.wait(30); return 'x'; },
   async '/many'(env) { for (let i = 0; i < 60; i++) await env.KV.get('a'); return 'many'; },
+  async '/long'(env) {
+    const long = \`SELECT '\${'x'.repeat(600)}'\`;
+    await env.DB.batch(Array.from({ length: 100 }, () => env.DB.prepare(long)));
+    const address = 'http://127.0.0.1:1/' + 'x'.repeat(480);
+    await Promise.all(Array.from({ length: 45 }, () => fetch(address).catch(() => {})));
+    return 'long';
+  },
   async '/at-once'(env) { await Promise.all(Array.from({ length: 4 }, () => env.KV.get('a'))); return 'x'; },
   async '/shape'(env) {
     const { get } = Object.getPrototypeOf(env.KV);
@@ -112,6 +119,17 @@ test('calls of one event, and reports of many, are limited', async (t) => {
   for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 20 }, () => get('/at-once')));
   assert.ok(calls.length > 50, `${calls.length} reports`);
   assert.ok(calls.length < 401, `${calls.length} reports`);
+});
+
+test('long reports are fewer, so that they leave room for what the app prints', async (t) => {
+  const { get, calls } = await started(t, APP, FIELDS);
+  assert.equal((await get('/long')).text, 'long');
+  await eventually(() => calls.length === 1, 'the report');
+  assert.equal((calls[0]![1] as Reported)[2]!.length, 500);
+  const began = performance.now();
+  for (let i = 0; i < 30; i++) await get('/long');
+  const most = 200_000 + (performance.now() - began) * 50;
+  assert.ok(JSON.stringify(calls).length < most, `${calls.length} reports`);
 });
 
 test('replaced functions look as they did', async (t) => {

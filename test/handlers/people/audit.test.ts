@@ -152,6 +152,8 @@ test('an account reads its own entries, and only admins those of others', async 
   await rpcAs(TOKEN, 'env.set', { id: 'of-one', name: 'A', value: '1' }, { 'x-cellar-account': one.id });
   const [last] = await entries();
   assert.deepEqual([last!.via, last!.account, last!.key], ['ui', one.id, null]);
+  await rpcAs(one.key, 'env.set', { id: 'of-one', name: 'B', value: '1' }, { 'x-cellar-account': one.id });
+  assert.equal((await entries())[0]!.via, 'rpc', 'a key cannot pass for the browser');
 });
 
 test('it has filters and pages, and is exported as lines of JSON', async () => {

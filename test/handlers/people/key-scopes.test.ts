@@ -233,6 +233,20 @@ test('a key expires, and says when it was last used', async () => {
   assert.deepEqual([past.code, past.errors[0].path], ['invalid_input', 'expires_at']);
 });
 
+test('what Wrangler follows of a log ends with the key that opened it', async () => {
+  const expires_at = new Date(Date.now() + 60_000).toISOString();
+  const { id, key } = await control.call('keys.create', { account: owner, scope: 'read', expires_at });
+  const path = `/client/v4/accounts/${owner}/workers/scripts/${shop.slug}/tails`;
+  const { result } = (await (await ask(key, path, 'POST', {})).json()) as {
+    result: { url: string; expires_at: string };
+  };
+  assert.equal(result.expires_at, expires_at);
+  const open = async () => (await ask('', new URL(result.url).pathname, 'GET')).status;
+  assert.equal(await open(), 426, 'only the upgrade to a WebSocket is missing');
+  await control.call('keys.revoke', { id });
+  assert.equal(await open(), 401);
+});
+
 test('a key for an app needs a role on it', async () => {
   const { body } = await control.api('POST', '/v1/apps', { slug: 'not-mine', owner });
   assert.equal((await control.refusal('keys.create', { account, app: body.id })).code, 'app_not_found');

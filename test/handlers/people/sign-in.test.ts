@@ -231,6 +231,22 @@ test('an admin of an app invites people who have no account: as guests, who own 
   assert.equal((await as(guest.id, 'apps.create', { slug: 'of-a-guest' })).owner, guest.id);
 });
 
+test('who invited a guest keeps nothing, when the person comes from the provider', async () => {
+  const { id, admin } = await appOf('squatted');
+  const { token } = await inviteTo(id, admin, { email: 'squatted@example.com' });
+  const { body: guest } = await ask('claim', { token, ...person('x') });
+  const { key } = await as(guest.id, 'keys.create', { account: guest.id });
+  const came = { account: null, ...person('squatted'), verified: true, role: 'admin' };
+  const { body: arrived } = await ask('arrive', came);
+  assert.deepEqual([arrived.id, arrived.role, arrived.was_guest], [guest.id, 'admin', true]);
+  const { status } = await control.fetch('GET', `/v1/apps/${id}`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  assert.equal(status, 401);
+  assert.equal((await ask('arrive', came)).body.was_guest, false);
+  assert.equal((await ask('arrive', { ...came, account: guest.id, role: 'guest' })).body.was_guest, false);
+});
+
 test('an invite gives the role that it states, whoever made it', async () => {
   const { id } = await control.create('stated');
   const { id: boss } = (
@@ -419,6 +435,18 @@ test('the link of the first start is for the first account, until someone has cl
   assert.deepEqual((await control.boot()).body, { welcome: false });
   const other = { api_key: API_KEY, welcome: 'another-secret-of-another-start' };
   assert.deepEqual((await control.internal('/internal/boot', other)).body, { welcome: false });
+});
+
+test('an address that the provider has not verified leads to no account, also after the own one was deleted', async () => {
+  const victim = await control.call('accounts.create', person('victim'));
+  const came = { account: null, ...person('leaver'), verified: true, role: null };
+  const { body: leaver } = await ask('arrive', came);
+  assert.equal((await ask('arrive', { ...came, account: leaver.id, verified: false })).body.id, leaver.id);
+  await control.call('accounts.delete', { id: leaver.id });
+  const back = { ...came, account: leaver.id, verified: false };
+  assert.equal((await ask('arrive', { ...back, email: victim.email })).status, 403);
+  assert.equal((await ask('arrive', back)).status, 403);
+  assert.equal((await ask('arrive', { ...back, email: victim.email, verified: true })).body.id, victim.id);
 });
 
 test('routes about people need the secret of the host', async () => {

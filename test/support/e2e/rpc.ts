@@ -1,6 +1,6 @@
 // Calls to a Cellar's RPC.
 import { fetch } from 'undici';
-import type { Cellar } from './cellar.ts';
+import { ANSWER_DEADLINE_MS, type Cellar } from './cellar.ts';
 
 /**
  * Returns a function that calls a method, by default with the runner token. It resolves with the result or
@@ -17,7 +17,7 @@ export function rpcOf(cellar: Cellar) {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
     });
     // biome-ignore lint/suspicious/noExplicitAny: see above
     const answer = (await response.json()) as any;

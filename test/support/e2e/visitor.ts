@@ -1,6 +1,6 @@
 // Simulates a browser for a server: an origin, cookies, and the headers that browsers send.
 import { fetch, type Response, request } from 'undici';
-import { type Cellar, LOCALHOST } from './cellar.ts';
+import { ANSWER_DEADLINE_MS, type Cellar, LOCALHOST } from './cellar.ts';
 
 export interface Seen {
   status: number;
@@ -56,7 +56,7 @@ export class Visitor {
     path: string,
     body?: unknown,
     headers: Record<string, string> = {},
-    signal = AbortSignal.timeout(60_000),
+    signal = AbortSignal.timeout(ANSWER_DEADLINE_MS),
   ): Promise<Response> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const response = await fetch(this.#base + path, {
@@ -92,7 +92,7 @@ export class Visitor {
         'sec-fetch-dest': 'document',
         ...(lax.length > 0 && { cookie: lax.map(([name, value]) => `${name}=${value}`).join('; ') }),
       },
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
     });
     const text = await body.text();
     this.#keep([headers['set-cookie'] ?? []].flat());

@@ -31,9 +31,9 @@ export function countryOfHeader(value: string | undefined): string | null {
   return value !== undefined && /^(?!XX)[A-Z]{2}$/.test(value) ? value : null;
 }
 
-/** Returns the country in `located`, such as `DE`; null when it is unknown. */
+/** Returns the country in `located`, such as `DE`; null when it is unknown, or no country: some databases have `A1` for proxies. */
 export function countryOf(located: string): string | null {
-  return /"country":"([A-Z0-9]{2})"/.exec(located)?.[1] ?? null;
+  return /"country":"([A-Z]{2})"/.exec(located)?.[1] ?? null;
 }
 
 function protocolName(given: string): string {

@@ -9,14 +9,22 @@ import { currentEvent } from './cellar-events.js';
 /** Calls of one event that are timed, and characters of a call's detail. The host enforces its own limits. */
 const CALLS_MOST = 50;
 const DETAIL_LENGTH = 500;
-/** Events reported a second, and the burst after a quiet time. The last ones of it are for slow events. */
-const EVENTS_PER_S = 50;
-const EVENTS_SAVED = 100;
-const SAVED_FOR_SLOW = 30;
+/** Statements of a batch that its detail shows. */
+const STATEMENTS_SHOWN = 20;
+/**
+ * Characters reported a second, and the burst after a quiet time. The last ones of it are for slow events. The host keeps five
+ * times as much of what an app prints, and the app's own lines need that.
+ */
+const LENGTH_PER_S = 50_000;
+const LENGTH_SAVED = 100_000;
+const SAVED_FOR_SLOW = 30_000;
+/** What an event counts besides the texts of its calls, and each call besides its own, in characters. */
+const EVENT_LENGTH = 1_000;
+const CALL_LENGTH = 60;
 /** An event with a call of this duration is slow, in ms. */
 const SLOW_MS = 100;
 
-let left = EVENTS_SAVED;
+let left = LENGTH_SAVED;
 let filledAt = 0;
 
 /** In place of an event's calls once they were reported: what begins later is not timed. */
@@ -96,7 +104,12 @@ const METHODS = {
 
 function sqlOf(_, [given]) {
   if (typeof given === 'string') return given;
-  return Array.isArray(given) ? given.map((each) => each?.statement ?? '').join('; ') : null;
+  if (!Array.isArray(given)) return null;
+  // A batch may have megabytes.
+  const shown = given
+    .slice(0, STATEMENTS_SHOWN)
+    .map((each) => `${each?.statement ?? ''}`.slice(0, DETAIL_LENGTH));
+  return shown.join('; ');
 }
 
 const prototypes = new Set();
@@ -201,13 +214,8 @@ watcher.ended = (event) => {
       (endedAt ?? now) - startedAt,
       failed ? 1 : 0,
     ]);
-    if (
-      mayReport(
-        now,
-        shown.some(([, , , , ms]) => ms >= SLOW_MS),
-      )
-    )
-      reportCalls(event, shown);
+    const isSlow = shown.some(([, , , , ms]) => ms >= SLOW_MS);
+    if (mayReport(now, isSlow, lengthOf(shown))) reportCalls(event, shown);
   } catch {
     // Such as a value that cannot be shown.
   }
@@ -220,12 +228,19 @@ function shownDetail(kind, detail) {
   return text.slice(0, DETAIL_LENGTH);
 }
 
-function mayReport(now, isSlow) {
+function lengthOf(calls) {
+  return calls.reduce(
+    (sum, [, name, detail]) => sum + CALL_LENGTH + name.length + (detail?.length ?? 0),
+    EVENT_LENGTH,
+  );
+}
+
+function mayReport(now, isSlow, length) {
   // The clock may have been set back.
   const passedS = Math.max(0, now - filledAt) / 1000;
-  left = Math.min(EVENTS_SAVED, left + passedS * EVENTS_PER_S);
+  left = Math.min(LENGTH_SAVED, left + passedS * LENGTH_PER_S);
   filledAt = now;
   if (left < (isSlow ? 1 : SAVED_FOR_SLOW)) return false;
-  left--;
+  left -= length;
   return true;
 }
