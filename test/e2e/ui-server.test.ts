@@ -180,13 +180,13 @@ test('requests from another origin are refused, and changes without an origin', 
   ];
   for (const headers of foreign) {
     const { status, body } = await from(headers);
-    assert.deepEqual([status, body.code], [403, 'forbidden'], JSON.stringify(headers));
+    assert.deepEqual([status, body.error.data.code], [403, 'forbidden'], JSON.stringify(headers));
   }
   const silent = { 'sec-fetch-site': 'none', origin: '' };
   const refused = await from(silent);
   assert.equal(refused.status, 403);
   assert.match(
-    refused.body.detail,
+    refused.body.error.data.detail,
     /the API at http:/,
     'the refusal names the address of the API for programs',
   );

@@ -34,9 +34,14 @@ const hasOwnRules = ({ name }: Operation) =>
   /^(source|storage|alerts|builds)\.|^apps\.(move|update)$/.test(name);
 
 let control: TestControl;
-let countRows: () => Promise<unknown>;
-/** Number of rows in each table at the last look. */
-let rows: unknown = null;
+/** Number of rows in each table. The audit log is apart: it has refused changes too. */
+interface Rows {
+  audit: number;
+  others: Record<string, number>;
+}
+let countRows: () => Promise<Rows>;
+/** Those of the last look. */
+let rows: Rows | null = null;
 before(async () => {
   control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000', HAS_BUCKET: 'true' });
   const database = await control.database();
@@ -45,7 +50,10 @@ before(async () => {
     .map(({ name }: { name: string }) => name)
     .filter((name: string) => !/^(_cf|sqlite)_/.test(name))
     .map((name: string) => `(SELECT count(*) FROM ${name}) AS ${name}`);
-  countRows = () => database.prepare(`SELECT ${counts.join(', ')}`).first();
+  countRows = async () => {
+    const { audit, ...others } = await database.prepare(`SELECT ${counts.join(', ')}`).first();
+    return { audit, others };
+  };
 });
 after(() => control.stop());
 
@@ -180,8 +188,17 @@ async function runBoth(operation: Operation, input: Input): Promise<ProblemBody 
   if (operation.kind === 'bytes' && second !== null) second.output = null;
   if (first !== null && second !== null) assert.deepEqual(second, first);
   const { problem } = (second ?? first)!;
-  if (problem === null) rows = operation.method === 'GET' ? rows : null;
-  else assert.deepEqual(await countRows(), rows, 'a refused call wrote something');
+  if (problem === null) {
+    if (operation.method !== 'GET') rows = null;
+    return null;
+  }
+  const { audit, others } = await countRows();
+  assert.deepEqual(others, rows.others, 'a refused call wrote something');
+  const entries = audit - rows.audit;
+  const isAudited = operation.method !== 'GET' && operation.audited !== false;
+  const calls = isAudited ? [first, second].filter((call) => call !== null).length : 0;
+  assert.ok(entries >= 0 && entries <= calls, `${entries} entries of the audit log about ${calls} calls`);
+  rows.audit = audit;
   return problem;
 }
 

@@ -117,8 +117,7 @@ export class Visitor {
   /** Runs an operation. @returns its result, or its error code */
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   async rpc(method: string, params: object): Promise<any> {
-    const { status, body } = await this.ask('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
-    if (status !== 200) return body.code;
+    const { body } = await this.ask('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
     return body.error?.data.code ?? body.result;
   }
 
