@@ -1,10 +1,14 @@
 // Rate limits of the control UI's server: a refused request reaches nothing behind them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compressed } from '../../handlers/ui/api.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
 import { eventually } from '../support/e2e/processes.ts';
+
+// Imported by its path: it is written for workerd, whose types are missing here.
+const { compressed } = (await import(new URL('../../handlers/ui/api.ts', import.meta.url).href)) as {
+  compressed: (response: Response, accepted: string) => Response;
+};
 import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
 const SIGN_IN = '/api/auth/sign-in/email';
