@@ -5,6 +5,7 @@ import { compressed } from '../../handlers/ui/compressed.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
