@@ -169,6 +169,7 @@ async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
     id: fc.oneof({ weight: 2, arbitrary: fc.constant(id) }, some(account.id)),
     account: some(account.id),
     owner: some(account.id),
+    expires_at: fc.constant('9998-01-01T00:00:00Z'),
     hostname: fc.domain(),
     url: fc.webUrl(),
     on: fc.subarray([...alertKind.options], { minLength: 1 }),
