@@ -22,11 +22,11 @@ import versions from './migrations/0019_versions.sql';
 import storage from './migrations/0020_storage.sql';
 import hosts from './migrations/0021_hosts.sql';
 import replicas from './migrations/0022_replicas.sql';
-import audit from './migrations/0025_audit.sql';
-import keyScopes from './migrations/0026_key_scopes.sql';
-import maxApps from './migrations/0027_max_apps.sql';
-import undelete from './migrations/0028_undelete.sql';
-import vars from './migrations/0031_vars.sql';
+import audit from './migrations/0023_audit.sql';
+import keyScopes from './migrations/0024_key_scopes.sql';
+import maxApps from './migrations/0025_max_apps.sql';
+import undelete from './migrations/0026_undelete.sql';
+import vars from './migrations/0027_vars.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -52,11 +52,11 @@ const migrations: Migration[] = [
   { name: '0020_storage.sql', sql: storage },
   { name: '0021_hosts.sql', sql: hosts },
   { name: '0022_replicas.sql', sql: replicas },
-  { name: '0025_audit.sql', sql: audit },
-  { name: '0026_key_scopes.sql', sql: keyScopes },
-  { name: '0027_max_apps.sql', sql: maxApps },
-  { name: '0028_undelete.sql', sql: undelete },
-  { name: '0031_vars.sql', sql: vars },
+  { name: '0023_audit.sql', sql: audit },
+  { name: '0024_key_scopes.sql', sql: keyScopes },
+  { name: '0025_max_apps.sql', sql: maxApps },
+  { name: '0026_undelete.sql', sql: undelete },
+  { name: '0027_vars.sql', sql: vars },
 ];
 
 /**
