@@ -13,8 +13,6 @@ const DIRECT = [
   'apps.update',
   'apps.sleep',
   'apps.delete',
-  'apps.list_deleted',
-  'apps.undelete',
   'deploys.list',
   'deploys.get',
   'deploys.log',

@@ -120,13 +120,13 @@ test('the tools are as recorded, each says whether it only reads or destroys, an
   assert.equal(
     named('reads'),
     'apps_list apps_get deploys_list deploys_get deploys_log source_tree source_blob source_diff logs_list errors_list errors_get ' +
-      'metrics_get env_list secrets_list domains_list storage_overview storage_d1_get storage_kv_list storage_kv_get ' +
+      'metrics_get env_list vars_list secrets_list domains_list storage_overview storage_d1_get storage_kv_list storage_kv_get ' +
       'api_operations api_describe api_read',
   );
   assert.equal(
     named('changes'),
     'apps_create apps_update apps_sleep deploys_create deploys_cancel deploys_rollback source_commit errors_set_status ' +
-      'env_set secrets_set domains_add',
+      'env_set vars_set secrets_set domains_add',
   );
   assert.equal(named('destroys'), 'apps_delete storage_d1_write api_change');
   const commit = tools.find(({ name }) => name === 'source_commit')!;
