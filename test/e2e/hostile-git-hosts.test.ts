@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { commit } from '../support/builds/projects.ts';
@@ -94,6 +94,8 @@ test('hooks and settings of a repository do not run, and none gets into that of 
   assert.match(refused.detail, /hasDotgit|\.git/);
 
   const outside = await connected('served-hooks', (work) => {
+    // Git makes the folder only if its templates are installed.
+    mkdirSync(join(work, '.git', 'hooks'), { recursive: true });
     for (const name of ['post-checkout', 'upload-pack', 'reference-transaction'])
       writeFileSync(join(work, '.git', 'hooks', name), hook, { mode: 0o755 });
   });
