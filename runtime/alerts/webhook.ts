@@ -96,6 +96,11 @@ function post(
       signal,
     });
     call.on('error', reject);
+    // Without a listener, Node closes the connection and reports nothing.
+    call.once('upgrade', (response, socket) => {
+      socket.destroy();
+      resolve(response.statusCode!);
+    });
     call.once('response', (response) => {
       // The status has been read: ignore later errors of the response body or the request.
       call.off('error', reject).on('error', () => {});
