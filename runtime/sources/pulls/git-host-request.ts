@@ -92,6 +92,11 @@ function answerOf(
       }, reject);
     });
     call.on('error', reject);
+    // Without a listener, Node closes the connection and reports nothing.
+    call.once('upgrade', (response, socket) => {
+      socket.destroy();
+      reject(new Error(`the answer has the status ${response.statusCode}`));
+    });
     call.end(sent);
   });
 }
