@@ -211,3 +211,18 @@ test('an app that flips each minute sends no more than the limit of an hour, and
   t.mock.timers.tick(61 * MINUTE_MS);
   assert.deepEqual(types(await it.look()), [wasFiring ? 'queue.normal' : 'queue.backlog']);
 });
+
+test('a begin that could not be stored is reported by the next check', async (t) => {
+  const high = minute({ memory_bytes: 60 * MIB });
+  const it = world(t, { minutes: async () => [high, current] as never });
+  it.alerts.add(APP, { url, on: ['memory'], for_minutes: 1, memory_percent: 50 });
+  const { transaction } = it.store;
+  it.store.transaction = (work) =>
+    transaction(() => {
+      work();
+      throw new Error('database or disk is full');
+    });
+  assert.deepEqual(await it.look(), []);
+  it.store.transaction = transaction;
+  assert.deepEqual(types(await it.look()), ['memory.high']);
+});
