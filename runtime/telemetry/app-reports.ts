@@ -3,10 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';
 
-/** Most reports of one app that wait, most characters of all that wait, and most reports of one delivery. */
+/** Most reports of one app that wait, and most characters of all that wait. */
 const WAITING_MOST = 1_000;
 const WAITING_LENGTH = 32 * 2 ** 20;
+/** Most reports of one delivery, and of one app in it: these are stored one after another, and all others wait for them. */
 const BATCH = 100;
+const BATCH_OF_APP = 10;
 const RETRY_MS = 1_000;
 
 export interface AppReportsOptions {
@@ -79,10 +81,9 @@ export class AppReports {
     }
   }
 
-  /** Returns the oldest reports of each app, with an equal share for each. */
+  /** Returns the oldest reports of each app. */
   #next(): AppReport[] {
-    const share = Math.max(1, Math.floor(BATCH / this.#waiting.size));
-    return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, share)).slice(0, BATCH);
+    return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, BATCH_OF_APP)).slice(0, BATCH);
   }
 
   #remove(batch: AppReport[]): void {
