@@ -258,8 +258,8 @@ function runOf(given: unknown, now: number): ReportedRun | null {
   const { cron, trigger, started_at, duration_ms, outcome, error } = given as Record<string, unknown>;
   const expression = short(cron);
   if (expression === null) return null;
-  const durationMs = Math.round(Number(duration_ms));
-  const startedAt = Math.round(Number(started_at));
+  const durationMs = rounded(duration_ms);
+  const startedAt = rounded(started_at);
   return {
     cron: expression,
     trigger: trigger === 'manual' ? 'manual' : 'schedule',
@@ -268,6 +268,11 @@ function runOf(given: unknown, now: number): ReportedRun | null {
     outcome: outcome === 'ok' ? 'ok' : 'failed',
     error: short(error),
   };
+}
+
+/** NaN for anything but a number: others may not be converted to one. */
+function rounded(value: unknown): number {
+  return typeof value === 'number' ? Math.round(value) : Number.NaN;
 }
 
 function pointOf(given: unknown): ReportedPoint | null {
