@@ -1,6 +1,7 @@
 // What apps report by their binding to `cellar`, from a line of output to the control plane.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { format } from 'node:util';
 import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import { AppReports } from '../../runtime/telemetry/app-reports.ts';
 import { readLine } from '../../runtime/telemetry/logs/log-lines.ts';
@@ -27,6 +28,24 @@ test('a line with a report is read, and what is no report is not', () => {
   assert.deepEqual(read({ kind: 'log', input, app_id: 'other' }), { kind: 'log', input: text });
   for (const wrong of [null, 'log', { kind: 'log' }, { kind: 'log', input: [] }, { kind: 'delete', input }])
     assert.equal(read(wrong), null);
+});
+
+test('the largest report fits into a line, whatever it contains', async (t) => {
+  const printed: string[] = [];
+  t.mock.method(console, 'log', (...values: unknown[]) => printed.push(format(...values)));
+  // A path in a variable: the module has no types.
+  const path = '../../runtime/fleets/config/modules/cellar-module.js';
+  const { default: make } = (await import(path)) as {
+    default: () => Record<string, (given: object) => unknown>;
+  };
+  for (const character of ['%', '"', '\u0000']) {
+    const most = { '%': 19_900, '"': 9_900, '\u0000': 3_300 }[character]!;
+    const given = { channel: 'a', event: character.repeat(most) };
+    await make().log!(given);
+    const line = JSON.stringify({ timestamp: NOW, level: 'log', message: printed.pop() });
+    assert.ok(Buffer.byteLength(line) < 64 * 1024, `${line.length} bytes`);
+    assert.deepEqual(readLine(line, 'stdout', NOW).report, { kind: 'log', input: JSON.stringify(given) });
+  }
 });
 
 test('values that cannot be passed on are left out, and no line stops the next one', () => {
