@@ -38,8 +38,11 @@ test('the largest report fits into a line, whatever it contains', async (t) => {
   const { default: make } = (await import(path)) as {
     default: () => Record<string, (given: object) => unknown>;
   };
-  for (const character of ['%', '"', '\u0000']) {
-    const most = { '%': 19_900, '"': 9_900, '\u0000': 3_300 }[character]!;
+  for (const [character, most] of [
+    ['%', 19_900],
+    ['"', 9_900],
+    ['\u0000', 3_300],
+  ] as const) {
     const given = { channel: 'a', event: character.repeat(most) };
     await make().log!(given);
     const line = JSON.stringify({ timestamp: NOW, level: 'log', message: printed.pop() });
