@@ -97,6 +97,19 @@ test('a receiver that switches protocols has not accepted the message', { timeou
   assert.deepEqual(await send(url, message, loopback, signal), { status: 101, error: 'it answered 101' });
 });
 
+test('a receiver may send few interim answers', { timeout: 20_000 }, async (t) => {
+  const hint = 'HTTP/1.1 103 Early Hints\r\n\r\n';
+  const few = await receiverOf(t, (socket) => {
+    socket.write(`${hint.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`);
+  });
+  assert.equal((await send(few, message, loopback, signal)).status, 204);
+  const many = await receiverOf(t, (socket) => {
+    socket.write(hint.repeat(1_000));
+  });
+  const error = 'it sent too many interim answers';
+  assert.deepEqual(await send(many, message, loopback, signal), { status: null, error });
+});
+
 /** Starts a server that calls `answer` when a request arrives. @returns its URL */
 async function receiverOf(t: TestContext, answer: (socket: Socket) => void): Promise<string> {
   const server = createServer((socket) => {
