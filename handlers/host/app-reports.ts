@@ -5,6 +5,7 @@ import type { AppReport, AppReportsAnswer } from '../contract/host/host-calls.ts
 import { eventInput, identifyInput, insightInput } from '../contract/telemetry/events.ts';
 import { Problem } from '../problem.ts';
 import { eventServices } from '../services/telemetry/events.ts';
+import { parseHostJson, requireModerate } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
 /** Stores reports, those of each app in order. A report that is refused stops no other. */
@@ -26,8 +27,9 @@ export async function storeReports(context: RequestContext, reports: AppReport[]
 }
 
 async function store(context: Context, { app_id, at, kind, input }: AppReport): Promise<void> {
+  requireModerate(input);
   // The app's own id last: an app writes only its own.
-  const given = { ...(kind === 'log' && { at }), ...input, id: app_id };
+  const given = { ...(kind === 'log' && { at }), ...(parseHostJson(input) as object), id: app_id };
   if (kind === 'log') await eventServices['events.log'](context, validate(eventInput, given));
   else if (kind === 'identify')
     await eventServices['users.identify'](context, validate(identifyInput, given));

@@ -23,8 +23,12 @@ export async function readJson(request: Request, limitBytes = BODY_BYTES): Promi
 
 /** Reads a JSON body from the host. Its types are trusted, so nothing is refused. Lone surrogates are replaced. */
 export async function readHostJson(request: Request, limitBytes: number): Promise<unknown> {
-  const text = await readText(request, limitBytes);
-  const value: unknown = parse(text);
+  return parseHostJson(await readText(request, limitBytes));
+}
+
+/** Parses JSON that does not nest deeply. Lone surrogates are replaced. @throws {Problem} `malformed_json` */
+export function parseHostJson(text: string): unknown {
+  const value = parse(text);
   return hasLoneSurrogate(text, value) ? JSON.parse(text, wellFormed) : value;
 }
 

@@ -207,11 +207,15 @@ export class Alerts {
     const alert = this.#byId.get(alertId);
     if (!alert?.on.includes(event.kind) || alert.firing.includes(event.kind) === begins) return;
     const others = alert.firing.filter((kind) => kind !== event.kind);
-    this.#options.store.transaction(() => {
+    const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
+    const isReported = this.#options.store.transaction(() => {
       // Another topic than before: each change is reported. What the limit refuses is tried again.
-      if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return;
-      this.#save({ ...alert, firing: begins ? [...others, event.kind] : others });
+      if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return false;
+      this.#options.store.alerts.save(turned);
+      return true;
     });
+    // After the commit: what a full disk refuses is tried again, too.
+    if (isReported) this.#remember(turned);
   }
 
   /** Reports the start of a disk space shortage. Call it at each check. */

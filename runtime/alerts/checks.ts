@@ -13,8 +13,8 @@ export interface ChecksOptions {
   alerts: Alerts;
   /** The minutes of an app's last hour, oldest first. */
   minutes: (appId: string) => Promise<Minutes>;
-  /** Memory that a process may use, in MiB. */
-  memoryMb: number;
+  /** Memory that the processes of an app may use together, in MiB. */
+  memoryMb: (appId: string) => number;
   /** When an app was last asked for, in ms since 1970; null when it never was, or is stopped. */
   lastRequestAt: (appId: string) => number | null;
   /** Messages that wait in each queue of an app; null when it does not run, or consumes none. */
@@ -63,7 +63,7 @@ export class Checks {
     if (OF_MINUTES.some((kind) => kinds.has(kind))) {
       const items = await minutes(appId);
       reportErrorRate(alerts, appId, items);
-      judgeMinutes(alerts, appId, items, memoryMb);
+      judgeMinutes(alerts, appId, items, memoryMb(appId));
     }
     const waiting = kinds.has('queue_backlog') ? await backlogs(appId) : null;
     if (waiting !== null) judgeQueues(alerts, appId, waiting);

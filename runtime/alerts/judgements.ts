@@ -47,7 +47,7 @@ interface Watched {
  * Judges memory, processor time and latency by the last complete minutes: all above the threshold begin an alert, none above it
  * end it. In between nothing changes.
  * @param minutes oldest first, the last one incomplete
- * @param memoryMb memory that a process may use, in MiB
+ * @param memoryMb memory that the app's processes may use together, in MiB
  */
 export function judgeMinutes(alerts: Alerts, appId: string, minutes: Minutes, memoryMb: number): void {
   for (const watched of watchedFigures(memoryMb)) {

@@ -11,6 +11,8 @@ import { reason } from '../log.ts';
 const DEADLINE_MS = 10_000;
 /** Maximum bytes of a response. Its body is discarded; the connection of a larger one is closed. */
 const ANSWER_BYTES = 64 * 1024;
+/** Most answers with a status of 100 to 199 before the response. */
+const INTERIM_MOST = 10;
 
 /** The result of a delivery. */
 export interface DeliveryResult {
@@ -96,6 +98,15 @@ function post(
       signal,
     });
     call.on('error', reject);
+    // Without a listener, Node closes the connection and reports nothing.
+    call.once('upgrade', (response, socket) => {
+      socket.destroy();
+      resolve(response.statusCode!);
+    });
+    let interim = 0;
+    call.on('information', () => {
+      if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
+    });
     call.once('response', (response) => {
       // The status has been read: ignore later errors of the response body or the request.
       call.off('error', reject).on('error', () => {});

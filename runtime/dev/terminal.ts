@@ -68,9 +68,9 @@ export class Terminal {
 
 /** Formats what an app would report to a Cellar, and what that would refuse. */
 function reportText({ kind, input }: ReportedByApp): string {
-  const { error } = INPUTS[kind].safeParse({ ...input, id: 'dev' });
+  const { error } = INPUTS[kind].safeParse({ ...(JSON.parse(input) as object), id: 'dev' });
   const wrong = error?.issues.map(({ path, message }) => `\n${path.join('.')}: ${message}`).join('') ?? '';
-  return `${kind}: ${JSON.stringify(input)}${wrong}`;
+  return `${kind}: ${input}${wrong}`;
 }
 
 /** Formats a duration. */

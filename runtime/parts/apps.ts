@@ -153,7 +153,7 @@ export function makeApps(
   const checks = new Checks({
     alerts,
     minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
-    memoryMb: config.RUNNER_CELL_MAX_MB,
+    memoryMb: (appId) => config.RUNNER_CELL_MAX_MB * Math.max(1, apps.processes(appId)),
     lastRequestAt: (appId) => {
       const app = apps.get(appId);
       return app === undefined || app.wanted.desired_state === 'stopped' ? null : app.fleet.lastRequestAt;

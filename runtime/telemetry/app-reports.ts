@@ -3,9 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';
 
-/** Most reports of one app that wait, and most of one delivery. */
+/** Most reports of one app that wait, and most characters of all that wait. */
 const WAITING_MOST = 1_000;
+const WAITING_LENGTH = 32 * 2 ** 20;
+/** Most reports of one delivery, and of one app in it: these are stored one after another, and all others wait for them. */
 const BATCH = 100;
+const BATCH_OF_APP = 10;
 const RETRY_MS = 1_000;
 
 export interface AppReportsOptions {
@@ -20,6 +23,8 @@ export interface AppReportsOptions {
 export class AppReports {
   readonly #options: AppReportsOptions;
   readonly #waiting = new Map<string, AppReport[]>();
+  /** Characters of all that wait. */
+  #length = 0;
   readonly #closing = new AbortController();
   #delivered: Promise<void> | null = null;
 
@@ -33,13 +38,17 @@ export class AppReports {
     for (const report of reports) {
       const { app_id, kind, input } = report;
       if (this.#options.isPreview(app_id)) {
-        this.#options.say(app_id, 'info', `${kind}: ${JSON.stringify(input)} (of a preview: not kept)`);
+        this.#options.say(app_id, 'info', `${kind}: ${input} (of a preview: not kept)`);
         continue;
       }
       const waiting = this.#waiting.get(app_id) ?? [];
+      if (waiting.length >= WAITING_MOST || this.#length + input.length > WAITING_LENGTH) {
+        over.set(app_id, (over.get(app_id) ?? 0) + 1);
+        continue;
+      }
+      waiting.push(report);
       this.#waiting.set(app_id, waiting);
-      if (waiting.length < WAITING_MOST) waiting.push(report);
-      else over.set(app_id, (over.get(app_id) ?? 0) + 1);
+      this.#length += input.length;
     }
     for (const [appId, count] of over)
       this.#options.say(
@@ -72,14 +81,14 @@ export class AppReports {
     }
   }
 
-  /** Returns the oldest reports of each app, with an equal share for each. */
+  /** Returns the oldest reports of each app. */
   #next(): AppReport[] {
-    const share = Math.max(1, Math.floor(BATCH / this.#waiting.size));
-    return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, share)).slice(0, BATCH);
+    return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, BATCH_OF_APP)).slice(0, BATCH);
   }
 
   #remove(batch: AppReport[]): void {
-    for (const { app_id } of batch) {
+    for (const { app_id, input } of batch) {
+      this.#length -= input.length;
       const waiting = this.#waiting.get(app_id)!;
       waiting.shift();
       // Others come first the next time.

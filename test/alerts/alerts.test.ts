@@ -430,7 +430,7 @@ test('an alert is deleted with its app, and the number of alerts is limited', as
 /** Returns checks of an app that nothing happens to, but what is given. */
 function checksOf({ alerts }: { alerts: Alerts }, given: Partial<ConstructorParameters<typeof Checks>[0]>) {
   const quiet = { minutes: async () => [], lastRequestAt: () => null, backlogs: async () => null };
-  return new Checks({ alerts, memoryMb: 100, ...quiet, ...given });
+  return new Checks({ alerts, memoryMb: () => 100, ...quiet, ...given });
 }
 
 test('an error rate over an alert’s threshold is reported, but not of few or old requests', async (t) => {

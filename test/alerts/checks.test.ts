@@ -25,7 +25,7 @@ function world(t: TestContext, given: Partial<ChecksOptions>) {
     store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
     const alerts = new Alerts({ store, key: 'k', describe: (id) => ({ id, slug: 'shop', url: null }) });
     const quiet = { minutes: async () => [], lastRequestAt: () => null, backlogs: async () => null };
-    return { store, alerts, checks: new Checks({ alerts, memoryMb: 100, ...quiet, ...given }) };
+    return { store, alerts, checks: new Checks({ alerts, memoryMb: () => 100, ...quiet, ...given }) };
   };
   let now = open();
   t.after(() => now.store.close());
@@ -210,4 +210,29 @@ test('an app that flips each minute sends no more than the limit of an hour, and
   messages = wasFiring ? 0 : 2;
   t.mock.timers.tick(61 * MINUTE_MS);
   assert.deepEqual(types(await it.look()), [wasFiring ? 'queue.normal' : 'queue.backlog']);
+});
+
+test('memory is compared with what all processes of an app may use', async (t) => {
+  let processes = 2;
+  const minutes = async () => [minute({ memory_bytes: 110 * MIB }), current] as never;
+  const it = world(t, { minutes, memoryMb: () => processes * 100 });
+  it.alerts.add(APP, { url, on: ['memory'], for_minutes: 1 });
+  assert.deepEqual(await it.look(), []);
+  processes = 1;
+  assert.deepEqual(types(await it.look()), ['memory.high']);
+});
+
+test('a begin that could not be stored is reported by the next check', async (t) => {
+  const high = minute({ memory_bytes: 60 * MIB });
+  const it = world(t, { minutes: async () => [high, current] as never });
+  it.alerts.add(APP, { url, on: ['memory'], for_minutes: 1, memory_percent: 50 });
+  const { transaction } = it.store;
+  it.store.transaction = (work) =>
+    transaction(() => {
+      work();
+      throw new Error('database or disk is full');
+    });
+  assert.deepEqual(await it.look(), []);
+  it.store.transaction = transaction;
+  assert.deepEqual(types(await it.look()), ['memory.high']);
 });

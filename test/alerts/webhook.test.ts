@@ -1,8 +1,8 @@
 // Allowed webhook addresses, and the requests to them.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
-import { test } from 'node:test';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
 import { secretText, send } from '../../runtime/alerts/webhook.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
@@ -82,17 +82,42 @@ test('an aborted delivery is reported, and so is a receiver that cannot be reach
 });
 
 test('a receiver that resets the connection after its status has accepted the message', async (t) => {
+  const url = await receiverOf(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+    socket.resetAndDestroy();
+  });
+  const body = JSON.stringify({ text: 'x'.repeat(4 * 2 ** 20) });
+  assert.deepEqual(await send(url, { ...message, body }, loopback, signal), { status: 200, error: null });
+});
+
+test('a receiver that switches protocols has not accepted the message', { timeout: 20_000 }, async (t) => {
+  const url = await receiverOf(t, (socket) => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
+  });
+  assert.deepEqual(await send(url, message, loopback, signal), { status: 101, error: 'it answered 101' });
+});
+
+test('a receiver may send few interim answers', { timeout: 20_000 }, async (t) => {
+  const hint = 'HTTP/1.1 103 Early Hints\r\n\r\n';
+  const few = await receiverOf(t, (socket) => {
+    socket.write(`${hint.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`);
+  });
+  assert.equal((await send(few, message, loopback, signal)).status, 204);
+  const many = await receiverOf(t, (socket) => {
+    socket.write(hint.repeat(1_000));
+  });
+  const error = 'it sent too many interim answers';
+  assert.deepEqual(await send(many, message, loopback, signal), { status: null, error });
+});
+
+/** Starts a server that calls `answer` when a request arrives. @returns its URL */
+async function receiverOf(t: TestContext, answer: (socket: Socket) => void): Promise<string> {
   const server = createServer((socket) => {
     socket.on('error', () => {});
-    socket.once('data', () => {
-      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
-      socket.resetAndDestroy();
-    });
+    socket.once('data', () => answer(socket));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const body = JSON.stringify({ text: 'x'.repeat(4 * 2 ** 20) });
-  assert.deepEqual(await send(url, { ...message, body }, loopback, signal), { status: 200, error: null });
-});
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}

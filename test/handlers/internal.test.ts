@@ -288,3 +288,20 @@ test('reconcile without a host answers 503 and changes nothing', async () => {
   control.host.failing = null;
   assert.equal(await statusOf(id), 'created');
 });
+
+test('a report that no parser takes is refused, and half of a character in another is replaced', async () => {
+  const { id } = await control.create('shop');
+  const reportOf = (input: string) => ({ app_id: id, at, kind: 'log', input });
+  const { status, body } = await control.internal('/internal/app-reports', [
+    reportOf(`{"tags":${'['.repeat(8_000)}"\\ud800"${']'.repeat(8_000)}}`),
+    reportOf('{"channel":"a","event":"\\ud800"}'),
+  ]);
+  assert.equal(status, 200);
+  const text = 'log of the service cellar: Nested deeper than 64 levels at position 71.';
+  assert.deepEqual(body, { refused: [{ app_id: id, text }] });
+  const { items } = (await control.api('GET', `/v1/apps/${id}/events`)).body;
+  assert.deepEqual(
+    items.map(({ event }: { event: string }) => event),
+    ['\ufffd'],
+  );
+});

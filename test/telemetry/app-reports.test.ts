@@ -1,6 +1,7 @@
 // What apps report by their binding to `cellar`, from a line of output to the control plane.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { format } from 'node:util';
 import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import { AppReports } from '../../runtime/telemetry/app-reports.ts';
 import { readLine } from '../../runtime/telemetry/logs/log-lines.ts';
@@ -9,11 +10,12 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const NOW = 1_800_000_000_000;
 const input = { channel: 'a', event: 'b' };
+const text = JSON.stringify(input);
 const reportOf = (app_id: string, event: string): AppReport => ({
   app_id,
   at: new Date(NOW).toISOString(),
   kind: 'log',
-  input: { event },
+  input: JSON.stringify({ event }),
 });
 
 function lineOf(report: unknown): string {
@@ -23,16 +25,46 @@ function lineOf(report: unknown): string {
 
 test('a line with a report is read, and what is no report is not', () => {
   const read = (report: unknown) => readLine(lineOf(report), 'stdout', NOW).report;
-  assert.deepEqual(read({ kind: 'log', input, app_id: 'other' }), { kind: 'log', input });
+  assert.deepEqual(read({ kind: 'log', input, app_id: 'other' }), { kind: 'log', input: text });
   for (const wrong of [null, 'log', { kind: 'log' }, { kind: 'log', input: [] }, { kind: 'delete', input }])
     assert.equal(read(wrong), null);
+});
+
+test('the largest report fits into a line, whatever it contains', async (t) => {
+  const printed: string[] = [];
+  t.mock.method(console, 'log', (...values: unknown[]) => printed.push(format(...values)));
+  // A path in a variable: the module has no types.
+  const path = '../../runtime/fleets/config/modules/cellar-module.js';
+  const { default: make } = (await import(path)) as {
+    default: () => Record<string, (given: object) => unknown>;
+  };
+  for (const [character, most] of [
+    ['%', 19_900],
+    ['"', 9_900],
+    ['\u0000', 3_300],
+  ] as const) {
+    const given = { channel: 'a', event: character.repeat(most) };
+    await make().log!(given);
+    const line = JSON.stringify({ timestamp: NOW, level: 'log', message: printed.pop() });
+    assert.ok(Buffer.byteLength(line) < 64 * 1024, `${line.length} bytes`);
+    assert.deepEqual(readLine(line, 'stdout', NOW).report, { kind: 'log', input: JSON.stringify(given) });
+  }
+});
+
+test('values that cannot be passed on are left out, and no line stops the next one', () => {
+  const line = (member: string) =>
+    JSON.stringify({ timestamp: NOW, level: 'log', message: `\u001ecellar {${member}}\u001etext` });
+  const nested = `${'{"0":'.repeat(8_000)}1${'}'.repeat(8_000)}`;
+  assert.equal(readLine(line(`"values":[${nested}]`), 'stdout', NOW).record.text, 'text');
+  for (const wrong of [nested, `{"a":[${'1e20,'.repeat(5_000)}1]}`])
+    assert.equal(readLine(line(`"report":{"kind":"log","input":${wrong}}`), 'stdout', NOW).report, null);
 });
 
 test('an app that reports too often loses reports, and others do not', () => {
   const passed: [AppReport[], [string, number][]][] = [];
   const intake = new ReportIntake((...values) => passed.push(values));
-  for (let n = 0; n < 10_000; n++) intake.report('loud', NOW, { kind: 'log', input });
-  intake.report('quiet', NOW, { kind: 'log', input });
+  for (let n = 0; n < 10_000; n++) intake.report('loud', NOW, { kind: 'log', input: text });
+  intake.report('quiet', NOW, { kind: 'log', input: text });
   intake.flush();
   intake.flush();
   assert.equal(passed.length, 1);
@@ -50,8 +82,10 @@ test('reports are delivered in order, again after a failure, and those of previe
   const reports = new AppReports({
     send: async (batch) => {
       if (failures-- > 0) throw new Error('the control plane is down');
-      assert.ok(batch.length <= 100);
-      sent.push(...batch.map(({ app_id, input }) => `${app_id} ${input.event}`));
+      assert.ok(batch.filter(({ app_id }) => app_id === 'a').length <= 10);
+      sent.push(
+        ...batch.map(({ app_id, input }) => `${app_id} ${(JSON.parse(input) as { event: string }).event}`),
+      );
       return { refused: batch.length === 1 ? [] : [{ app_id: 'a', text: 'refused' }] };
     },
     say: (appId, level, text) => said.push(`${appId} ${level} ${text}`),
@@ -69,5 +103,22 @@ test('reports are delivered in order, again after a failure, and those of previe
   assert.ok(said.includes('a warn 50 calls of the service cellar were dropped: they are too many'));
   assert.ok(said.includes('b warn 3 calls of the service cellar were dropped: they are too many'));
   assert.ok(said.includes('a warn refused'));
+  await reports.stop();
+});
+
+test('reports that wait for the control plane have a bound in memory', async () => {
+  const said: string[] = [];
+  const reports = new AppReports({
+    send: () => Promise.reject(new Error('the control plane is down')),
+    say: (appId, level, text) => said.push(`${appId} ${level} ${text}`),
+    isPreview: () => false,
+  });
+  const large = JSON.stringify({ event: 'x'.repeat(2 ** 20 - 100) });
+  for (const app of ['a', 'b', 'c', 'd'])
+    reports.take(
+      Array.from({ length: 10 }, () => ({ ...reportOf(app, ''), input: large })),
+      [],
+    );
+  assert.deepEqual(said, ['d warn 8 calls of the service cellar were dropped: they are too many']);
   await reports.stop();
 });

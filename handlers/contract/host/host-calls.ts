@@ -105,8 +105,8 @@ export interface AppReport {
   /** ISO 8601. */
   at: string;
   kind: 'log' | 'identify' | 'insight';
-  /** Unchecked: as the app gave it. */
-  input: Record<string, unknown>;
+  /** A JSON object as text. Unchecked: as the app gave it. */
+  input: string;
 }
 
 /** Reports that were refused, with the reason for the app's log. */

@@ -1,6 +1,7 @@
 // Previews. The host creates and deletes them, without the control plane. Their settings belong to the app.
 
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import { readPreviewVars } from '../../../sqlite/control/apps/settings.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
 import type { Preview } from '../../contract/apps/previews.ts';
@@ -14,14 +15,17 @@ import { shownDeploy } from './deploys.ts';
 /** Other names belong to no preview. */
 const NAME = /^[a-z0-9-]{3,63}$/;
 
-const get: Service<'previews.get'> = async (context, { id }) => settingsOf(await requireApp(context, id));
+const get: Service<'previews.get'> = async (context, { id }) => {
+  const [row, vars] = await Promise.all([requireApp(context, id), readPreviewVars(context.reads, id)]);
+  return settingsOf(row, vars);
+};
 
 const set: Service<'previews.set'> = async (context, { id, branches, storage, vars }) => {
   const text = vars && JSON.stringify(vars);
   const { row } = await changeApp(context, id, { kind: 'previews', branches, storage, vars: text });
   if (vars !== undefined)
     await context.host.call('POST /apps/:id/renew', { id }, { body: { previews: true } });
-  return settingsOf(row);
+  return settingsOf(row, await readPreviewVars(context.reads, id));
 };
 
 const list: Service<'previews.list'> = async (context, { id, limit, cursor }) => {
@@ -66,9 +70,11 @@ export const previewServices = {
   'previews.delete': remove,
 };
 
-function settingsOf({ previews_branches, previews_storage, previews_vars }: AppRow) {
-  const vars = JSON.parse(previews_vars) as Record<string, unknown>;
-  return { branches: previews_branches === 1, storage: previews_storage, vars };
+/** @throws {Problem} `app_not_found` when `vars` is null, because the app does not exist */
+function settingsOf({ previews_branches, previews_storage }: AppRow, vars: string | null) {
+  if (vars === null) throw new Problem('app_not_found');
+  const overrides = JSON.parse(vars) as Record<string, unknown>;
+  return { branches: previews_branches === 1, storage: previews_storage, vars: overrides };
 }
 
 function requireName(name: string): string {

@@ -10,6 +10,8 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 const DEADLINE_MS = 15_000;
 /** A page of a hundred long comments. */
 const ANSWER_BYTES = 8 * 2 ** 20;
+/** Most answers with a status of 100 to 199 before the answer. */
+const INTERIM_MOST = 10;
 const SHOWN_LENGTH = 200;
 
 /** What all requests to one Git host have in common. */
@@ -92,6 +94,15 @@ function answerOf(
       }, reject);
     });
     call.on('error', reject);
+    let interim = 0;
+    call.on('information', () => {
+      if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
+    });
+    // Without a listener, Node closes the connection and reports nothing.
+    call.once('upgrade', (response, socket) => {
+      socket.destroy();
+      reject(new Error(`the answer has the status ${response.statusCode}`));
+    });
     call.end(sent);
   });
 }

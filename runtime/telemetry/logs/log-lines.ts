@@ -100,6 +100,8 @@ const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
 /** After workerd's own messages: addresses in its program, with its path. */
 const WORKERD_STACK = /\nstack: \/.*$/s;
+/** Most characters of a report's JSON; the binding to `cellar` refuses more. */
+const REPORT_LENGTH = 20_000;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
@@ -196,8 +198,8 @@ function levelOf(level: string): Level {
 
 function valuesOf(given: unknown): { tail: TailedPart } | null {
   if (!Array.isArray(given)) return null;
-  const values = JSON.stringify(given);
-  return values.length > VALUES_LENGTH ? null : { tail: { values } };
+  const values = jsonOf(given, VALUES_LENGTH);
+  return values === null ? null : { tail: { values } };
 }
 
 /** Returns the fields of a record, up to the limit. */
@@ -256,8 +258,8 @@ function runOf(given: unknown, now: number): ReportedRun | null {
   const { cron, trigger, started_at, duration_ms, outcome, error } = given as Record<string, unknown>;
   const expression = short(cron);
   if (expression === null) return null;
-  const durationMs = Math.round(Number(duration_ms));
-  const startedAt = Math.round(Number(started_at));
+  const durationMs = rounded(duration_ms);
+  const startedAt = rounded(started_at);
   return {
     cron: expression,
     trigger: trigger === 'manual' ? 'manual' : 'schedule',
@@ -266,6 +268,11 @@ function runOf(given: unknown, now: number): ReportedRun | null {
     outcome: outcome === 'ok' ? 'ok' : 'failed',
     error: short(error),
   };
+}
+
+/** NaN for anything but a number: others may not be converted to one. */
+function rounded(value: unknown): number {
+  return typeof value === 'number' ? Math.round(value) : Number.NaN;
 }
 
 function pointOf(given: unknown): ReportedPoint | null {
@@ -288,7 +295,18 @@ function reportOf(given: unknown): ReportedByApp | null {
   const { kind, input } = given as Record<string, unknown>;
   if (kind !== 'log' && kind !== 'identify' && kind !== 'insight') return null;
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return null;
-  return { kind, input: input as Record<string, unknown> };
+  const text = jsonOf(input, REPORT_LENGTH);
+  return text === null ? null : { kind, input: text };
+}
+
+/** Formats a value as JSON; null when it is longer than `most` characters, or nested too deeply. */
+function jsonOf(value: unknown, most: number): string | null {
+  try {
+    const text = JSON.stringify(value);
+    return text.length > most ? null : text;
+  } catch {
+    return null;
+  }
 }
 
 function text(value: unknown): string | null {

@@ -24,8 +24,6 @@ export interface AppRow {
   output_directory: string | null;
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
-  /** The overrides of its previews: JSON values by name. */
-  previews_vars: string;
   storage: 'local' | 'bucket';
   /** The id of the host that runs it, and its name while that is known; null in a Cellar of one host. */
   home: string | null;
@@ -53,9 +51,10 @@ const STATUS = `CASE
     ELSE 'created'
   END`;
 
+/** Without `previews_vars`, which can be half a megabyte. */
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, previews_vars, storage, replicas, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  previews_branches, previews_storage, storage, replicas, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 

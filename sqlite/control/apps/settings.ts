@@ -44,3 +44,10 @@ export function listVars(db: Reader, appId: string): Promise<VarRow[] | null> {
   const statement = db.prepare('SELECT name, value, updated_at FROM vars WHERE app_id = ? ORDER BY name');
   return readOfApp<VarRow>(db, appId, statement.bind(appId));
 }
+
+/** Returns the overrides of an app's previews, as a JSON object; null for an unknown app. */
+export async function readPreviewVars(db: Reader, appId: string): Promise<string | null> {
+  const statement = db.prepare('SELECT previews_vars FROM apps WHERE id = ?').bind(appId);
+  const rows = await readOfApp<{ previews_vars: string }>(db, appId, statement);
+  return rows && rows[0]!.previews_vars;
+}

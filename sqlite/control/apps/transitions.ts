@@ -205,7 +205,7 @@ export function isUniqueViolation(error: unknown, column: string): boolean {
 /** Returns the statements that read an app and its desired state, for `wantedFrom`. */
 export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
   return [
-    db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
+    db.prepare(`SELECT ${APP_COLUMNS}, previews_vars FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
     db.prepare('SELECT name, value FROM env WHERE app_id = ? ORDER BY name').bind(id),
     db
       .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
@@ -217,7 +217,7 @@ export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
 /** @param results of `wantedOf` @returns null for an unknown app */
 export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const [apps, env, domains, vars] = results;
-  const row = apps!.results[0] as AppRow | undefined;
+  const row = apps!.results[0] as (AppRow & { previews_vars: string }) | undefined;
   if (row === undefined) return null;
   const variables = env!.results as { name: string; value: string }[];
   const overrides = vars!.results as { name: string; value: string }[];

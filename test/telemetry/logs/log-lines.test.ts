@@ -163,3 +163,10 @@ test('any bytes become lines of well-formed, bounded text', () => {
     randomCases(),
   );
 });
+
+test('a run whose times are no numbers is read, so that no line stops those of other apps', () => {
+  for (const odd of [{ toString: 1, valueOf: 1 }, JSON.parse('['.repeat(9_000) + ']'.repeat(9_000))]) {
+    const { run } = marked({ run: { cron: '* * * * *', started_at: odd, duration_ms: odd } });
+    assert.deepEqual([run?.startedAt, run?.durationMs], [NOW, 0]);
+  }
+});

@@ -200,7 +200,8 @@ function Editor({
   const { busy, onSubmit } = useSubmit(async () => {
     await save({
       ...(alert && { alert_id: alert.id }),
-      url: to,
+      // An admin of the Cellar may have named an address that others may not.
+      ...(to !== alert?.url && { url: to }),
       format,
       on,
       ...Object.fromEntries(shown.map((name) => [name, Number(numberOf(name))])),
