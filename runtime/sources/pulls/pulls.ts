@@ -147,7 +147,7 @@ export class Pulls {
     let pull = row.pull;
     if (pull.state === 'closed') await this.#remove(appId, pull.number);
     if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull)))
-      pull = { ...pull, state: 'waiting' };
+      pull = { ...pull, state: 'waiting', attempts: 0 };
     if (pull.state === 'queued') {
       // The Git host is told before a fetch that may take minutes; if that fails, it is told afterwards.
       const told = await this.#report(appId, pull).catch(() => pull);
@@ -155,9 +155,16 @@ export class Pulls {
       return this.#save(row, { ...told, state: 'building', attempts: 0 }, Date.now() + BUILDING_MS);
     }
     if (pull.state === 'building') pull = this.#built(appId, pull);
-    const told = await this.#report(appId, pull);
-    const next = pull.state === 'building' ? Date.now() + BUILDING_MS : null;
-    this.#save(row, { ...told, attempts: 0 }, next);
+    if (pull.state === 'building') return this.#save(row, pull, Date.now() + BUILDING_MS);
+    // What was reached stays, also when the Git host cannot be told.
+    this.#save(row, pull, row.dueAt);
+    const reached = { ...row, pull };
+    try {
+      const told = await this.#report(appId, pull);
+      this.#save(reached, { ...told, attempts: 0, error: pull.state === 'failed' ? pull.error : null }, null);
+    } catch (error) {
+      this.#failed(reached, error);
+    }
   }
 
   async #remove(appId: string, number: number): Promise<void> {
@@ -165,13 +172,17 @@ export class Pulls {
     await forgetPull(this.#options, appId, number);
   }
 
-  /** Whether a commit may be built without asking a person. What cannot be found out counts as no. */
+  /** Whether a commit may be built without asking a person. What several attempts cannot find out counts as no. */
   async #isTrusted(appId: string, pull: StoredPull): Promise<boolean> {
     if (pull.approved_sha === pull.sha) return true;
     if (!pull.is_inside) return false;
     if (pull.is_member !== null) return pull.is_member;
     const api = this.#apiOf(appId, pull);
-    return api !== null && (await api.isMember(pull.author, this.#ending.signal));
+    if (api === null) return false;
+    return api.isMember(pull.author, this.#ending.signal).catch((error: unknown) => {
+      if (pull.attempts < RETRIES_MS.length) throw error;
+      return false;
+    });
   }
 
   async #deploy(appId: string, pull: StoredPull): Promise<void> {
@@ -210,15 +221,19 @@ export class Pulls {
   }
 
   /** Records a failed step. It is tried again some times; then a preview that was not made has failed. */
-  #failed(row: PullRow, error: unknown): void {
+  #failed(row: PullRow, failure: unknown): void {
     if (this.#ending.signal.aborted) return;
     const { pull, appId } = row;
-    const words = reason(error);
+    const words = reason(failure);
     log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
     const wait = RETRIES_MS[pull.attempts];
-    const failed: StoredPull = { ...pull, error: words, attempts: pull.attempts + 1 };
-    if (wait === undefined && pull.state === 'queued') failed.state = 'failed';
-    this.#save(row, failed, wait === undefined ? null : Date.now() + wait);
+    const attempts = pull.attempts + 1;
+    // Why there is no preview matters more than why the Git host does not know it.
+    if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));
+    // The Git host is told next.
+    else if (wait === undefined && pull.state === 'queued')
+      this.#save(row, { ...pull, state: 'failed', error: words, attempts: 0 }, Date.now());
+    else this.#save(row, { ...pull, error: words, attempts }, nextAt(wait));
   }
 
   /** Saves a pull request, unless a delivery or a person has changed it meanwhile: that is to be seen to first. */
@@ -247,4 +262,8 @@ export class Pulls {
     const preview = previews.ofSource(appId, pullRef(number));
     return preview?.serves ? urlOf(preview.slug) : null;
   }
+}
+
+function nextAt(wait: number | undefined): number | null {
+  return wait === undefined ? null : Date.now() + wait;
 }
