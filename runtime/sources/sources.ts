@@ -143,7 +143,11 @@ export class Sources {
       if (pull !== null) this.#pulls.take(appId, pull);
       return result;
     };
-    return store.transaction(() => deliveries.map(take));
+    return store.transaction(() => {
+      const outcomes = deliveries.map(take);
+      if (deliveries.some(({ pull }) => pull !== null)) this.#pulls.trim(appId);
+      return outcomes;
+    });
   }
 
   /**

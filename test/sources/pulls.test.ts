@@ -125,3 +125,14 @@ test('a pull request that cannot be fetched has failed, and the Git host is told
   );
   assert.notEqual(told.length, 0);
 });
+
+test('many pull requests of an app do not keep those of others waiting, and only the newest are kept', async (t) => {
+  const stopped = Promise.withResolvers<never>();
+  const { connect, deliver, settles, store } = open(t, () => stopped.promise);
+  for (const app of ['many', 'other']) connect(app);
+  for (let number = 1; number <= 510; number++) deliver('many', { number });
+  assert.equal(store.pulls.list('many', 1000).length, 500);
+  deliver('other', { is_inside: false });
+  await settles('other', 'waiting');
+  stopped.reject(new Error('the test has ended'));
+});

@@ -82,7 +82,11 @@ export class Pulls {
       ...(isSame && { state: known.state, error: known.error, updated_at: known.updated_at }),
     };
     store.pulls.save(appId, pull, isSame && row?.dueAt === null ? null : Date.now());
-    store.pulls.trim(appId, MOST_PULLS);
+  }
+
+  /** Forgets the oldest of too many. Call it after deliveries. */
+  trim(appId: string): void {
+    this.#options.store.pulls.trim(appId, MOST_PULLS);
   }
 
   /**
@@ -125,8 +129,7 @@ export class Pulls {
   /** Starts the work that is due. Call it about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (this.#ending.signal.aborted) return;
-    for (const row of this.#options.store.pulls.due(now, DUE_AT_ONCE)) {
-      if (this.#running.has(row.appId)) continue;
+    for (const row of this.#options.store.pulls.due(now, [...this.#running.keys()], DUE_AT_ONCE)) {
       const running = this.#step(row)
         .catch((error: unknown) => this.#failed(row, error))
         .finally(() => this.#running.delete(row.appId));
