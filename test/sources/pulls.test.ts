@@ -126,6 +126,16 @@ test('a pull request that cannot be fetched has failed, and the Git host is told
   assert.notEqual(told.length, 0);
 });
 
+test('the end of a pull request removes its preview also when nothing is known of it', async (t) => {
+  const { connect, deliver, settles, previews } = open(t);
+  connect('shop');
+  assert.equal(deliver('shop', { is_open: false }), 'ignored');
+  previews.set('shop refs/pull/5/head', { slug: 'pull', serves: true, deploy: { status: 'live' } });
+  assert.equal(deliver('shop', { is_open: false }), 'queued');
+  await settles('shop', 'closed');
+  assert.equal(previews.size, 0);
+});
+
 test('many pull requests of an app do not keep those of others waiting, and only the newest are kept', async (t) => {
   const stopped = Promise.withResolvers<never>();
   const { connect, deliver, settles, store } = open(t, () => stopped.promise);
