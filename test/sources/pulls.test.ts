@@ -25,7 +25,10 @@ const SETTINGS = {
 /** Connections of apps whose Git host does not answer. @param fetch gets a commit, and stands for git in the sandbox */
 function open(
   t: TestContext,
-  fetch = async (sha: string): Promise<{ sha: string; knownHosts: string[] }> => ({ sha, knownHosts: [] }),
+  fetch = async (sha: string, _signal: AbortSignal): Promise<{ sha: string; knownHosts: string[] }> => ({
+    sha,
+    knownHosts: [],
+  }),
 ) {
   const directory = temporaryDirectory(t);
   const store = openHostStore(join(directory, 'host.sqlite'));
@@ -48,7 +51,9 @@ function open(
       open: (_app: string, _name: string, sealed: Buffer) => sealed.toString(),
     },
     changes: new BranchChanges(),
-    imports: { fetch: () => fetch(sha) },
+    imports: {
+      fetch: (_owner: string, _repository: string, _from: object, signal: AbortSignal) => fetch(sha, signal),
+    },
     previews: {
       ofSource: (app: string, ref: string) => previews.get(`${app} ${ref}`) ?? null,
       push: async (app: string, ref: string) => {
@@ -96,7 +101,7 @@ function open(
 
 test('a preview is live although the Git host cannot be told', async (t) => {
   const { connect, deliver, settles, pull } = open(t);
-  connect('shop');
+  await connect('shop');
   deliver('shop', {});
   await settles('shop', 'live');
   assert.equal(pull('shop').url, 'https://pull.example');
@@ -105,7 +110,7 @@ test('a preview is live although the Git host cannot be told', async (t) => {
 
 test('a pull request from outside waits although the Git host cannot be told', async (t) => {
   const { connect, deliver, settles } = open(t);
-  connect('shop');
+  await connect('shop');
   deliver('shop', { is_inside: false });
   await settles('shop', 'waiting');
   // Nobody can say whether the author is a member.
@@ -115,7 +120,7 @@ test('a pull request from outside waits although the Git host cannot be told', a
 
 test('a pull request that cannot be fetched has failed, and the Git host is told why', async (t) => {
   const { connect, deliver, settles, pull, store } = open(t, () => Promise.reject(new Error('away')));
-  connect('shop');
+  await connect('shop');
   deliver('shop', {});
   const save = t.mock.method(store.pulls, 'save');
   await settles('shop', 'failed');
@@ -128,7 +133,7 @@ test('a pull request that cannot be fetched has failed, and the Git host is told
 
 test('the end of a pull request removes its preview also when nothing is known of it', async (t) => {
   const { connect, deliver, settles, previews } = open(t);
-  connect('shop');
+  await connect('shop');
   assert.equal(deliver('shop', { is_open: false }), 'ignored');
   previews.set('shop refs/pull/5/head', { slug: 'pull', serves: true, deploy: { status: 'live' } });
   assert.equal(deliver('shop', { is_open: false }), 'queued');
@@ -136,10 +141,30 @@ test('the end of a pull request removes its preview also when nothing is known o
   assert.equal(previews.size, 0);
 });
 
+test('an app that is connected elsewhere forgets its pull requests at once, also while one is fetched', async (t) => {
+  const begun = Promise.withResolvers<void>();
+  const { connect, deliver, sources, previews, store } = open(t, (_sha, signal) => {
+    begun.resolve();
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  });
+  await connect('shop');
+  deliver('shop', { number: 4, is_inside: false });
+  deliver('shop', {});
+  previews.set('shop refs/pull/4/head', { slug: 'pull', serves: true, deploy: { status: 'live' } });
+  sources.tick();
+  await eventually(() => store.pulls.find('shop', 4)!.pull.error !== null, 'the first has its turn', WAIT_MS);
+  sources.tick();
+  await begun.promise;
+  await sources.connect('shop', SETTINGS);
+  assert.equal(store.pulls.list('shop', 10).length, 2);
+  await sources.connect('shop', { ...SETTINGS, url: 'https://127.0.0.1/ada/other' });
+  assert.deepEqual([store.pulls.list('shop', 10), previews.size], [[], 0]);
+});
+
 test('many pull requests of an app do not keep those of others waiting, and only the newest are kept', async (t) => {
   const stopped = Promise.withResolvers<never>();
   const { connect, deliver, settles, store } = open(t, () => stopped.promise);
-  for (const app of ['many', 'other']) connect(app);
+  for (const app of ['many', 'other']) await connect(app);
   for (let number = 1; number <= 510; number++) deliver('many', { number });
   assert.equal(store.pulls.list('many', 1000).length, 500);
   deliver('other', { is_inside: false });

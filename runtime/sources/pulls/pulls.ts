@@ -42,7 +42,7 @@ export interface PullsOptions extends BringOptions {
 export class Pulls {
   readonly #options: PullsOptions;
   /** Work under way, by app: one pull request of an app at a time. */
-  readonly #running = new Map<string, Promise<void>>();
+  readonly #running = new Map<string, { done: Promise<void>; ending: AbortController }>();
   readonly #ending = new AbortController();
 
   constructor(options: PullsOptions) {
@@ -121,7 +121,10 @@ export class Pulls {
     const { store, previews } = this.#options;
     const rows = store.pulls.list(appId, MOST_PULLS);
     store.pulls.delete(appId);
-    await this.#running.get(appId);
+    const running = this.#running.get(appId);
+    // A fetch may take minutes.
+    running?.ending.abort(new Error('the app was disconnected'));
+    await running?.done;
     for (const { pull } of rows.filter((row) => row.pull.state !== 'closed')) {
       await previews.branchDeleted(appId, pullRef(pull.number));
       await forgetPull(this.#options, appId, pull.number);
@@ -132,31 +135,32 @@ export class Pulls {
   tick(now = Date.now()): void {
     if (this.#ending.signal.aborted) return;
     for (const row of this.#options.store.pulls.due(now, [...this.#running.keys()], DUE_AT_ONCE)) {
-      const running = this.#step(row)
+      const ending = new AbortController();
+      const done = this.#step(row, AbortSignal.any([this.#ending.signal, ending.signal]))
         .catch((error: unknown) => this.#failed(row, error))
         .finally(() => this.#running.delete(row.appId));
-      this.#running.set(row.appId, running);
+      this.#running.set(row.appId, { done, ending });
     }
   }
 
   /** Interrupts all work. The next host continues it. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   /** Does the next piece of work, and tells the Git host where the pull request is. */
-  async #step(row: PullRow): Promise<void> {
+  async #step(row: PullRow, signal: AbortSignal): Promise<void> {
     const { appId } = row;
     if (!this.#options.apps.get(appId)) return this.#save(row, row.pull, null);
     let pull = row.pull;
     if (pull.state === 'closed') await this.#remove(appId, pull.number);
-    if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull)))
+    if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull, signal)))
       pull = { ...pull, state: 'waiting', attempts: 0 };
     if (pull.state === 'queued') {
       // The Git host is told before a fetch that may take minutes; if that fails, it is told afterwards.
-      const told = await this.#report(appId, pull).catch(() => pull);
-      await this.#deploy(appId, told);
+      const told = await this.#report(appId, pull, signal).catch(() => pull);
+      await this.#deploy(appId, told, signal);
       return this.#save(row, { ...told, state: 'building', attempts: 0 }, Date.now() + BUILDING_MS);
     }
     if (pull.state === 'building') pull = this.#built(appId, pull);
@@ -165,7 +169,7 @@ export class Pulls {
     this.#save(row, pull, row.dueAt);
     const reached = { ...row, pull };
     try {
-      const told = await this.#report(appId, pull);
+      const told = await this.#report(appId, pull, signal);
       this.#save(reached, { ...told, attempts: 0, error: pull.state === 'failed' ? pull.error : null }, null);
     } catch (error) {
       this.#failed(reached, error);
@@ -178,22 +182,22 @@ export class Pulls {
   }
 
   /** Whether a commit may be built without asking a person. What several attempts cannot find out counts as no. */
-  async #isTrusted(appId: string, pull: StoredPull): Promise<boolean> {
+  async #isTrusted(appId: string, pull: StoredPull, signal: AbortSignal): Promise<boolean> {
     if (pull.approved_sha === pull.sha) return true;
     if (!pull.is_inside) return false;
     if (pull.is_member !== null) return pull.is_member;
     const api = this.#apiOf(appId, pull);
     if (api === null) return false;
-    return api.isMember(pull.author, this.#ending.signal).catch((error: unknown) => {
+    return api.isMember(pull.author, signal).catch((error: unknown) => {
       if (pull.attempts < RETRIES_MS.length) throw error;
       return false;
     });
   }
 
-  async #deploy(appId: string, pull: StoredPull): Promise<void> {
+  async #deploy(appId: string, pull: StoredPull, signal: AbortSignal): Promise<void> {
     const { connection, previews } = this.#options;
     const opened = connection(appId);
-    opened.pin(await bringPull(this.#options, appId, pull, opened, this.#ending.signal));
+    opened.pin(await bringPull(this.#options, appId, pull, opened, signal));
     // It may have been closed or moved meanwhile: then the next step does what is right.
     const now = this.#options.store.pulls.find(appId, pull.number)?.pull;
     if (now?.sha === pull.sha && now.state === 'queued')
@@ -210,11 +214,11 @@ export class Pulls {
     return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
   }
 
-  async #report(appId: string, pull: StoredPull): Promise<StoredPull> {
+  async #report(appId: string, pull: StoredPull, signal: AbortSignal): Promise<StoredPull> {
     const api = this.#apiOf(appId, pull);
     const app = this.#options.apps.get(appId)?.wanted;
     if (api === null || app === undefined || !isToldLate(pull)) return pull;
-    return report(api, app, pull, this.#urlOf(appId, pull), this.#ending.signal);
+    return report(api, app, pull, this.#urlOf(appId, pull), signal);
   }
 
   /** Returns the API of the Git host; null without a token. */
