@@ -147,6 +147,8 @@ export class Sources {
     };
     return store.transaction(() => {
       const outcomes = deliveries.map(take);
+      // Once: it reads a thousand rows.
+      store.sources.trimDeliveries(appId);
       if (deliveries.some(({ pull }) => pull !== null)) this.#pulls.trim(appId);
       return outcomes;
     });
