@@ -60,7 +60,9 @@ export function targetOf({ name, needs }: Operation, input: object): Target {
   const text = (field: string) => (typeof given[field] === 'string' ? given[field] : null);
   const details = detailsOf(given);
   if (isOfApp) return { operation: name, app: { id: text('id'), slug: text('slug') }, details };
-  const app = name === 'apps.create' ? { id: null, slug: text('slug') } : NO_APP;
+  const app = ['apps.create', 'apps.undelete'].includes(name)
+    ? { id: null, slug: text('slug') ?? text('app') }
+    : NO_APP;
   const id = text('id');
   return { operation: name, app, details: id === null ? details : { id, ...details } };
 }

@@ -154,11 +154,11 @@ export class AppObject extends DurableObject<Bindings> {
 
   /**
    * Undeletes the app. When the host cannot do it, the app is deleted again.
-   * @param undeletion.deletedAt when it was deleted, ISO 8601
+   * @param undeletion.deleted when it was deleted, ISO 8601, and with which slug
    */
   undelete(
     id: string,
-    { deletedAt, ...undeletion }: Parameters<typeof undeleteApp>[2] & { deletedAt: string },
+    { deleted, ...undeletion }: Parameters<typeof undeleteApp>[2] & { deleted: { at: string; slug: string } },
   ): Promise<Outcome<AppRow>> {
     const undelete = async () => {
       const written = await undeleteApp(this.env.DB, id, undeletion).catch(taken);
@@ -167,7 +167,7 @@ export class AppObject extends DurableObject<Bindings> {
       try {
         return await this.#push(written);
       } catch (error) {
-        const buried = await buryApp(this.env.DB, id, deletedAt);
+        const buried = await buryApp(this.env.DB, id, deleted.at, deleted.slug);
         // The host may have undeleted it after the timeout. If this fails too, reconcile repeats it.
         if (buried !== null) await this.#bury(id, buried).catch(() => {});
         throw error;

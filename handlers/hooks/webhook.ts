@@ -4,12 +4,14 @@ import type { RequestContext } from '../context.ts';
 import { WEBHOOK_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { readBytes } from '../transports/body.ts';
-import { holdBody } from '../transports/large-bodies.ts';
+import { holdUnproved } from '../transports/large-bodies.ts';
 import { record } from './batch.ts';
 import { deliveryOf } from './delivery.ts';
 import { keyOf } from './keys.ts';
 import { signatureOf } from './signature.ts';
 
+/** Longest time for a body, in ms. Git hosts themselves wait for 5 to 10 s. */
+const BODY_MS = 30_000;
 const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
 
 /** Answers `POST /v1/hooks/:id`. The fetch that follows is queued on the host, where it survives a crash. */
@@ -30,12 +32,23 @@ export async function webhook(
   // A forged token is refused before its body is read.
   if (!(await signature.mayBe(secret))) throw wrong();
   // Counted as the account's, which would have a share of memory for each app otherwise.
-  holdBody(request, (await findApp(context.db, id))?.owner_id ?? '');
-  const body = await readBytes(request, WEBHOOK_BYTES);
+  holdUnproved(request, (await findApp(context.db, id))?.owner_id ?? '');
+  const body = await readInTime(request);
   if (!(await signature.signs(secret, body))) throw wrong();
   const delivery = await deliveryOf(request.headers, body, signature.identity);
   const result = await record(context, id, delivery);
   return Response.json({ result }, { status: result === 'queued' ? 202 : 200 });
+}
+
+/** Anybody may send a body slowly, and would keep its place from others. @throws {Problem} `request_timeout`, `body_too_large` */
+async function readInTime(request: Request): Promise<Uint8Array> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Problem('request_timeout')), BODY_MS);
+  try {
+    return await Promise.race([readBytes(request, WEBHOOK_BYTES), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function wrong(): Problem {

@@ -6,6 +6,9 @@ import { Problem } from '../problem.ts';
 /** Large bodies at once, of one account and of all. A body of 36 MiB takes 200 MB while it is parsed and checked. */
 const MOST_PER_ACCOUNT = 2;
 const MOST = 8;
+/** Of these, bodies of senders that are known only when the body was read. */
+const MOST_UNPROVED = 4;
+const UNPROVED = 'unproved ';
 
 /** The account of each large body, by its request. */
 const held = new Map<Request, string>();
@@ -21,13 +24,20 @@ export function holdBody(request: Request, account: string): void {
   if (length !== null && Number(length) <= BODY_BYTES) return;
   const own = [...held.values()].filter((each) => each === account).length;
   if (own >= MOST_PER_ACCOUNT || held.size >= MOST) {
-    const [count, whose] = own >= MOST_PER_ACCOUNT ? [own, 'of yours'] : [held.size, 'of all accounts'];
-    throw new Problem(
-      'rate_limited',
-      `${count} bodies ${whose} over ${BODY_BYTES} bytes are being read now. Send them in turn.`,
-    );
+    const [count, whose] =
+      own >= MOST_PER_ACCOUNT ? ([own, 'of yours'] as const) : ([held.size, 'of all accounts'] as const);
+    throw tooMany(count, whose);
   }
   held.set(request, account);
+}
+
+/** As `holdBody`, for a body that anybody may have sent: it takes no place of the account's own. */
+export function holdUnproved(request: Request, account: string): void {
+  holdBody(request, UNPROVED + account);
+  const unproved = [...held].filter(([, each]) => each.startsWith(UNPROVED));
+  if (!held.has(request) || unproved.length <= MOST_UNPROVED) return;
+  held.delete(request);
+  throw tooMany(MOST_UNPROVED, 'with signatures');
 }
 
 /** Returns whose body a caller's is. */
@@ -37,4 +47,11 @@ export function holderOf({ actor }: Context): string {
 
 export function releaseBody(request: Request): void {
   held.delete(request);
+}
+
+function tooMany(count: number, whose: string): Problem {
+  return new Problem(
+    'rate_limited',
+    `${count} bodies ${whose} over ${BODY_BYTES} bytes are being read now. Send them in turn.`,
+  );
 }

@@ -96,6 +96,8 @@ export class Apps extends KnownApps {
   readonly #closing = new AbortController();
   /** Apps that are taken from other hosts. */
   readonly #arrivals = new SerialQueues();
+  /** Deletions, which are asked for again when they take long, and undeletions. */
+  readonly #deletions = new SerialQueues();
   /** Apps that have left for another host since this one started, and the generation that gave them that home. */
   readonly #left = new Map<string, number>();
   /** The newest generation of an app in the bucket that a word of the control plane was older than. */
@@ -210,7 +212,7 @@ export class Apps extends KnownApps {
     const { store, paths } = this.#options;
     this.#requireNewest(wanted);
     await this.#takeIfElsewhere(wanted);
-    await this.#undelete(wanted);
+    const isBack = await this.#undelete(wanted);
     // Before the first await, so that concurrent calls see it.
     const known = this.apps.get(wanted.id)?.wanted;
     // Only a move changes where an app is, and the control plane learns of it later.
@@ -227,6 +229,8 @@ export class Apps extends KnownApps {
       if (app.code === null) await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
     });
+    // Not earlier: a slow start would make the answer late, and the control plane would delete the app again.
+    if (isBack && app.fleet.state === 'idle') void app.startInTurn();
     return app.observe();
   }
 
@@ -235,7 +239,11 @@ export class Apps extends KnownApps {
    * @param options.isKept false: removes them from the trash, too
    * @throws {StaleGeneration} when a newer state is known
    */
-  async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
+  delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
+    return this.#deletions.run(id, () => this.#delete(id, generation, isKept));
+  }
+
+  async #delete(id: string, generation: number, isKept: boolean): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
     // A preview that this host deleted before it was lost may be another host's now.
@@ -290,17 +298,31 @@ export class Apps extends KnownApps {
     };
   }
 
-  /** Brings back an app on the disk that was deleted. Does nothing for another. @throws {Refusal} when its data is gone */
-  async #undelete(wanted: WantedApp): Promise<void> {
+  /**
+   * Brings back an app on the disk that was deleted. Does nothing for another.
+   * @returns whether it did
+   * @throws {Refusal} when its data is gone
+   */
+  async #undelete(wanted: WantedApp): Promise<boolean> {
     const { id, undeleted } = wanted;
-    if (undeleted === undefined || this.apps.has(id)) return;
+    if (undeleted === undefined || this.apps.has(id)) return false;
+    return this.#deletions.run(id, async () => {
+      this.#requireNewest(wanted);
+      if (this.apps.has(id)) return false;
+      this.#takeBack(wanted);
+      return true;
+    });
+  }
+
+  /** @throws {Refusal} when the data of an app is no longer in the trash */
+  #takeBack(wanted: WantedApp): void {
+    const { id } = wanted;
     const { store, paths } = this.#options;
     const kept = wanted.storage === 'bucket' ? null : store.records.kept(id);
     if (kept === null || !takeFromTrash(paths.trash, id, this.#belongings(id), kept.thrownAt)) throw gone();
     const record = { ...kept.record, wanted };
     store.transaction(() => store.records.takeOne([record]));
-    const app = this.#restore(record, wanted, null);
-    if (app.fleet.state === 'idle') void app.startInTurn();
+    this.#restore(record, wanted, null);
     log('info', 'an app was undeleted', { app: wanted.slug });
   }
 

@@ -76,7 +76,7 @@ export class Bucket {
       options.removals,
       () => this.ready(),
       (appId) => this.cluster(appId, () => {}).remove(),
-      (appId) => this.records.stored(appId),
+      (appId) => this.records.requireOwn(appId),
     );
   }
 

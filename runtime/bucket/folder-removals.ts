@@ -13,7 +13,7 @@ export class FolderRemovals {
   /**
    * @param ready resolves when the bucket may be used
    * @param remove removes an app's folder from the bucket, before later requests for it
-   * @param recorded resolves when the app's record in the bucket says that it was deleted. @throws {OtherHome}
+   * @param recorded resolves when the app's record in the bucket says that it was deleted by this host. @throws {OtherHome}
    */
   constructor(
     queries: FolderRemovalQueries,

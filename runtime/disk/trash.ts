@@ -8,6 +8,8 @@ import { removeTree } from './remove.ts';
 
 /** How long files of a deleted app are kept, in ms. */
 export const KEPT_MS = 7 * 24 * 60 * 60_000;
+/** End of the name of what is not kept: it was thrown away in 1970. */
+const LONG_AGO = '-0';
 
 /**
  * Moves an app's files into the trash. Skips missing ones.
@@ -62,8 +64,7 @@ function placeOf(trash: string, appId: string, at: number): string {
  */
 export async function removeWhole(trash: string, path: string): Promise<void> {
   mkdirSync(trash, { recursive: true, mode: 0o700 });
-  // As if thrown away in 1970, so that it is not kept for a week.
-  const place = join(trash, `${basename(path)}-${Date.now()}-0`);
+  const place = join(trash, `${basename(path)}-${Date.now()}${LONG_AGO}`);
   renameSync(path, place);
   await syncFile(dirname(path));
   await removeTree(place);
@@ -94,7 +95,13 @@ async function listTrash(trash: string): Promise<{ name: string; thrownAt: numbe
 }
 
 async function removeTrash(trash: string, name: string): Promise<void> {
-  await removeTree(join(trash, name)).catch((error: unknown) =>
-    log('warn', 'trash stays', { name, error: reason(error) }),
-  );
+  const isBegun = name.endsWith(LONG_AGO);
+  const place = join(trash, isBegun ? name : name + LONG_AGO);
+  try {
+    // At once, so that no app is undeleted with a part of its files.
+    if (!isBegun) renameSync(join(trash, name), place);
+    await removeTree(place);
+  } catch (error) {
+    log('warn', 'trash stays', { name, error: reason(error) });
+  }
 }

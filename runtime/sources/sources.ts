@@ -82,16 +82,18 @@ export class Sources {
   }
 
   /**
-   * Connects an app, or changes its connection. The keys of a connection to the same address are kept.
+   * Connects an app, or changes its connection. The keys and the pull requests of a connection to the same address are kept.
    * @returns it, with the key that signs its deliveries
    * @throws {Refusal} `app_not_found`
    */
-  connect(appId: string, settings: ConnectionSettings): HostConnection & { secret: string } {
+  async connect(appId: string, settings: ConnectionSettings): Promise<HostConnection & { secret: string }> {
     const { store, secrets, apps } = this.#options;
     const app = apps.get(appId);
     if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
     const { secret: givenSecret, token: givenToken, ...asked } = settings;
     const remote = parseRemote(settings.url)!;
+    const before = store.sources.find(appId);
+    if (before !== undefined && before.source.url !== remote.url) await this.#pulls.forget(appId);
     const row = store.sources.find(appId);
     const same = row?.source.url === remote.url ? row : undefined;
     const known = same && this.#keys(same);
@@ -143,7 +145,13 @@ export class Sources {
       if (pull !== null) this.#pulls.take(appId, pull);
       return result;
     };
-    return store.transaction(() => deliveries.map(take));
+    return store.transaction(() => {
+      const outcomes = deliveries.map(take);
+      // Once: it reads a thousand rows.
+      store.sources.trimDeliveries(appId);
+      if (deliveries.some(({ pull }) => pull !== null)) this.#pulls.trim(appId);
+      return outcomes;
+    });
   }
 
   /**

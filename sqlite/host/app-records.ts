@@ -117,8 +117,9 @@ export function appRecordQueries(database: Database) {
     'SELECT source, sealed FROM sources WHERE app_id = ?',
   );
   // Deliveries may have been missed meanwhile, so it is fetched at once.
-  const addConnection = database.prepare<unknown[]>(
-    'INSERT INTO sources (app_id, source, sealed, due_at) VALUES (?, ?, ?, 0)',
+  const addConnection = database.prepare<{ id: string; source: string; sealed: Buffer }>(
+    `INSERT INTO sources (app_id, source, sealed, due_at)
+     VALUES (@id, @source, @sealed, iif(@source ->> 'deploy_on' = 'manual', NULL, 0))`,
   );
   const addApp = database.prepare<unknown[]>(
     `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
@@ -228,7 +229,11 @@ export function appRecordQueries(database: Database) {
       addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
     const { connection } = record;
     if (connection)
-      addConnection.run(id, JSON.stringify(connection.source), Buffer.from(connection.sealed, 'base64'));
+      addConnection.run({
+        id,
+        source: JSON.stringify(connection.source),
+        sealed: Buffer.from(connection.sealed, 'base64'),
+      });
     for (const { id: alertId, alert, deliveries = [] } of record.alerts) {
       addAlert.run(alertId, id, JSON.stringify(alert));
       for (const { id, body, nextAt } of deliveries) addDelivery.run(id, alertId, body, nextAt);

@@ -13,6 +13,7 @@ import { readRecord } from '../../runtime/bucket/records/record-content.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
+import type { AppRecord } from '../../sqlite/host/app-records.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import type { StoredSource } from '../../sqlite/host/source/connections.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
@@ -213,6 +214,16 @@ test('apps of a restored database that the bucket does not know get a record', a
   );
   await records.storeAll();
   assert.ok(bucket.objects.has('records/restored.json'));
+});
+
+test('a repository of which only what people name is deployed is not fetched because its app has moved', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  store.apps.want(wanted(SHOP));
+  store.sources.save(SHOP, { ...CONNECTION, deploy_on: 'manual' }, Buffer.from([1]), null);
+  const record = store.records.read(SHOP);
+  store.transaction(() => store.records.takeOne([record as AppRecord]));
+  assert.equal(store.sources.find(SHOP)!.dueAt, null);
 });
 
 test('records of previews that are no more do not stop a machine that continues', async (t) => {

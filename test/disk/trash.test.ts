@@ -4,7 +4,14 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { emptyTrash, moveToTrash, removeWhole } from '../../runtime/disk/trash.ts';
+import { setImmediate } from 'node:timers/promises';
+import {
+  emptyTrash,
+  emptyTrashUntil,
+  moveToTrash,
+  removeWhole,
+  takeFromTrash,
+} from '../../runtime/disk/trash.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a deleted app’s data is kept for seven days', async (t) => {
@@ -20,6 +27,26 @@ test('a deleted app’s data is kept for seven days', async (t) => {
   await emptyTrash(trash, Date.now() + 6.9 * day);
   assert.equal(readdirSync(trash).length, 1);
   await emptyTrash(trash, Date.now() + 7.1 * day);
+  assert.deepEqual(readdirSync(trash), []);
+});
+
+test('data is taken back from the trash as a whole, or not at all', async (t) => {
+  const root = temporaryDirectory(t);
+  const [trash, data] = [join(root, 'trash'), join(root, 'data')];
+  mkdirSync(data);
+  writeFileSync(join(data, 'kept'), '');
+  for (const at of [5, 6]) {
+    moveToTrash(trash, 'app', { data }, at);
+    assert.ok(takeFromTrash(trash, 'app', { data }, at));
+    assert.deepEqual(readdirSync(data), ['kept']);
+  }
+  moveToTrash(trash, 'app', { data }, 7);
+  const emptied = emptyTrashUntil(async () => false, trash);
+  while (readdirSync(trash).includes('app-7')) await setImmediate();
+  assert.deepEqual(readdirSync(trash), ['app-7-0'], 'its removal has begun');
+  assert.equal(takeFromTrash(trash, 'app', { data }, 7), false);
+  assert.ok(!existsSync(data));
+  await emptied;
   assert.deepEqual(readdirSync(trash), []);
 });
 

@@ -33,7 +33,7 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
   t.after(() => store.close());
   const records = new AppRecords(store.records, smallObjects(memory.place(PREFIX)), ready, self);
   const remove = (appId: string) => clusterIn(memory, appId).remove();
-  const removals = new FolderRemovals(store.folderRemovals, ready, remove, (id) => records.stored(id));
+  const removals = new FolderRemovals(store.folderRemovals, ready, remove, (id) => records.requireOwn(id));
   return { store, records, removals };
 }
 

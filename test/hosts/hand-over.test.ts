@@ -586,7 +586,10 @@ test('a deleted app whose home was lost is undeleted by another host', { timeout
   await one.apps.apply(wanted(one));
   await deploy(one, APP, DEPLOYS[0]!);
   one.secrets.change(APP, { KEY: 'open' });
+  assert.equal(await ask(one, '/add'), '1');
   await one.apps.delete(APP, ++generation);
+  one.store.folderRemovals.delete(APP);
+  one.store.folderRemovals.add(APP, new Date(0).toISOString());
   await one.bucket.records.storeAll();
   await assert.rejects(other.apps.apply(wanted(other)), /host_unavailable|deleted/);
   const early = wanted(other, { undeleted: 1 });
@@ -597,11 +600,10 @@ test('a deleted app whose home was lost is undeleted by another host', { timeout
   await other.bucket.records.storeAll();
   assert.equal(memory.objects.has(`of/cellar/deleted/${APP}.json`), false);
   // The lost host returns, and leaves the folder alone.
-  one.store.folderRemovals.delete(APP);
-  one.store.folderRemovals.add(APP, new Date(0).toISOString());
   await one.bucket.removals.run();
   assert.equal(one.store.folderRemovals.dueAt(APP), null);
   assert.equal(await ask(other, '/'), '1 open');
+  assert.equal(await ask(other, '/add'), '2');
   // It may get the app again.
   await one.apps.prepare(APP);
   await other.apps.handOver(APP, one.self, ++generation);

@@ -370,6 +370,32 @@ test('nothing of a deleted app’s activity is kept', async (t) => {
   await close();
 });
 
+test('a deletion that is asked for again ends with the first one, and an undeleted app has its files', async (t) => {
+  const { apps, paths, store } = open(t, temporaryDirectory(t));
+  const other = 'b'.repeat(16);
+  await apps.apply(wanted({}));
+  await apps.apply(wanted({ id: other, slug: 'two' }));
+  const kept = join(paths.data(APP), 'kept');
+  mkdirSync(dirname(kept), { recursive: true });
+  writeFileSync(kept, '');
+  const [begun, slow] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const sync = () => {
+    begun.resolve();
+    return slow.promise;
+  };
+  t.mock.method(store, 'synced', sync, { times: 1 });
+  const deletions = [apps.delete(APP, 2)];
+  await begun.promise;
+  deletions.push(apps.delete(APP, 2));
+  await apps.delete(other, 2);
+  assert.ok(existsSync(kept), 'the first deletion is not that far');
+  slow.resolve();
+  await Promise.all(deletions);
+  assert.ok(!existsSync(kept));
+  await apps.apply(wanted({ generation: 3, undeleted: 3 }));
+  assert.ok(existsSync(kept));
+});
+
 test('an app whose socket to other apps could not be opened gets it at its next start', async (t) => {
   const paths = layout(temporaryDirectory(t));
   const gateway = new Gateway({

@@ -56,7 +56,7 @@ test('a repository is looked at again after its interval, and not before', async
     fetches++;
     return { sha, knownHosts: [] };
   });
-  sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: 5 });
+  await sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: 5 });
   sources.tick();
   await eventually(() => isAbout((next() ?? 0) - Date.now(), 5 * MINUTE_MS), 'the next look is set', WAIT_MS);
   assert.equal(fetches, 1);
@@ -69,7 +69,7 @@ test('a repository is looked at again after its interval, and not before', async
 
 test('a failed fetch is tried again soon, and then at the interval', async (t) => {
   const { sources, next } = connections(t, () => Promise.reject(new Error('away')));
-  sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: 5 });
+  await sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: 5 });
   let at = Date.now();
   for (const wait of [10_000, MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS]) {
     sources.tick(at);
@@ -82,7 +82,7 @@ test('a failed fetch is tried again soon, and then at the interval', async (t) =
 
 test('without an interval a failed fetch is given up at last, and a delivery starts anew', async (t) => {
   const { sources, next } = connections(t, () => Promise.reject(new Error('away')));
-  sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: null });
+  await sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: null });
   let at = Date.now();
   for (const wait of [10_000, MINUTE_MS, 10 * MINUTE_MS]) {
     sources.tick(at);

@@ -46,7 +46,7 @@ test('a refusal of this machine is no failed fetch: the push is deployed later',
   const { sources, find } = open(t, async () => {
     throw new Refusal(429, 'rate_limited', 'too many wait');
   });
-  sources.connect('shop', SETTINGS);
+  await sources.connect('shop', SETTINGS);
   sources.tick();
   await eventually(() => find().lastFetch !== null && find().dueAt! > Date.now(), 'it is refused');
   assert.equal(find().attempts, 0);
@@ -54,10 +54,10 @@ test('a refusal of this machine is no failed fetch: the push is deployed later',
 
 test('a fetch that ends after the app was connected elsewhere changes nothing', async (t) => {
   const { sources, find } = open(t, async () => {
-    sources.connect('shop', { ...SETTINGS, url: 'ssh://git@git.example.com/b.git' });
+    await sources.connect('shop', { ...SETTINGS, url: 'ssh://git@git.example.com/b.git' });
     return { sha: '1'.repeat(40), knownHosts: ['other.example.com ssh-ed25519 AAAA'] };
   });
-  sources.connect('shop', SETTINGS);
+  await sources.connect('shop', SETTINGS);
   const late = sources.sync('shop', null, new AbortController().signal);
   await assert.rejects(late, { code: 'commit_conflict' });
   const { source, lastFetch } = find();

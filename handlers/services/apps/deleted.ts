@@ -40,7 +40,7 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
     slug: slug ?? found.slug,
     home: await homeFor(context, found),
     quota: Number(env.RUNNER_MAX_APPS_PER_USER),
-    deletedAt: found.deleted_at,
+    deleted: { at: found.deleted_at, slug: found.slug },
   });
   return toApp(unwrap(row), env);
 };

@@ -126,6 +126,15 @@ export class AppRecords {
   }
 
   /**
+   * As `stored`, and looks in any case whether this host is still the home: another one may have undeleted the app.
+   * @throws as `stored` does
+   */
+  async requireOwn(appId: string): Promise<void> {
+    await this.stored(appId);
+    if (await this.isElsewhere(appId)) throw new OtherHome(appId);
+  }
+
+  /**
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
    * @param wanted the app's state, with this host as its home. If that undeletes the app, the record of a deleted app becomes
    *   what it was before

@@ -6,7 +6,7 @@ import { askGitHost, type GitHostTarget } from './git-host-request.ts';
 
 const HTTPS_PORT = 443;
 /** Comments of a pull request in which ours is looked for. */
-const COMMENTS = 100;
+const COMMENTS = 30;
 /** GitLab's role of those who may push. */
 const DEVELOPER = 30;
 
@@ -111,9 +111,9 @@ function gitLab(target: GitHostTarget): GitHostApi {
     async isMember(author, signal) {
       const path = `/members/all/${encodeURIComponent(author)}`;
       const { status, json } = await askGitHost(target, 'GET', path, null, signal, [404]);
-      return status === 200 && (json as { access_level?: unknown }).access_level !== undefined
-        ? Number((json as { access_level: unknown }).access_level) >= DEVELOPER
-        : false;
+      if (status !== 200) return false;
+      const { access_level } = (json() ?? {}) as { access_level?: unknown };
+      return typeof access_level === 'number' && access_level >= DEVELOPER;
     },
     async setStatus(sha, { state, context, description, url }, signal) {
       const body = {
@@ -153,7 +153,7 @@ async function writeComment(
     const { status } = await askGitHost(target, replace, `${one}/${number}`, body, signal, [404]);
     if (status !== 404) return number;
   }
-  return numberOf((await askGitHost(target, 'POST', all, body, signal)).json);
+  return numberOf((await askGitHost(target, 'POST', all, body, signal)).json());
 }
 
 async function findComment(
@@ -162,11 +162,11 @@ async function findComment(
   mark: string,
   signal: AbortSignal,
 ): Promise<number | null> {
-  // GitHub and GitLab take `per_page`, Gitea takes `limit`.
-  const path = `${all}?per_page=${COMMENTS}&limit=${COMMENTS}`;
-  const { json } = await askGitHost(target, 'GET', path, null, signal);
-  const comments = Array.isArray(json) ? (json as { body?: unknown }[]) : [];
-  const own = comments.find(({ body }) => typeof body === 'string' && body.endsWith(mark));
+  // GitHub and GitLab take `per_page`, Gitea takes `limit`. Only GitLab begins with the newest.
+  const path = `${all}?per_page=${COMMENTS}&limit=${COMMENTS}&sort=asc`;
+  const list = (await askGitHost(target, 'GET', path, null, signal)).json();
+  const comments = Array.isArray(list) ? (list as { body?: unknown }[]) : [];
+  const own = comments.find((each) => typeof each?.body === 'string' && each.body.endsWith(mark));
   return own === undefined ? null : numberOf(own);
 }
 

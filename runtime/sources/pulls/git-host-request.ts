@@ -8,8 +8,8 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 
 /** Timeout of a request, in ms. */
 const DEADLINE_MS = 15_000;
-/** A page of a hundred long comments. */
-const ANSWER_BYTES = 8 * 2 ** 20;
+/** A page of the longest comments. The gateway's thread parses it, and an account may choose the Git host. */
+const ANSWER_BYTES = 2 * 2 ** 20;
 /** Most answers with a status of 100 to 199 before the answer. */
 const INTERIM_MOST = 10;
 const SHOWN_LENGTH = 200;
@@ -24,10 +24,10 @@ export interface GitHostTarget {
   reachable: PublicAddresses;
 }
 
-/** An answer of the Git host. `json` is null without a body. */
+/** An answer of the Git host. `json` parses its body, and returns null without one. @throws {Error} when it is no JSON */
 export interface GitHostAnswer {
   status: number;
-  json: unknown;
+  json: () => unknown;
 }
 
 /**
@@ -72,7 +72,7 @@ export async function askGitHost(
     const text = bytes.toString('utf8');
     if ((status < 200 || status > 299) && !accepted.includes(status))
       throw new Error(`${host} answered ${status} to ${method} ${path}: ${text.slice(0, SHOWN_LENGTH)}`);
-    return { status, json: text === '' ? null : parse(text, host) };
+    return { status, json: () => (text === '' ? null : parse(text, host)) };
   } catch (error) {
     signal.throwIfAborted();
     if (deadline.aborted) throw new Error(`${host} did not answer within ${DEADLINE_MS / 1000} s`);

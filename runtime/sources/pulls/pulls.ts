@@ -42,7 +42,7 @@ export interface PullsOptions extends BringOptions {
 export class Pulls {
   readonly #options: PullsOptions;
   /** Work under way, by app: one pull request of an app at a time. */
-  readonly #running = new Map<string, Promise<void>>();
+  readonly #running = new Map<string, { done: Promise<void>; ending: AbortController }>();
   readonly #ending = new AbortController();
 
   constructor(options: PullsOptions) {
@@ -59,7 +59,9 @@ export class Pulls {
     const { store, connection } = this.#options;
     if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
     const known = store.pulls.find(appId, number)?.pull;
-    if (known === undefined) return is_open;
+    // What is known of it does not move to another host with its preview.
+    if (known === undefined)
+      return is_open || this.#options.previews.ofSource(appId, pullRef(number)) !== null;
     return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
   }
 
@@ -82,7 +84,11 @@ export class Pulls {
       ...(isSame && { state: known.state, error: known.error, updated_at: known.updated_at }),
     };
     store.pulls.save(appId, pull, isSame && row?.dueAt === null ? null : Date.now());
-    store.pulls.trim(appId, MOST_PULLS);
+  }
+
+  /** Forgets the oldest of too many. Call it after deliveries. */
+  trim(appId: string): void {
+    this.#options.store.pulls.trim(appId, MOST_PULLS);
   }
 
   /**
@@ -115,7 +121,10 @@ export class Pulls {
     const { store, previews } = this.#options;
     const rows = store.pulls.list(appId, MOST_PULLS);
     store.pulls.delete(appId);
-    await this.#running.get(appId);
+    const running = this.#running.get(appId);
+    // A fetch may take minutes.
+    running?.ending.abort(new Error('the app was disconnected'));
+    await running?.done;
     for (const { pull } of rows.filter((row) => row.pull.state !== 'closed')) {
       await previews.branchDeleted(appId, pullRef(pull.number));
       await forgetPull(this.#options, appId, pull.number);
@@ -125,39 +134,46 @@ export class Pulls {
   /** Starts the work that is due. Call it about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (this.#ending.signal.aborted) return;
-    for (const row of this.#options.store.pulls.due(now, DUE_AT_ONCE)) {
-      if (this.#running.has(row.appId)) continue;
-      const running = this.#step(row)
+    for (const row of this.#options.store.pulls.due(now, [...this.#running.keys()], DUE_AT_ONCE)) {
+      const ending = new AbortController();
+      const done = this.#step(row, AbortSignal.any([this.#ending.signal, ending.signal]))
         .catch((error: unknown) => this.#failed(row, error))
         .finally(() => this.#running.delete(row.appId));
-      this.#running.set(row.appId, running);
+      this.#running.set(row.appId, { done, ending });
     }
   }
 
   /** Interrupts all work. The next host continues it. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   /** Does the next piece of work, and tells the Git host where the pull request is. */
-  async #step(row: PullRow): Promise<void> {
+  async #step(row: PullRow, signal: AbortSignal): Promise<void> {
     const { appId } = row;
     if (!this.#options.apps.get(appId)) return this.#save(row, row.pull, null);
     let pull = row.pull;
     if (pull.state === 'closed') await this.#remove(appId, pull.number);
-    if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull)))
-      pull = { ...pull, state: 'waiting' };
+    if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull, signal)))
+      pull = { ...pull, state: 'waiting', attempts: 0 };
     if (pull.state === 'queued') {
       // The Git host is told before a fetch that may take minutes; if that fails, it is told afterwards.
-      const told = await this.#report(appId, pull).catch(() => pull);
-      await this.#deploy(appId, told);
+      const told = await this.#report(appId, pull, signal).catch(() => pull);
+      await this.#deploy(appId, told, signal);
       return this.#save(row, { ...told, state: 'building', attempts: 0 }, Date.now() + BUILDING_MS);
     }
     if (pull.state === 'building') pull = this.#built(appId, pull);
-    const told = await this.#report(appId, pull);
-    const next = pull.state === 'building' ? Date.now() + BUILDING_MS : null;
-    this.#save(row, { ...told, attempts: 0 }, next);
+    if (pull.state === 'building') return this.#save(row, pull, Date.now() + BUILDING_MS);
+    // What was reached stays, also when the Git host cannot be told.
+    this.#save(row, pull, row.dueAt);
+    const reached = { ...row, pull };
+    try {
+      const told = await this.#report(appId, pull, signal);
+      this.#save(reached, { ...told, attempts: 0, error: pull.state === 'failed' ? pull.error : null }, null);
+    } catch (error) {
+      this.#failed(reached, error);
+    }
   }
 
   async #remove(appId: string, number: number): Promise<void> {
@@ -165,19 +181,23 @@ export class Pulls {
     await forgetPull(this.#options, appId, number);
   }
 
-  /** Whether a commit may be built without asking a person. What cannot be found out counts as no. */
-  async #isTrusted(appId: string, pull: StoredPull): Promise<boolean> {
+  /** Whether a commit may be built without asking a person. What several attempts cannot find out counts as no. */
+  async #isTrusted(appId: string, pull: StoredPull, signal: AbortSignal): Promise<boolean> {
     if (pull.approved_sha === pull.sha) return true;
     if (!pull.is_inside) return false;
     if (pull.is_member !== null) return pull.is_member;
     const api = this.#apiOf(appId, pull);
-    return api !== null && (await api.isMember(pull.author, this.#ending.signal));
+    if (api === null) return false;
+    return api.isMember(pull.author, signal).catch((error: unknown) => {
+      if (pull.attempts < RETRIES_MS.length) throw error;
+      return false;
+    });
   }
 
-  async #deploy(appId: string, pull: StoredPull): Promise<void> {
+  async #deploy(appId: string, pull: StoredPull, signal: AbortSignal): Promise<void> {
     const { connection, previews } = this.#options;
     const opened = connection(appId);
-    opened.pin(await bringPull(this.#options, appId, pull, opened, this.#ending.signal));
+    opened.pin(await bringPull(this.#options, appId, pull, opened, signal));
     // It may have been closed or moved meanwhile: then the next step does what is right.
     const now = this.#options.store.pulls.find(appId, pull.number)?.pull;
     if (now?.sha === pull.sha && now.state === 'queued')
@@ -194,11 +214,11 @@ export class Pulls {
     return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
   }
 
-  async #report(appId: string, pull: StoredPull): Promise<StoredPull> {
+  async #report(appId: string, pull: StoredPull, signal: AbortSignal): Promise<StoredPull> {
     const api = this.#apiOf(appId, pull);
     const app = this.#options.apps.get(appId)?.wanted;
     if (api === null || app === undefined || !isToldLate(pull)) return pull;
-    return report(api, app, pull, this.#urlOf(appId, pull), this.#ending.signal);
+    return report(api, app, pull, this.#urlOf(appId, pull), signal);
   }
 
   /** Returns the API of the Git host; null without a token. */
@@ -210,15 +230,19 @@ export class Pulls {
   }
 
   /** Records a failed step. It is tried again some times; then a preview that was not made has failed. */
-  #failed(row: PullRow, error: unknown): void {
+  #failed(row: PullRow, failure: unknown): void {
     if (this.#ending.signal.aborted) return;
     const { pull, appId } = row;
-    const words = reason(error);
+    const words = reason(failure);
     log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
     const wait = RETRIES_MS[pull.attempts];
-    const failed: StoredPull = { ...pull, error: words, attempts: pull.attempts + 1 };
-    if (wait === undefined && pull.state === 'queued') failed.state = 'failed';
-    this.#save(row, failed, wait === undefined ? null : Date.now() + wait);
+    const attempts = pull.attempts + 1;
+    // Why there is no preview matters more than why the Git host does not know it.
+    if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));
+    // The Git host is told next.
+    else if (wait === undefined && pull.state === 'queued')
+      this.#save(row, { ...pull, state: 'failed', error: words, attempts: 0 }, Date.now());
+    else this.#save(row, { ...pull, error: words, attempts }, nextAt(wait));
   }
 
   /** Saves a pull request, unless a delivery or a person has changed it meanwhile: that is to be seen to first. */
@@ -247,4 +271,8 @@ export class Pulls {
     const preview = previews.ofSource(appId, pullRef(number));
     return preview?.serves ? urlOf(preview.slug) : null;
   }
+}
+
+function nextAt(wait: number | undefined): number | null {
+  return wait === undefined ? null : Date.now() + wait;
 }

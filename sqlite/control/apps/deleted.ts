@@ -25,7 +25,7 @@ export async function trashApp(db: D1Database, id: string, at: string): Promise<
   await db.batch([
     db
       .prepare(
-        `UPDATE apps SET trashed_at = ?2, deleted_slug = slug, slug = '~' || id, deleted_domains =
+        `UPDATE apps SET trashed_at = ?2, deleted_slug = coalesce(deleted_slug, slug), slug = '~' || id, deleted_domains =
            (SELECT json_group_array(json_array(hostname, created_at, proved_at)) FROM domains WHERE app_id = ?1)
          WHERE id = ?1 AND deleted_at IS NOT NULL AND trashed_at IS NULL`,
       )

@@ -121,15 +121,21 @@ export async function readWanted(db: D1Database, id: string): Promise<Wanted | n
 
 /**
  * Marks an app as deleted.
+ * @param slug the one by which it can be undeleted; null for its present one
  * @returns the generation to delete it with and its home, or null for an unknown app
  */
-export async function buryApp(db: D1Database, id: string, at: string): Promise<Buried | null> {
+export async function buryApp(
+  db: D1Database,
+  id: string,
+  at: string,
+  slug: string | null = null,
+): Promise<Buried | null> {
   const bury = db
     .prepare(
-      `UPDATE apps SET deleted_at = ?2, generation = (SELECT revision FROM meta)
+      `UPDATE apps SET deleted_at = ?2, deleted_slug = ?3, generation = (SELECT revision FROM meta)
        WHERE id = ?1 AND deleted_at IS NULL RETURNING generation, home`,
     )
-    .bind(id, at);
+    .bind(id, at, slug);
   const [, buried] = await db.batch<Buried>([raiseRevision(db), bury]);
   return buried!.results[0] ?? null;
 }

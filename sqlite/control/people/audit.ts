@@ -38,7 +38,8 @@ export async function insertAuditEntry(db: D1Database, row: AuditRow): Promise<v
       .prepare(
         `INSERT INTO audit (at, actor, actor_name, key_id, via, address, operation, app_id, app_slug, details, outcome, nth)
          SELECT ?1, ?2, (SELECT name FROM accounts WHERE id = ?2), ?3, ?4, ?5, ?6,
-           coalesce(?7, (SELECT id FROM apps WHERE slug = ?8)), coalesce(?8, (SELECT slug FROM apps WHERE id = ?7)), ?9, ?10,
+           coalesce(?7, (SELECT id FROM apps WHERE slug = ?8 OR id = ?8)),
+           coalesce((SELECT coalesce(deleted_slug, slug) FROM apps WHERE id IN (?7, ?8)), ?8), ?9, ?10,
            (SELECT coalesce(max(nth), 0) + 1 FROM audit WHERE actor = ?2)`,
       )
       .bind(

@@ -118,9 +118,11 @@ export function sourceQueries(database: Database) {
       result: DeliveryOutcome,
     ): boolean => {
       const at = new Date().toISOString();
-      const isNew = addDelivery.run(appId, digest, delivery, event, result, at).changes > 0;
-      if (isNew) trim.run(appId, appId, KEPT_DELIVERIES);
-      return isNew;
+      return addDelivery.run(appId, digest, delivery, event, result, at).changes > 0;
+    },
+    /** Removes the oldest of too many deliveries. */
+    trimDeliveries: (appId: string): void => {
+      trim.run(appId, appId, KEPT_DELIVERIES);
     },
     /** Returns the newest deliveries, newest first. */
     deliveries: (appId: string, limit: number) => deliveries.all(appId, limit),

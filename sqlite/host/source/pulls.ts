@@ -43,15 +43,18 @@ export function pullQueries(database: Database) {
   const list = database.prepare<[string, number], Stored>(
     `SELECT ${COLUMNS} FROM pulls WHERE app_id = ? ${NEWEST_FIRST} LIMIT ?`,
   );
-  const due = database.prepare<[number, number], Stored>(
-    `SELECT ${COLUMNS} FROM pulls WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+  // Otherwise SQLite reads all rows, to group them by their key.
+  const due = database.prepare<{ now: number; running: string; limit: number }, Stored>(
+    `SELECT app_id AS appId, pull, min(due_at) AS dueAt FROM pulls INDEXED BY pulls_due
+     WHERE due_at <= @now AND app_id NOT IN (SELECT value FROM json_each(@running))
+     GROUP BY app_id ORDER BY dueAt LIMIT @limit`,
   );
   const save = database.prepare<[string, number, string, number | null]>(
     `INSERT INTO pulls (app_id, number, pull, due_at) VALUES (?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET pull = excluded.pull, due_at = excluded.due_at`,
   );
   const trim = database.prepare<{ appId: string; most: number }>(
-    `DELETE FROM pulls WHERE app_id = @appId AND due_at IS NULL AND number IN
+    `DELETE FROM pulls WHERE app_id = @appId AND number IN
        (SELECT number FROM pulls WHERE app_id = @appId ${NEWEST_FIRST} LIMIT -1 OFFSET @most)`,
   );
   const remove = database.prepare<[string]>('DELETE FROM pulls WHERE app_id = ?');
@@ -60,13 +63,14 @@ export function pullQueries(database: Database) {
     find: (appId: string, number: number): PullRow | undefined => parsed(find.get(appId, number)),
     /** Returns the pull requests of an app, those that changed last first. */
     list: (appId: string, limit: number): PullRow[] => list.all(appId, limit).map((row) => parsed(row)!),
-    /** Returns those with work at `now`, those that wait longest first. */
-    due: (now: number, limit: number): PullRow[] => due.all(now, limit).map((row) => parsed(row)!),
+    /** Returns one with work at `now` of each app that is not among `running`, those that wait longest first. */
+    due: (now: number, running: string[], limit: number): PullRow[] =>
+      due.all({ now, running: JSON.stringify(running), limit }).map((row) => parsed(row)!),
     /** Adds a pull request, or replaces it. */
     save: (appId: string, pull: StoredPull, dueAt: number | null): void => {
       save.run(appId, pull.number, JSON.stringify(pull), dueAt);
     },
-    /** Removes those without work beyond the `most` newest of an app. */
+    /** Removes those beyond the `most` newest of an app. */
     trim: (appId: string, most: number): void => {
       trim.run({ appId, most });
     },

@@ -46,6 +46,21 @@ test('a taken slug and a full quota stand in the way, and another slug helps', a
   assert.equal((await control.call('apps.get_by_slug', { slug: 'shop' })).id, second.id);
 });
 
+test('an undeletion that failed can be repeated with the slug that the app had', async () => {
+  const { id } = await control.create('shop');
+  await control.call('apps.delete', { id });
+  control.host.failing = 503;
+  const again = { app: 'shop', slug: 'shop-2' };
+  assert.equal((await control.refusal('apps.undelete', again)).code, 'host_unavailable');
+  control.host.failing = null;
+  await control.internal('/internal/reconcile', {});
+  assert.deepEqual(await slugs(), ['shop']);
+  const undeleted = await control.call('apps.undelete', again);
+  assert.deepEqual([undeleted.id, undeleted.slug], [id, 'shop-2']);
+  await control.call('apps.delete', { id });
+  assert.deepEqual(await slugs(), ['shop-2']);
+});
+
 test('only the owner, an admin of the app and the machine may bring it back', async () => {
   const person = async (name: string) => {
     const { id } = await control.call('accounts.create', { name, email: `${name}@example.com` });

@@ -94,6 +94,23 @@ test('what was refused is in it too, and reading is not', async () => {
   );
 });
 
+test('the end of an app and its return are in it with the slug that people know', async () => {
+  const { key } = await person();
+  const { id } = (await rpcAs(key, 'apps.create', { slug: 'returned' })).body.result;
+  for (const app of ['returned', id]) {
+    await rpcAs(key, 'apps.delete', { id });
+    await rpcAs(key, 'apps.undelete', { app });
+  }
+  const seen = await entries({ app: id });
+  assert.deepEqual(
+    seen.map(({ operation, app }) => [operation, app]),
+    ['undelete', 'delete', 'undelete', 'delete', 'create'].map((word) => [
+      `apps.${word}`,
+      { id, slug: 'returned' },
+    ]),
+  );
+});
+
 test('a push is in it, with its refs, and so is one that the role does not allow', async () => {
   const owner = await person();
   const pusher = await person();

@@ -11,13 +11,19 @@ const call = (method: string, params: object) =>
 const CALL = call('apps.list', {});
 
 /** Sends the start of a large call, and returns the answer when there is one. */
-function open(url: string, key: string, text = CALL): { sent: ClientRequest; status: Promise<number> } {
+function open(
+  url: string,
+  key: string,
+  text = CALL,
+  path = '/rpc',
+): { sent: ClientRequest; status: Promise<number> } {
   const headers = {
     authorization: `Bearer ${key}`,
     'content-type': 'application/json',
     'content-length': BYTES,
+    'x-hub-signature-256': `sha256=${'0'.repeat(64)}`,
   };
-  const sent = request(`${url}/rpc`, { method: 'POST', headers, agent: false });
+  const sent = request(url + path, { method: 'POST', headers, agent: false });
   const status = new Promise<number>((resolve, reject) => {
     sent.on('error', reject).on('response', (response: IncomingMessage) => {
       response.resume();
@@ -53,6 +59,29 @@ test('an account has at most two large bodies at once, and clients that disconne
   left.sent.destroy();
   const free = async () => (await whole(control.url, API_KEY)) === 200;
   assert.ok(await until(free, { everyMs: 20, timeoutMs: 30_000 }), 'the place of a lost client is free');
+});
+
+test('forged deliveries of webhooks keep no place of the account and few of all', async (t) => {
+  const control = await TestControl.start();
+  t.after(() => control.stop());
+  const forge = (id: string) => open(control.url, '', CALL, `/v1/hooks/${id}`);
+  const isRefused = (id: string) => async () => {
+    const { sent, status } = forge(id);
+    sent.end(CALL.slice(BYTES / 2));
+    return (await status) === 429;
+  };
+  const ids: string[] = [];
+  for (const slug of ['one', 'two', 'three']) {
+    const owner = await control.call('accounts.create', { name: slug, email: `${slug}@example.com` });
+    const { id } = await control.call('apps.create', { slug, owner: owner.id });
+    const { key } = await control.call('keys.create', { account: owner.id });
+    ids.push(id);
+    if (slug === 'three') break;
+    for (let n = 0; n < 2; n++) forge(id);
+    assert.ok(await until(isRefused(id), { everyMs: 20, timeoutMs: 30_000 }), 'both places are taken');
+    assert.equal(await whole(control.url, key), 200);
+  }
+  assert.ok(await isRefused(ids[2]!)(), 'a fifth one is refused');
 });
 
 test('a client that disconnects while its call runs frees its place when the call ends', async (t) => {
