@@ -55,7 +55,8 @@ const oneSharedChunk: Plugin = {
     const parts = globSync('**/*.{ts,tsx}', { cwd: join(root, 'ui/parts') }).filter(
       (path) => !RARE_PARTS.includes(basename(path).replace(/\.tsx?$/, '')),
     );
-    const others = ['live.ts', 'models/apps.ts', 'models/pages.ts', 'layout/head.tsx', 'main.tsx'];
+    const contract = '../handlers/contract/apps/slug.ts';
+    const others = ['live.ts', 'models/apps.ts', 'models/pages.ts', 'layout/head.tsx', 'main.tsx', contract];
     const shared = [...parts.map((name) => `parts/${name}`), ...others];
     onResolve({ filter: /^shared parts$/ }, () => ({ path: 'parts', namespace: 'shared' }));
     onLoad({ filter: /^parts$/, namespace: 'shared' }, () => ({

@@ -116,7 +116,7 @@ test('the finder knows what people type', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   const words: [typed: string, first: RegExp, leads: string][] = [
     ['secret', /Set a secret/, '/apps/shop/variables'],
-    ['env', /Set an environment variable/, '/apps/shop/variables'],
+    ['env', /Set a variable/, '/apps/shop/variables'],
     ['rollback', /Roll back to an earlier deploy/, '/apps/shop/deploys'],
     ['cron', /Run a cron now/, '/apps/shop'],
     ['token', /API key|secret/, ''],
@@ -177,7 +177,7 @@ test('an SVG without a size of its own is shown in a size that can be seen', NEE
   const { page } = ada;
   await page.goto('/apps/shop/storage/buckets/pictures?key=mark.svg');
   const image = page.locator('.picture img');
-  await image.waitFor();
+  await image.evaluate((loading) => (loading as unknown as { decode: () => Promise<void> }).decode());
   const box = (await image.boundingBox())!;
   assert.ok(box.width >= 100 && box.height >= 100, `${box.width} × ${box.height}`);
 });

@@ -190,7 +190,7 @@ test('a form with unsaved text asks before it closes', NEEDS_CHROMIUM, async () 
   let accepts = false;
   const assertAsked = answering(() => accepts);
   const dialog = page.getByRole('dialog');
-  await page.getByRole('button', { name: 'Add variables' }).click();
+  await page.getByRole('button', { name: 'Add build variables' }).click();
   await dialog.getByLabel('Value', { exact: true }).fill('a long text');
   for (const time of ['first', 'second', 'third']) {
     await page.keyboard.press('Escape');

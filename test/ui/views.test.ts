@@ -98,7 +98,7 @@ test('a closed dialog returns the focus to the element that opened it', NEEDS_CH
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(pathOf('variables'));
   await settled(ada);
-  const opener = page.getByRole('button', { name: 'Add variables' });
+  const opener = page.getByRole('button', { name: 'Add build variables' });
   for (const close of ['Escape', 'Cancel']) {
     await opener.press('Enter');
     const dialog = page.getByRole('dialog');
@@ -261,7 +261,7 @@ test(
     await page.getByText('GREETING is deleted').waitFor();
     await button('Undo').click();
     await page.getByRole('cell', { name: 'GREETING', exact: true }).waitFor();
-    await button('Add variables').click();
+    await button('Add build variables').click();
     await dialog.getByLabel('Name', { exact: true }).fill('REGION');
     await dialog.getByLabel('Value', { exact: true }).fill('eu');
     await button('Add').click();
