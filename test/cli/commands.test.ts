@@ -484,8 +484,8 @@ test('every command for an operation prints JSON that matches the contract', asy
   const left = commands
     .filter((each) => each.answers !== null && !parsed.has(each))
     .map(({ words }) => words);
-  // Two need several hosts.
-  assert.deepEqual(left.toSorted(), ['hosts drain', 'hosts remove', 'login']);
+  // Two need several hosts, and one a webhook that can be reached.
+  assert.deepEqual(left.toSorted(), ['alerts test', 'hosts drain', 'hosts remove', 'login']);
 });
 
 /** Asserts that `cellar dev --remote-data` serves the folder's code on a copy of the deployed app's storage. */

@@ -123,7 +123,10 @@ export class CellOutput {
     signal: NodeJS.Signals | null,
     forMemory: MemoryEnd | null = null,
   ): ExitReason {
-    const messages = this.#lastLines().map(messageOf).map(oneLine);
+    // Reports of calls have no words.
+    const messages = this.#lastLines()
+      .map((line) => oneLine(messageOf(line)))
+      .filter((message) => message !== '');
     const loadError = messages.findLast((message) => message.startsWith(`${APP_SERVICE}Uncaught`));
     if (code === 1 && loadError !== undefined)
       return { reason: cutText(loadError.slice(APP_SERVICE.length), LOAD_ERROR_LENGTH, ' …'), limit: null };

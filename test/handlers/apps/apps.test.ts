@@ -42,9 +42,10 @@ test('a created app has every field of the contract, and the host was sent its w
     desired_state: 'running',
     hostnames: [],
     env: {},
+    vars: {},
     builds: { root_directory: null, install_command: null, build_command: null, output_directory: null },
     limits: { clientRpm: null, appRpm: null },
-    previews: { branches: false, storage: 'empty' },
+    previews: { branches: false, storage: 'empty', vars: {} },
     storage: 'local',
     replicas: 1,
   });
