@@ -140,6 +140,8 @@ export const meanings: Readonly<Record<string, string>> = {
     "Command that builds, in the root directory; null: Wrangler's `build.command`, else the script `build`.",
   output_directory: 'The folder with the static files, relative to the root directory; null: detected.',
   'previews.set.storage': 'The storage of a new preview: empty, or a copy of the storage of the app.',
+  'previews.set.vars':
+    'Values by name that override variables of all previews. They replace those set before.',
   branches: 'Whether a push to another branch than main makes a preview.',
   preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',
@@ -215,6 +217,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   deploys: 'Deploys of an app, and going back to an earlier one.',
   git: 'Where to push to.',
   env: 'Build variables: those of install and build.',
+  vars: 'Variables of the Worker: those of its configuration, and what overrides them.',
   secrets: 'Secrets of the Worker, whose values are never shown.',
   domains: "An app's own host names.",
   source: 'The repository, read and changed without git.',

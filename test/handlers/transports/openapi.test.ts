@@ -296,8 +296,10 @@ function clientDirectory(drive: string): string {
 const UNTYPED = [
   'OtherService.ts openapi',
   'OtherService.ts requestBody',
+  'PreviewsService.ts vars',
   'StorageService.ts items',
   'StorageService.ts metadata',
+  'VarsService.ts value',
   'WorkflowsService.ts output',
   'WorkflowsService.ts params',
   'WorkflowsService.ts payload',
