@@ -158,7 +158,7 @@ export class TestHost {
       else send(200, { app: this.observed(id, part === 'sleep'), as_of: this.asOf });
     } else if (part === 'prepare' || part === 'hand-over') {
       response.writeHead(this.moves.get(part) ?? 204).end();
-    } else if (part === 'connection') send(200, { secret: 'a-secret-of-sixteen-or-more' });
+    } else if (path.endsWith('/connection/key')) send(200, { secret: 'a-secret-of-sixteen-or-more' });
     else if (part === 'renew') send(200, { in_effect: true, problem: null });
     else if (part === 'release') response.writeHead(204).end();
     else if (part !== undefined) send(404, { code: 'route_not_found' });
