@@ -209,7 +209,7 @@ test(
     await using closed = await new Cellar({}, node).start();
     assert.match(
       closed.output,
-      new RegExp(`warn +builds and apps run as the host's own user.*cannot reach ${node}`),
+      new RegExp(`warn +builds and apps share the host's own user.*cannot reach ${node}`),
     );
     await closed.create('plain');
     const work = await closed.checkout('hello');
