@@ -116,7 +116,7 @@ test('the finder knows what people type', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   const words: [typed: string, first: RegExp, leads: string][] = [
     ['secret', /Set a secret/, '/apps/shop/variables'],
-    ['env', /Set a variable/, '/apps/shop/variables'],
+    ['env', /Set an environment variable/, '/apps/shop/variables'],
     ['rollback', /Roll back to an earlier deploy/, '/apps/shop/deploys'],
     ['cron', /Run a cron now/, '/apps/shop'],
     ['token', /API key|secret/, ''],
