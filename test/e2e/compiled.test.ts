@@ -24,13 +24,16 @@ const SETTLED_MS = 2_000;
 // The compile cache of the test run would be used instead.
 delete process.env.NODE_COMPILE_CACHE;
 
-/** Returns when each entry of a compile cache was written, by its path. */
+/** Returns when each entry of a compile cache was written, by its path. Node renames an entry once it is whole. */
 function entriesOf(directory: string): Map<string, number> {
   const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) =>
     each.isFile(),
   );
-  const paths = files.map(({ parentPath, name }) => join(parentPath, name));
-  return new Map(paths.map((path) => [path, statSync(path).mtimeMs]));
+  const times = files.map(({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    return [path, statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()] as const;
+  });
+  return new Map(times);
 }
 
 test('the next start uses the compile cache, also after a kill, and compiles damaged entries again', async () => {
