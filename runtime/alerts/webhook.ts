@@ -6,13 +6,12 @@ import { request as requestHttps } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { reason } from '../log.ts';
+import { endOddAnswers } from '../sockets/odd-answers.ts';
 
 /** Timeout for a delivery in ms, from the DNS lookup to the end of the response. */
 const DEADLINE_MS = 10_000;
 /** Maximum bytes of a response. Its body is discarded; the connection of a larger one is closed. */
 const ANSWER_BYTES = 64 * 1024;
-/** Most answers with a status of 100 to 199 before the response. */
-const INTERIM_MOST = 10;
 
 /** The result of a delivery. */
 export interface DeliveryResult {
@@ -98,15 +97,7 @@ function post(
       signal,
     });
     call.on('error', reject);
-    // Without a listener, Node closes the connection and reports nothing.
-    call.once('upgrade', (response, socket) => {
-      socket.destroy();
-      resolve(response.statusCode!);
-    });
-    let interim = 0;
-    call.on('information', () => {
-      if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
-    });
+    endOddAnswers(call, resolve);
     call.once('response', (response) => {
       // The status has been read: ignore later errors of the response body or the request.
       call.off('error', reject).on('error', () => {});

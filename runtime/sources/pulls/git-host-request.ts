@@ -4,14 +4,13 @@ import { isIP } from 'node:net';
 import type { Remote } from '../../../handlers/contract/source/remote.ts';
 import { addressesOf } from '../../builds/source/remote.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
+import { endOddAnswers } from '../../sockets/odd-answers.ts';
 import { readAtMost } from '../../sockets/read-at-most.ts';
 
 /** Timeout of a request, in ms. */
 const DEADLINE_MS = 15_000;
 /** A page of the longest comments. The gateway's thread parses it, and an account may choose the Git host. */
 const ANSWER_BYTES = 2 * 2 ** 20;
-/** Most answers with a status of 100 to 199 before the answer. */
-const INTERIM_MOST = 10;
 const SHOWN_LENGTH = 200;
 
 /** What all requests to one Git host have in common. */
@@ -94,15 +93,7 @@ function answerOf(
       }, reject);
     });
     call.on('error', reject);
-    let interim = 0;
-    call.on('information', () => {
-      if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
-    });
-    // Without a listener, Node closes the connection and reports nothing.
-    call.once('upgrade', (response, socket) => {
-      socket.destroy();
-      reject(new Error(`the answer has the status ${response.statusCode}`));
-    });
+    endOddAnswers(call, (status) => reject(new Error(`the answer has the status ${status}`)));
     call.end(sent);
   });
 }

@@ -1,0 +1,21 @@
+// Answers that a server may send beside the one that is awaited, and that cost this process work or time without end.
+import type { ClientRequest } from 'node:http';
+
+/** Most answers with a status of 100 to 199 before the response. */
+const INTERIM_MOST = 10;
+
+/**
+ * Ends a request whose server sends too many interim answers, or switches protocols.
+ * @param onSwitch called with the status of an answer that switches protocols; its connection is closed then
+ */
+export function endOddAnswers(call: ClientRequest, onSwitch: (status: number) => void): void {
+  // Without a listener, Node closes the connection and reports nothing.
+  call.once('upgrade', (response, socket) => {
+    socket.destroy();
+    onSwitch(response.statusCode!);
+  });
+  let interim = 0;
+  call.on('information', () => {
+    if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
+  });
+}
