@@ -1,5 +1,5 @@
-// Three hosts with many apps: how long hosts take to start with sleeping apps and what they ask of the bucket afterwards, how long a
-// drain of running apps takes, and how long the apps of a killed host are away. The hosts and the bucket share this machine.
+// Three hosts with many apps. With sleeping ones: the time of a start, and the requests to the bucket afterwards. With running ones:
+// the time of a drain, and how long the apps of a killed host are away. The hosts and the bucket share this machine.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import type { Cellar } from '../test/support/e2e/cellar.ts';

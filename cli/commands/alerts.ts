@@ -62,7 +62,10 @@ export const alertCommands: readonly Command[] = [
     ],
     options: [
       { flags: '--alert <alert>', summary: 'the alert to change, by its id' },
-      { flags: '--on <kinds>', summary: `what it reports, by commas: ${ALERT_KINDS.join(',')}` },
+      {
+        flags: '--on <kinds>',
+        summary: `the events that it reports, separated by commas: ${ALERT_KINDS.join(',')}`,
+      },
       {
         flags: '--format <format>',
         summary: 'how a webhook gets messages; by default recognised from its address',

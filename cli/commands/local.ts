@@ -79,7 +79,7 @@ export const localCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the origin of git, from the address of any app; null when there is none. */
+/** Returns the origin to which git pushes. It derives from the address of any app; null when no app has one. */
 async function gitOfApps(client: Client): Promise<string | null> {
   const { items } = await client.call('apps.list', { limit: 1 });
   return items[0] ? new URL(items[0].git_url).origin : null;

@@ -34,7 +34,8 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews get',
-    summary: 'Says whether pushes to other branches make previews, and what they have',
+    summary:
+      'Shows the settings of previews: whether pushes to other branches make them, their storage and variables',
     ofApp: true,
     examples: ['previews get'],
     answers: 'previews.get',

@@ -1,4 +1,4 @@
-// Commands for an app's requests: single ones, what they waited for, and where they come from.
+// Commands for an app's requests: a list of them, the trace of one, and where visitors come from.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -20,8 +20,12 @@ export const requestCommands: readonly Command[] = [
       { flags: '--status <status>', summary: 'those with this status, such as 404 or 5xx' },
       { flags: '--method <method>', summary: 'those with this method' },
       { flags: '--path <text>', summary: 'those whose path contains this text' },
-      { flags: '--slower <ms>', summary: 'those that took at least so many milliseconds' },
-      { flags: '--start <start>', summary: 'those that waited for the process, or did not', choices: starts },
+      { flags: '--slower <ms>', summary: 'only requests that took at least this many milliseconds' },
+      {
+        flags: '--start <start>',
+        summary: 'only requests that started the process (cold), or found it running (warm)',
+        choices: starts,
+      },
     ],
     examples: ['requests', 'requests --status 5xx', 'requests --path /api --slower 500'],
     answers: 'requests.list',

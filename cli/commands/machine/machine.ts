@@ -138,7 +138,7 @@ export const machineCommands: readonly Command[] = [
     arguments: [{ name: 'name', summary: 'what it is for', optional: true }],
     options: [
       account,
-      { flags: '--scope <scope>', summary: 'what it may do at most', choices: keyScope.options },
+      { flags: '--scope <scope>', summary: 'the most that the key allows', choices: keyScope.options },
       { flags: '--only <app>', summary: 'for this app only' },
       { flags: '--days <n>', summary: 'how many days until it expires; without it, never' },
     ],
