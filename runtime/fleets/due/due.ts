@@ -5,7 +5,7 @@ import { CRON_KEY } from '../config/bundled-services.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
-/** How far ahead the Workflows engine sets a working instance's alarm, with a margin, in ms. */
+/** How far ahead a working instance's alarm may be, with a margin, in ms. Earlier versions set it ten minutes ahead. */
 export const AT_WORK_MS = 11 * 60 * 1000;
 /** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
 const RESUMED = 300;
@@ -110,7 +110,7 @@ export class DueReader {
 
   /**
    * Returns Workflow instances that may have been at work when their process ended. The engine sets a working instance's
-   * alarm some minutes ahead, and a waiting one's to the end of its wait. The latest alarms are those of the newest work;
+   * alarm half a minute ahead, and a waiting one's to the end of its wait. The latest alarms are those of the newest work;
    * those due sooner wake by themselves.
    * @param release the directory of the live release
    * @returns by the binding of the Workflow

@@ -34,7 +34,7 @@ export async function sleep(supervisor: Supervisor): Promise<void> {
     supervisor.options.say('info', 'the app sleeps');
   }
   await supervisor.goIdle(lastError);
-  // The engine's own alarm for a running step lies some minutes ahead.
+  // The engine's own alarm for a running step lies half a minute ahead.
   if (isCut) supervisor.rest.resume({ dueAt: Date.now() });
 }
 

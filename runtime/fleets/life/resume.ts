@@ -1,4 +1,4 @@
-// Resumes interrupted Workflows at once in the next process. The engine alone would wait for an alarm some minutes later.
+// Resumes interrupted Workflows at once in the next process. The engine alone would wait for their alarms.
 import { reason } from '../../log.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { Lease } from '../admission/leases.ts';
@@ -47,6 +47,6 @@ export async function resumeWorkflows(
     }
   } catch (error) {
     if (!closing.aborted && !gone.signal.aborted && !lease.signal.aborted)
-      warn(`interrupted Workflows continue some minutes later: ${reason(error)}`);
+      warn(`interrupted Workflows continue half a minute later: ${reason(error)}`);
   }
 }
