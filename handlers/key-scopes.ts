@@ -36,8 +36,27 @@ export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRigh
   if (hasExpired(expires_at))
     throw new Problem('unauthorized', `This API key expired at ${expires_at}; make a new one.`);
   const before = new Date(Date.parse(at) - USED_EVERY_MS).toISOString();
-  if (last_used_at === null || last_used_at < before) waitUntil(touchKey(db, id, at, before).catch(() => {}));
+  const isNew = last_used_at === null || last_used_at < before;
+  if (isNew && isFirstThisMinute(id, at)) waitUntil(touchKey(db, id, at, before).catch(() => {}));
   return { id, scope, app: app_id, expiresAt: expires_at };
+}
+
+/** The keys that were used in a minute. */
+const used = { minute: '', keys: new Set<string>() };
+
+/**
+ * Whether a key is used for the first time in this minute. A write that fails, as on a full disk, ends the reads of others too, so
+ * each request must not repeat it.
+ */
+function isFirstThisMinute(id: string, at: string): boolean {
+  const minute = at.slice(0, 'yyyy-mm-ddThh:mm'.length);
+  if (used.minute !== minute) {
+    used.minute = minute;
+    used.keys.clear();
+  }
+  if (used.keys.has(id)) return false;
+  used.keys.add(id);
+  return true;
 }
 
 /** Whether a time, ISO 8601, has passed. */

@@ -36,14 +36,18 @@ export class JoinedReads implements Reader {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
     } catch {
-      // Retries each separately, as `withOneRetry` does: a read that fails must not fail the others of its batch.
-      for (const { statements, resolve, reject } of groups) this.#db.batch(statements).then(resolve, reject);
+      // Retries each separately: a read that fails must not fail the others of its batch.
+      for (const { statements, resolve, reject } of groups) {
+        const again = () => this.#db.batch(statements);
+        again().catch(again).then(resolve, reject);
+      }
     }
   }
 }
 
 /**
- * Runs a read, and retries it once. A failed write, such as on a full disk, ends the object that has the database: then
+ * Runs a read, and retries it twice. A failed write, such as on a full disk, ends the object that has the database: then
  * concurrent reads fail, too.
  */
-export const withOneRetry = <Answer>(read: () => Promise<Answer>): Promise<Answer> => read().catch(read);
+export const withRetries = <Answer>(read: () => Promise<Answer>): Promise<Answer> =>
+  read().catch(read).catch(read);

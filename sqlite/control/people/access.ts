@@ -1,5 +1,5 @@
 // Access of accounts to apps, and the hostnames that this Cellar serves.
-import { type Reader, withOneRetry } from '../reads.ts';
+import { type Reader, withRetries } from '../reads.ts';
 import { type FoundKey, findKeyStatement } from './keys.ts';
 
 export type Role = 'view' | 'push' | 'admin';
@@ -48,7 +48,7 @@ export async function slugSince(db: D1Database, slug: string, accountId: string)
 /** Whether an account is an admin of the machine; null for an unknown account. */
 export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
   const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
-  const found = await withOneRetry(() => statement.first<{ is_admin: 0 | 1 }>());
+  const found = await withRetries(() => statement.first<{ is_admin: 0 | 1 }>());
   return found === null ? null : found.is_admin === 1;
 }
 

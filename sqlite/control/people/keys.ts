@@ -1,6 +1,6 @@
 // API keys of accounts.
 import { type Page, pageOf } from '../page.ts';
-import { type Reader, withOneRetry } from '../reads.ts';
+import { type Reader, withRetries } from '../reads.ts';
 
 export interface KeyRow {
   id: string;
@@ -31,7 +31,7 @@ const LISTED = `keys.id, account_id, name, scope, app_id, keys.created_at, expir
 
 /** Returns an API key; null for an unknown one. @param hash SHA-256 of the key, hexadecimal */
 export async function findKey(db: D1Database, hash: string): Promise<FoundKey | null> {
-  return withOneRetry(() => findKeyStatement(db, hash).first<FoundKey>());
+  return withRetries(() => findKeyStatement(db, hash).first<FoundKey>());
 }
 
 /** The statement of `findKey`, for a batch. */
