@@ -1,5 +1,6 @@
 // Rows of `requests`: a sample of each app's requests.
 import type { Database } from 'better-sqlite3';
+import { sampleQueries } from './samples.ts';
 import type { SpanRow } from './spans.ts';
 
 /** One entry for each schema version of `requests.sqlite`, in order. Never change a released one: add the next. */
@@ -71,19 +72,6 @@ export function requestQueries(database: Database) {
   const ofTrace = database.prepare<[string, string, number], RequestRow>(
     'SELECT * FROM requests WHERE trace_id = ? AND app_id = ? ORDER BY id LIMIT ?',
   );
-  const trim = database.prepare<[string, string, number]>(
-    `DELETE FROM requests WHERE app_id = ? AND id <= (
-       SELECT id FROM requests WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
-  );
-  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
-  const deleteBefore = database.prepare<[number, number]>(
-    `DELETE FROM requests WHERE id IN (
-       SELECT id FROM (SELECT id, started_at FROM requests ORDER BY id LIMIT ?) WHERE started_at < ?)`,
-  );
-  const deleteOf = database.prepare<[string, number]>(
-    'DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE app_id = ? LIMIT ?)',
-  );
-  const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM requests');
 
   return {
     add: (row: Omit<RequestRow, 'id'>): void => {
@@ -93,15 +81,7 @@ export function requestQueries(database: Database) {
     /** Returns an app's requests of a trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): RequestRow[] =>
       ofTrace.all(traceId, appId, limit),
-    /** Removes all but the newest `count` requests of an app. */
-    trim: (appId: string, count: number): void => {
-      trim.run(appId, appId, count);
-    },
-    /** Removes up to `limit` requests that began before `at`. @returns how many */
-    deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
-    /** Removes up to `limit` requests of an app. @returns how many */
-    deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
-    apps: (): string[] => apps.all().map(({ app_id }) => app_id),
+    ...sampleQueries(database, 'requests'),
   };
 }
 export type RequestQueries = ReturnType<typeof requestQueries>;

@@ -1,5 +1,6 @@
 // Rows of `spans`: requests that were slow or failed.
 import type { Database } from 'better-sqlite3';
+import { sampleQueries } from './samples.ts';
 
 /** One entry for each schema version of `spans.sqlite`, in order. Never change a released one: add the next. */
 export const SPAN_MIGRATIONS = [
@@ -61,19 +62,6 @@ export function spanQueries(database: Database) {
   const ofTrace = database.prepare<[string, string, number], SpanRow>(
     'SELECT * FROM spans WHERE app_id = ? AND trace_id = ? ORDER BY id LIMIT ?',
   );
-  const trim = database.prepare<[string, string, number]>(
-    `DELETE FROM spans WHERE app_id = ? AND id <= (
-       SELECT id FROM spans WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
-  );
-  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
-  const deleteBefore = database.prepare<[number, number]>(
-    `DELETE FROM spans WHERE id IN (
-       SELECT id FROM (SELECT id, started_at FROM spans ORDER BY id LIMIT ?) WHERE started_at < ?)`,
-  );
-  const deleteOf = database.prepare<[string, number]>(
-    'DELETE FROM spans WHERE id IN (SELECT id FROM spans WHERE app_id = ? LIMIT ?)',
-  );
-  const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM spans');
 
   return {
     add: (row: Omit<SpanRow, 'id'>): void => {
@@ -84,13 +72,7 @@ export function spanQueries(database: Database) {
       newest.all(appId, before, from, limit),
     /** Returns an app's spans of a trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): SpanRow[] => ofTrace.all(appId, traceId, limit),
-    /** Removes all but the newest `count` spans of an app. @returns the number of removed spans */
-    trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
-    /** Removes up to `limit` spans that began before `at`. @returns how many */
-    deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
-    /** Removes up to `limit` spans of an app. @returns how many */
-    deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
-    apps: (): string[] => apps.all().map(({ app_id }) => app_id),
+    ...sampleQueries(database, 'spans'),
   };
 }
 export type SpanQueries = ReturnType<typeof spanQueries>;
