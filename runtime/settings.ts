@@ -25,6 +25,7 @@ import {
   s3Url,
   sender,
   smtpUrl,
+  snapshotKeys,
   snapshotPlace,
   token,
 } from './setting-kinds.ts';
@@ -455,6 +456,13 @@ export const settings = {
     default: '',
     meaning: 'The secret of that key.',
     schema: accessKey,
+  },
+  RUNNER_SNAPSHOT_KEY: {
+    secret: true,
+    default: '',
+    meaning:
+      'Key that snapshots are [encrypted](snapshots.md#encryption) with: an age identity, as `age-keygen` makes it. With several, separated by commas, the first one encrypts, and all decrypt. Empty: snapshots are not encrypted.',
+    schema: snapshotKeys,
   },
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',

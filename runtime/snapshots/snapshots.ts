@@ -8,19 +8,18 @@ import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
 import type { HostLease } from './host-lease.ts';
 import { Jobs } from './jobs.ts';
+import { type Looked, look } from './look.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
-import { type Head, type LeftOut, listSnapshots, readHead } from './store/manifest.ts';
-import { openStore, type StorePlace } from './store/place.ts';
+import type { Head, LeftOut } from './store/manifest.ts';
+import type { StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
 import { BEFORE_DELETED_CLASSES, type Keep } from './take/retention.ts';
 import type { Taken } from './take/take.ts';
-import { NEVER_VERIFIED, readRecord } from './verify.ts';
+import { NEVER_VERIFIED } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** Most heads that are read to find the last snapshot with this host's own apps. */
-const MOST_LOOKED_AT = 50;
 /** Delay of the very first snapshot after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
 /** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
@@ -211,14 +210,8 @@ export class Snapshots {
 
   /** Returns the snapshots that can be read, the newest first. */
   async list(): Promise<Head[]> {
-    const store = openStore(this.#options.place);
-    const heads: Head[] = [];
-    for (const id of (await listSnapshots(store)).reverse()) {
-      const head = await readHead(store, id).catch((error: unknown) =>
-        log('warn', 'a snapshot cannot be read', { id, error: reason(error) }),
-      );
-      if (head) heads.push(head);
-    }
+    const { heads, unreadable } = await this.#look(null);
+    for (const each of unreadable) log('warn', 'a snapshot cannot be read', each);
     return heads;
   }
 
@@ -253,24 +246,24 @@ export class Snapshots {
 
   /** Learns what is stored, and may be of another host. */
   async #lookUp(): Promise<void> {
-    const { place, hosts } = this.#options;
-    const store = openStore(place);
-    const ids = await listSnapshots(store);
-    const newest = ids.at(-1) ?? null;
+    const { hosts } = this.#options;
+    const { newest, record, heads, unreadable } = await this.#look(hosts?.hasLocal() ? hosts.self : '');
     if (newest !== null && newest > (this.#newest ?? '')) this.#newest = newest;
-    const record = await readRecord(store);
     if (record !== null && (record.at ?? '') >= (this.#verified.at ?? '')) {
       const { bad: _, ...verified } = record;
       this.#verified = verified;
     }
-    const isOwn = hosts?.hasLocal() ? ({ host }: Head) => host === hosts.self : () => true;
-    for (const id of ids.reverse().slice(0, MOST_LOOKED_AT)) {
-      const head = await readHead(store, id);
-      if (!isOwn(head)) continue;
-      // One may have been taken while they were listed.
-      if (head.created_at > (this.#state.last_at ?? '')) this.#remember(head);
-      return;
-    }
+    const own = heads.find(({ host }) => !hosts?.hasLocal() || host === hosts.self);
+    // One may have been taken while they were listed.
+    if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
+    if (unreadable.length > 0) throw new Error(unreadable[0]!.error);
+  }
+
+  /** Reads what is stored. Decryption needs a library of 25 MB, so the process of snapshots loads it. */
+  #look(until: string | null): Promise<Looked> {
+    const { place } = this.#options;
+    const job = { kind: 'look', store: place, until } as const;
+    return place.keys?.length ? this.#jobs.run<'look'>(job, this.#ending.signal) : look(job);
   }
 
   async #verify(signal: AbortSignal): Promise<Verified> {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { claim, layout } from '../../runtime/disk/data-directory.ts';
 import { Snapshots } from '../../runtime/snapshots/snapshots.ts';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -32,7 +32,7 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
   });
   const ahead = new Date(Date.now() + YEAR_MS);
   const about = { id: idAt(ahead), of: store.snapshots.cellar(), created_at: ahead.toISOString(), why: '' };
-  const there = new DirectoryStore(place);
+  const there = openStore({ directory: place });
   await writeManifest(there, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
   await snapshots.start();
   assert.equal(snapshots.state.last_at, about.created_at);

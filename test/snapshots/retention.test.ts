@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { repack } from '../../runtime/snapshots/take/repack.ts';
 import { BEFORE_DELETED_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('snapshots requested by deploys do not push out the others', async (t) => {
-  const store = new DirectoryStore(temporaryDirectory(t));
+  const store = openStore({ directory: temporaryDirectory(t) });
   const now = Date.now();
   const write = async (minute: number, why: string) => {
     const created = new Date(now + minute * 60_000);
@@ -27,7 +27,7 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
 });
 
 test('the live chunks of a nearly dead pack are rewritten, and the pack goes with its last full snapshot', async (t) => {
-  const store = new DirectoryStore(temporaryDirectory(t));
+  const store = openStore({ directory: temporaryDirectory(t) });
   const contents = Array.from({ length: 10 }, () => randomBytes(1_000));
   const first = new PackWriter(store, []);
   const chunks: Chunk[] = [];

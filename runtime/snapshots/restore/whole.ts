@@ -14,13 +14,13 @@ import {
 import type { S3Place } from '../../bucket/place.ts';
 import { takeRecords } from '../../bucket/records/continue.ts';
 import { fetchSecrets } from '../../bucket/records/secrets.ts';
-import type { Store } from '../../bucket/store.ts';
 import { DATABASES } from '../../control/config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { nameOf } from '../verify.ts';
 import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
@@ -41,7 +41,7 @@ const CODE = 'code/';
  * @throws {Error} when the directory is not empty
  */
 export async function restoreWhole(
-  store: Store,
+  store: SnapshotStore,
   id: string,
   paths: Layout,
   without: string[],
@@ -180,7 +180,7 @@ function partsCalled(names: string[], parts: Part[], id: string): Part[] {
 }
 
 /** Extracts all parts. @throws {Damaged} naming every damaged part, and how to leave apps out */
-async function extractParts(store: Store, id: string, parts: Part[], files: string): Promise<void> {
+async function extractParts(store: SnapshotStore, id: string, parts: Part[], files: string): Promise<void> {
   const damaged: { part: Part; why: string }[] = [];
   for (const part of parts) {
     try {

@@ -1,9 +1,10 @@
 // Removes old snapshots, and packs that no snapshot needs.
 
-import { type Store, UNFINISHED } from '../../bucket/store.ts';
+import { UNFINISHED } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from '../store/manifest.ts';
 import { packName } from '../store/packs.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 
 export interface Keep {
   /** Maximum snapshots of deploys, and maximum of all others; of those with local apps of a host for each host. */
@@ -24,7 +25,7 @@ export const BEFORE_DELETED_CLASSES = 'before deleted classes';
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
-  store: Store,
+  store: SnapshotStore,
   keep: Keep,
   { sweep, warn }: { sweep: boolean; warn: (message: string) => void },
 ): Promise<string[]> {
@@ -50,7 +51,7 @@ export async function removeOld(
  * Returns the snapshots above `count`. Those of deploys are counted separately, so that they do not displace others, and so are
  * those with local apps of a host, which no other snapshot has.
  */
-async function beyond(store: Store, ids: string[], count: number): Promise<Set<string>> {
+async function beyond(store: SnapshotStore, ids: string[], count: number): Promise<Set<string>> {
   if (ids.length <= count) return new Set();
   const kinds = new Map<string, string[]>();
   for (const id of ids) {
@@ -62,7 +63,7 @@ async function beyond(store: Store, ids: string[], count: number): Promise<Set<s
 }
 
 /** @throws {Error} when a snapshot cannot be read: its packs are unknown, so none is removed */
-async function removeUnneeded(store: Store, ids: string[], youngMs: number): Promise<void> {
+async function removeUnneeded(store: SnapshotStore, ids: string[], youngMs: number): Promise<void> {
   const needed = new Set<string>();
   for (const id of ids) {
     const { parts } = await readManifest(store, id);

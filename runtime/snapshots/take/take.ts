@@ -4,9 +4,10 @@ import type { Verified } from '../../../handlers/contract/admin.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
 import type { S3Place } from '../../bucket/place.ts';
-import { type Store, UNFINISHED } from '../../bucket/store.ts';
+import { UNFINISHED } from '../../bucket/store.ts';
 import { layout } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
+import { Locked } from '../errors.ts';
 import {
   type Head,
   listSnapshots,
@@ -16,8 +17,9 @@ import {
   writeManifest,
 } from '../store/manifest.ts';
 import { requireOwn } from '../store/owner.ts';
-import { type Chunk, PackWriter, packName } from '../store/packs.ts';
+import { type Chunk, isMarked, PackWriter, packName } from '../store/packs.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts';
 import { Capture, type HoldBuckets } from './capture.ts';
 import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
@@ -68,7 +70,7 @@ const MAX_LEFT_OUT = 50;
 
 /**
  * Takes a snapshot. It goes on when an app cannot be read.
- * @throws {Unusable} when the store has snapshots of another Cellar
+ * @throws {Unusable} when the store has snapshots of another Cellar, or encrypted ones and this one has no key
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const store = openStore(job.store);
@@ -82,7 +84,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
     host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
-  const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
+  // With a new key, everything is written again: otherwise the place keeps data that the key does not protect.
+  const isGood = ({ pack }: Chunk) => isMarked(pack, store) && !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
     // All other files are read again, as if they had changed.
@@ -129,11 +132,14 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
 }
 
 /** Returns the parts of the newest readable snapshot. */
-async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Part[]> {
+async function lastSnapshot(store: SnapshotStore, ids: string[], host: Host): Promise<Part[]> {
   for (const id of ids.toReversed()) {
     try {
       return (await readManifest(store, id)).parts;
     } catch (error) {
+      // Somebody may have lost the setting: never write readable data beside encrypted data.
+      if (error instanceof Locked && store.mark === '')
+        throw new Locked(`${error.message}, or another place in RUNNER_SNAPSHOT_URL`);
       host.warn(`the previous snapshot is not used: ${reason(error)}`);
     }
   }
