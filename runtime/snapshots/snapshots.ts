@@ -9,6 +9,7 @@ import { FairQueue } from '../queues/fair-queue.ts';
 import type { HostLease } from './host-lease.ts';
 import { Jobs } from './jobs.ts';
 import { type Looked, look } from './look.ts';
+import type { Compared, CompareJob } from './restore/compare.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
 import type { Head, LeftOut } from './store/manifest.ts';
@@ -193,6 +194,17 @@ export class Snapshots {
     const of = store.snapshots.cellar();
     const job = { kind: 'restore', root: paths.root, store: place, of, ...wanted } as const;
     return this.#next(() => this.#jobs.run<'restore'>(job, this.#ending.signal));
+  }
+
+  /**
+   * Compares an app's current storage with that of a snapshot, and changes nothing.
+   * @throws {NotThere}, {Unusable}
+   */
+  compare(wanted: Pick<CompareJob, 'snapshot' | 'app' | 'only' | 'storages'>): Promise<Compared> {
+    const { store, paths, place, bucket } = this.#options;
+    const of = store.snapshots.cellar();
+    const job = { kind: 'compare', root: paths.root, store: place, of, bucket, ...wanted } as const;
+    return this.#next(() => this.#jobs.run<'compare'>(job, this.#ending.signal));
   }
 
   /**

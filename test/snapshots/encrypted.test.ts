@@ -56,7 +56,7 @@ test('without the key, or with another one, nothing is restored and the error sa
     const place = { directory, keys };
     const other = reopen({ place });
     const into = join(root, 'into');
-    const job = { snapshot: id, app: SHOP, only: null, into };
+    const job = { snapshot: { key: id }, app: SHOP, only: null, into };
     await assert.rejects(other.extract(job), { message });
     assert.equal(existsSync(into), false);
     await assert.rejects(other.verify(), { message });

@@ -20,8 +20,9 @@ import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
+import { packName } from '../store/packs.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
-import { nameOf } from '../verify.ts';
+import { nameOf, packsOf } from '../verify.ts';
 import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
@@ -29,6 +30,40 @@ import { finishMoves, moveAll } from './moves.ts';
 /** Where a snapshot has data and code that apps keep in the bucket. */
 const IMPORTING = 'importing/';
 const CODE = 'code/';
+
+/** What a snapshot would restore of an app, in bytes. */
+export interface AppInSnapshot {
+  slug: string;
+  bytes: number;
+  /** Whether objects of the store that it needs are missing. */
+  isDamaged: boolean;
+}
+
+/**
+ * Says what `restoreWhole` would restore, and writes nothing. It does not read the data of apps.
+ * @throws as `restoreWhole` does when the snapshot cannot be read
+ */
+export async function describeWhole(
+  store: SnapshotStore,
+  id: string,
+): Promise<{ head: Head; apps: AppInSnapshot[]; damaged: string[] }> {
+  const { head, parts } = await readManifest(store, await keyOf(store, id));
+  const there = new Set((await store.list(packName(''))).map(({ name }) => name));
+  const isDamaged = (part: Part) => [...packsOf(part)].some((pack) => !there.has(packName(pack)));
+  const apps = parts
+    .filter(({ kind }) => kind === 'app')
+    .map((part) => ({
+      slug: part.slug,
+      bytes: part.files.reduce((sum, { size }) => sum + size, 0),
+      isDamaged: isDamaged(part),
+    }));
+  return { head, apps, damaged: parts.filter(isDamaged).map(nameOf) };
+}
+
+/** @param id a key, or `latest` */
+async function keyOf(store: SnapshotStore, id: string): Promise<string> {
+  return id === 'latest' ? ((await listSnapshots(store)).at(-1) ?? id) : id;
+}
 
 /**
  * Restores everything in a snapshot.
@@ -51,8 +86,7 @@ export async function restoreWhole(
   try {
     finishMoves(paths.restoring);
     assertEmpty(paths);
-    const [newest] = (await listSnapshots(store)).reverse();
-    const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
+    const { head, parts } = await readManifest(store, await keyOf(store, id));
     let leftOut = partsCalled(without, parts, head.id);
     const owner = bucket && (await requireOwner(head.of, bucket));
     const kept = await appsInBucket(parts, bucket?.place ?? null);
