@@ -470,6 +470,12 @@ export const settings = {
       'Number of snapshots that are kept; older ones are removed. Snapshots taken before deleted classes lose their data are counted separately, with the same limit.',
     schema: integer(1, 10_000),
   },
+  RUNNER_SNAPSHOT_HOURLY: {
+    default: '24',
+    meaning:
+      'Number of hourly snapshots that are kept besides, so that an app can return to any of these hours. 0: none are taken; nor are they when `RUNNER_SNAPSHOT_EVERY_H` is 0.',
+    schema: integer(0, 168),
+  },
   RUNNER_SNAPSHOT_KEEP_DAYS: {
     default: '0',
     meaning: 'Days after which snapshots are removed; the newest is never removed. 0: no limit.',

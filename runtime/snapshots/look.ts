@@ -2,12 +2,13 @@
 import { reason } from '../log.ts';
 import { type Head, listSnapshots, readHead } from './store/manifest.ts';
 import { openStore, type StorePlace } from './store/place.ts';
+import { kindOf } from './take/retention.ts';
 import { readRecord, type VerifyRecord } from './verify.ts';
 
 export interface LookJob {
   kind: 'look';
   store: StorePlace;
-  /** Stops at the newest snapshot with local apps of this host; empty: at the newest of any. Null: reads all. */
+  /** Stops at the newest ordinary snapshot with local apps of this host; empty: at the newest of any. Null: reads all. */
   until: string | null;
 }
 
@@ -22,7 +23,7 @@ export interface Looked {
 }
 
 /** Most heads that are read to find the last snapshot with a host's own apps. */
-const MOST_LOOKED_AT = 50;
+const MOST_LOOKED_AT = 200;
 
 /** @throws {Error} when the store cannot be read; {Unusable} when a key is invalid */
 export async function look({ store: place, until }: LookJob): Promise<Looked> {
@@ -36,7 +37,7 @@ export async function look({ store: place, until }: LookJob): Promise<Looked> {
     try {
       const head = await readHead(store, id);
       heads.push(head);
-      if (until === '' || head.host === until) break;
+      if (kindOf(head) === 'other' && (until === '' || head.host === until)) break;
     } catch (error) {
       unreadable.push({ id, error: reason(error) });
     }

@@ -16,7 +16,7 @@ import type { Head, LeftOut } from './store/manifest.ts';
 import type { StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
-import { BEFORE_DELETED_CLASSES, type Keep } from './take/retention.ts';
+import { BEFORE_DELETED_CLASSES, HOURLY, type Keep, kindOf } from './take/retention.ts';
 import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED } from './verify.ts';
 
@@ -40,6 +40,8 @@ export interface SnapshotsOptions {
   keep: Keep;
   /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
+  /** Snapshots in between, which are counted separately; null: none. */
+  hourly: { everyMs: number; hasRoom: () => boolean } | null;
   /** The same for verifications. */
   verifyMs: number | null;
   /** Whether each app's files belong to a system user of its own. */
@@ -77,6 +79,8 @@ export class Snapshots {
   #verifying: Promise<Verified> | null = null;
   #verified = NEVER_VERIFIED;
   #newest: string | null = null;
+  /** When the last ordinary snapshot was taken, in ms since 1970. */
+  #ordinaryAt: number | null = null;
   #state: Pick<SnapshotsState, 'last_at' | 'last_written_bytes' | 'last_bytes' | 'problem'> = {
     last_at: null,
     last_written_bytes: null,
@@ -113,7 +117,7 @@ export class Snapshots {
     } catch (error) {
       this.#fail(error);
     }
-    if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, everyMs));
+    if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, this.#intervalMs));
     if (verifyMs !== null) this.#verification.start(untilNext(this.#verified.at, verifyMs));
   }
 
@@ -143,6 +147,7 @@ export class Snapshots {
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
       this.#remember(taken.head);
+      if (kindOf(taken.head) === 'other') this.#ordinaryAt = Date.parse(taken.head.created_at);
       this.#options.onTaken(taken.head.failures);
       this.#newest = taken.head.id;
       if (taken.verified !== null) this.#learn(taken.verified);
@@ -265,7 +270,10 @@ export class Snapshots {
       const { bad: _, ...verified } = record;
       this.#verified = verified;
     }
-    const own = heads.find(({ host }) => !hosts?.hasLocal() || host === hosts.self);
+    const [own, ordinary] = [() => true, (head: Head) => kindOf(head) === 'other'].map((isWanted) =>
+      heads.find((head) => (!hosts?.hasLocal() || head.host === hosts.self) && isWanted(head)),
+    );
+    if (ordinary !== undefined) this.#ordinaryAt = Date.parse(ordinary.created_at);
     // One may have been taken while they were listed.
     if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
     if (unreadable.length > 0) throw new Error(unreadable[0]!.error);
@@ -295,28 +303,40 @@ export class Snapshots {
   }
 
   async #takeOnSchedule(): Promise<number> {
-    const { everyMs } = this.#options;
+    const retryMs = Math.min(this.#intervalMs, RETRY_MS);
     if (this.#options.hosts === null)
-      return this.take('schedule').then(
-        () => everyMs!,
-        () => Math.min(everyMs!, RETRY_MS),
-      );
+      return this.#next(() => this.#takeScheduled(this.#ending.signal)).catch(() => retryMs);
     try {
       return await this.#next(() => this.#alone('take', (signal) => this.#takeIfDue(signal)));
     } catch (error) {
       this.#fail(error);
-      return Math.min(everyMs!, RETRY_MS);
+      return retryMs;
     }
+  }
+
+  /** Time between scheduled snapshots, in ms. */
+  get #intervalMs(): number {
+    const { everyMs, hourly } = this.#options;
+    return Math.min(everyMs ?? Number.POSITIVE_INFINITY, hourly?.everyMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Takes an ordinary snapshot if one is due, or else an hourly one. @returns the delay until the next one, in ms */
+  async #takeScheduled(signal: AbortSignal): Promise<number> {
+    const { everyMs, hourly } = this.#options;
+    const age = this.#ordinaryAt === null ? everyMs! : Date.now() - this.#ordinaryAt;
+    // Below 0, the clock was set back.
+    if (hourly === null || age < 0 || age >= everyMs! - this.#intervalMs / 2)
+      await this.#take('schedule', signal);
+    else if (hourly.hasRoom()) await this.#take(HOURLY, signal);
+    else log('warn', 'no hourly snapshot is taken: disk space is low');
+    return this.#intervalMs;
   }
 
   /** Takes a snapshot, unless another host has. @returns the delay until the next one is due, in ms */
   async #takeIfDue(signal: AbortSignal): Promise<number> {
-    const { everyMs } = this.#options;
     await this.#lookUp();
-    const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, everyMs!);
-    if (left > 0) return left;
-    await this.#take('schedule', signal);
-    return everyMs!;
+    const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, this.#intervalMs);
+    return left > 0 ? left : this.#takeScheduled(signal);
   }
 
   /** Verifies, and takes a new snapshot at once when the newest is damaged. */

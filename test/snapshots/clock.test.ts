@@ -19,8 +19,17 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
   const store = openHostStore(paths.database);
   const place = join(root, 'snapshots');
   const snapshots = new Snapshots({
-    ...{ store, paths, place: { directory: place }, everyMs: 100, verifyMs: null, bucket: null, hosts: null },
-    keep: { count: 1, days: 0, youngMs: 0 },
+    ...{
+      store,
+      paths,
+      place: { directory: place },
+      everyMs: 100,
+      hourly: null,
+      verifyMs: null,
+      bucket: null,
+      hosts: null,
+    },
+    keep: { count: 1, hourly: 0, days: 0, youngMs: 0 },
     hasUsers: false,
     holdBuckets: async () => {},
     onDamaged: () => {},

@@ -83,7 +83,7 @@ test('a new key encrypts everything again, and the old one opens what it had enc
   const ids = [(await snapshots.take('a test')).head.id];
   for (const keys of [[first], [second, first]]) {
     const place = { directory, keys };
-    const next = reopen({ place, keep: { count: ids.length + 1, days: 0, youngMs: 0 } });
+    const next = reopen({ place, keep: { count: ids.length + 1, hourly: 0, days: 0, youngMs: 0 } });
     const { head } = await next.take('a test');
     assert.ok(head.written > 300_000, String(head.written));
     ids.push(head.id);
@@ -92,7 +92,7 @@ test('a new key encrypts everything again, and the old one opens what it had enc
   }
   const place = { directory, keys: [second] };
   // The two others go.
-  const last = reopen({ place, keep: { count: 1, days: 0, youngMs: 0 } });
+  const last = reopen({ place, keep: { count: 1, hourly: 0, days: 0, youngMs: 0 } });
   await last.take('a test');
   const { mark } = openStore(place);
   assert.deepEqual([...new Set(packs().map((name) => name.slice(64)))].sort(), [mark]);

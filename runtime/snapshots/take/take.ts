@@ -1,5 +1,6 @@
 // Takes a snapshot, in a process of its own.
 import { rmSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import type { Verified } from '../../../handlers/contract/admin.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
@@ -65,6 +66,8 @@ export interface Host {
 
 /** Maximum rounds in which apps that were deployed meanwhile are read again. */
 const ROUNDS = 4;
+/** The share of a disk that hourly snapshots may use. */
+const HOURLY_SHARE = 0.1;
 const MAX_FAILURES = 50;
 const MAX_LEFT_OUT = 50;
 
@@ -119,7 +122,10 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     left_out: (job.hosts?.leftOut ?? []).slice(0, MAX_LEFT_OUT),
   };
   const { head, bytes } = await writeManifest(store, about, parts);
-  const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
+  const removed = await removeOld(store, job.keep, {
+    ...{ sweep: left.length > 0, warn: host.warn },
+    hourlyBytes: await hourlyBytes(job.store),
+  });
   for (const name of packs.names) delete bad[name];
   const verified =
     Object.keys(bad).length + (known?.damaged.length ?? 0) === 0
@@ -129,6 +135,13 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   rmSync(paths.snapshotting, { recursive: true, force: true });
   const unread = failures.map(({ app }) => app);
   return { head, bytes: packs.written + bytes, unread, removed, verified };
+}
+
+/** Returns how many bytes hourly snapshots may have written. A bucket has no limit. */
+async function hourlyBytes(place: StorePlace): Promise<number> {
+  if ('s3' in place) return Number.POSITIVE_INFINITY;
+  const { blocks, bsize } = await statfs(place.directory);
+  return blocks * bsize * HOURLY_SHARE;
 }
 
 /** Returns the parts of the newest readable snapshot. */

@@ -21,8 +21,18 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   /** Opens the snapshots anew, as a host does at its start. */
   const reopen = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
     const snapshots = new Snapshots({
-      ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false, bucket: null, hosts: null },
-      keep: { count: 10, days: 0, youngMs: 0 },
+      ...{
+        store,
+        paths,
+        place,
+        everyMs: null,
+        hourly: null,
+        verifyMs: null,
+        hasUsers: false,
+        bucket: null,
+        hosts: null,
+      },
+      keep: { count: 10, hourly: 3, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
       onDamaged: () => {},
       onTaken: () => {},

@@ -28,7 +28,7 @@ export default function Snapshots() {
     <>
       <Head
         title="Snapshots"
-        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, and before changes that cannot be undone."
+        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, by default every hour, and before changes that cannot be undone. An app can return to each of them."
       >
         <Button
           disabled={model.verifying.value}
