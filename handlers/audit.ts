@@ -9,6 +9,7 @@ import { cutText } from './contract/text.ts';
 /** Input fields that name what an operation changes. All others may hold values or secrets of people. */
 const NAMING = [
   'account',
+  'at',
   'binding',
   'branch',
   'bucket',

@@ -133,6 +133,14 @@ export const snapshotPlace = z.union([
       'must be an absolute path, or s3://bucket/prefix',
     ),
 ]);
+/** Age identities. */
+export const snapshotKeys = z
+  .string()
+  .transform((text) => text.split(/[\s,]+/).filter((key) => key !== ''))
+  .refine(
+    (keys) => keys.every((key) => /^AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{58}$/.test(key)),
+    'must be age identities, like AGE-SECRET-KEY-1…, separated by commas; `age-keygen` makes one',
+  );
 export const logFilter = z.string().superRefine((text, context) => {
   try {
     LogFilter.parse(text);

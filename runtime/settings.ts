@@ -25,6 +25,7 @@ import {
   s3Url,
   sender,
   smtpUrl,
+  snapshotKeys,
   snapshotPlace,
   token,
 } from './setting-kinds.ts';
@@ -456,11 +457,24 @@ export const settings = {
     meaning: 'The secret of that key.',
     schema: accessKey,
   },
+  RUNNER_SNAPSHOT_KEY: {
+    secret: true,
+    default: '',
+    meaning:
+      'Key that snapshots are [encrypted](snapshots.md#encryption) with: an age identity, as `age-keygen` makes it. With several, separated by commas, the first one encrypts, and all decrypt. Empty: snapshots are not encrypted.',
+    schema: snapshotKeys,
+  },
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',
     meaning:
       'Number of snapshots that are kept; older ones are removed. Snapshots taken before deleted classes lose their data are counted separately, with the same limit.',
     schema: integer(1, 10_000),
+  },
+  RUNNER_SNAPSHOT_HOURLY: {
+    default: '24',
+    meaning:
+      'Number of hourly snapshots that are kept besides, so that an app can return to any of these hours. 0: none are taken; nor are they when `RUNNER_SNAPSHOT_EVERY_H` is 0.',
+    schema: integer(0, 168),
   },
   RUNNER_SNAPSHOT_KEEP_DAYS: {
     default: '0',

@@ -1,4 +1,4 @@
-// `npm run restore -- SNAPSHOT [--without APP]…`: restores a whole Cellar from a snapshot into the empty directory
+// `npm run restore -- SNAPSHOT [--without APP]… [--dry-run]`: restores a whole Cellar from a snapshot into the empty directory
 // RUNNER_DATA_DIR. Exit codes: 0 all restored, 1 failed and nothing restored, 2 wrong command line, 3 some apps left out.
 import { parseArgs } from 'node:util';
 import { clusterKeyOf } from '../runtime/bucket/cluster-key.ts';
@@ -6,11 +6,12 @@ import { bucketPlace } from '../runtime/bucket/place.ts';
 import { readConfig } from '../runtime/config.ts';
 import { layout } from '../runtime/disk/data-directory.ts';
 import { reason } from '../runtime/log.ts';
-import { missingAfter, restoreWhole } from '../runtime/snapshots/restore/whole.ts';
+import { describeWhole, missingAfter, restoreWhole } from '../runtime/snapshots/restore/whole.ts';
 import { openStore, storePlace } from '../runtime/snapshots/store/place.ts';
+import type { SnapshotStore } from '../runtime/snapshots/store/snapshot-store.ts';
 
 process.umask(0o077);
-const { id, without } = commandLine();
+const { id, without, dryRun } = commandLine();
 try {
   const config = readConfig({
     ...process.env,
@@ -18,6 +19,10 @@ try {
   });
   const paths = layout(config.RUNNER_DATA_DIR);
   const store = openStore(storePlace(config, paths));
+  if (dryRun) {
+    await describe(store);
+    process.exit();
+  }
   const place = bucketPlace(config);
   const bucket = place && { place, clusterKey: clusterKeyOf(config, paths) };
   const { head, leftOut } = await restoreWhole(store, id, paths, without, bucket);
@@ -38,15 +43,34 @@ try {
   process.exitCode = 1;
 }
 
-function commandLine(): { id: string; without: string[] } {
+async function describe(store: SnapshotStore): Promise<void> {
+  const { head, apps, damaged } = await describeWhole(store, id);
+  console.log(`Snapshot ${head.id}, taken at ${head.created_at}: ${head.apps} apps, ${head.bytes} bytes.`);
+  for (const { slug, bytes, isDamaged } of apps)
+    console.log(`${slug}: ${bytes} bytes${isDamaged ? ', damaged' : ''}`);
+  for (const { slug, error } of head.failures)
+    console.log(`${slug} is as of an earlier snapshot, for it could not be read then: ${error}`);
+  for (const { slug, host } of head.left_out)
+    console.log(`${slug} is not in it: its data is on the host ${host}`);
+  console.log('Nothing was restored.');
+  if (damaged.length === 0) return;
+  console.log(`It cannot restore ${damaged.join(', ')}: objects of the store are missing.`);
+  process.exitCode = 1;
+}
+
+function commandLine(): { id: string; without: string[]; dryRun: boolean } {
   try {
-    const options = { without: { type: 'string', multiple: true } } as const;
+    const options = {
+      without: { type: 'string', multiple: true },
+      'dry-run': { type: 'boolean' },
+    } as const;
     const { values, positionals } = parseArgs({ options, allowPositionals: true });
     if (positionals.length !== 1) throw new Error('it names one snapshot');
-    return { id: positionals[0]!, without: values.without ?? [] };
+    const dryRun = values['dry-run'] === true;
+    return { id: positionals[0]!, without: values.without ?? [], dryRun };
   } catch (error) {
     console.error(
-      `restore: ${reason(error)}. Usage: npm run restore -- SNAPSHOT [--without APP]…, where SNAPSHOT is a key or \`latest\``,
+      `restore: ${reason(error)}. Usage: npm run restore -- SNAPSHOT [--without APP]… [--dry-run], where SNAPSHOT is a key or \`latest\``,
     );
     process.exit(2);
   }

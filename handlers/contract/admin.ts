@@ -1,7 +1,7 @@
 // Operations on the whole Cellar.
 import * as z from 'zod';
 import { appStatus } from './apps/apps.ts';
-import { id, listOf, page, reference, time } from './fields.ts';
+import { id, listOf, moment, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
 const percentile = z.number().nullable();
@@ -29,6 +29,25 @@ export const Verified = z.strictObject({
   ),
 });
 export type Verified = z.output<typeof Verified>;
+
+/** What a restore would do to one storage of an app. */
+export const StorageChange = z.strictObject({
+  /** `buckets`: all R2 buckets. `other`: what belongs to no storage, such as queues and timers. */
+  kind: z.enum(['database', 'namespace', 'class', 'buckets', 'other']),
+  /** The id of the database or namespace, or the class; empty for the others. */
+  name: z.string(),
+  /** Bytes in the snapshot, and now. */
+  bytes: z.int(),
+  now_bytes: z.int(),
+  /** Bytes that the snapshot does not have, because they were written since: a restore loses them. In steps of 64 KiB. */
+  lost_bytes: z.int(),
+  /** Files: databases, objects and values. Unchanged since the snapshot; changed since; made since; deleted since. */
+  same: z.int(),
+  replaced: z.int(),
+  removed: z.int(),
+  returned: z.int(),
+});
+export type StorageChange = z.output<typeof StorageChange>;
 
 /** Apps that a snapshot does not have, because their data is on the disk of another host, and the names of those hosts. */
 const leftOut = z.array(z.strictObject({ app: id, slug: z.string(), host: z.string() }));
@@ -84,9 +103,9 @@ export const HostStats = z.strictObject({
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
-    /** The operation under way: a snapshot is taken, storage is restored or copied from one, or all are verified. */
+    /** The operation under way: a snapshot is taken, storage is restored, copied or compared, or all are verified. */
     under_way: z
-      .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify']), since: time })
+      .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify', 'compare']), since: time })
       .nullable(),
     /** Result of the last verification, updated by later snapshots. */
     verified: Verified,
@@ -207,20 +226,35 @@ export const admin = [
     method: 'POST',
     needs: 'runner',
     destroys: true,
-    input: z.strictObject({
-      /** The key of a snapshot. */
-      snapshot: z.string().min(1).max(64),
-      /** Id or slug. */
-      app: reference,
-      /** The `database_id` of a D1 database, or its name where the project gives it none. Left out: all storage. */
-      database: reference.optional(),
-    }),
-    /** `before`: key of a snapshot of the previous state; null when that state could not be read. */
+    input: z
+      .strictObject({
+        /** The key of a snapshot. */
+        snapshot: z.string().min(1).max(64).optional(),
+        /** Or a time: the last snapshot with the app that was taken until then. */
+        at: moment.optional(),
+        /** Id or slug. */
+        app: reference,
+        /** The `database_id` of a D1 database, or its name where the project gives it none. Left out: all storage. */
+        database: reference.optional(),
+        /** Changes nothing. The answer says what would change. */
+        dry_run: z.boolean().optional(),
+      })
+      .refine(({ snapshot, at }) => (snapshot === undefined) !== (at === undefined), {
+        path: ['snapshot'],
+        error: 'or else `at` must be given, and not both',
+      }),
+    /** `before`: key of a snapshot of the previous state; null when that state could not be read, and for a dry run. */
     output: z.strictObject({
       snapshot: z.string(),
+      /** When the snapshot was taken. */
+      created_at: time,
       app: z.string(),
       database: z.string().nullable(),
       before: z.string().nullable(),
+      /** What would change, those with most losses first; 200 storages at most. Null unless it is a dry run. */
+      changes: z.array(StorageChange).nullable(),
+      /** Why a dry run could not read the current storage: then it says nothing about losses. */
+      problem: z.string().nullable(),
     }),
     errors: [
       'app_not_found',

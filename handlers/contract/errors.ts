@@ -86,7 +86,7 @@ const callerErrors = {
   idempotency_mismatch: { status: 422, meaning: 'This key was used before with another request.' },
   snapshot_unusable: {
     status: 422,
-    meaning: 'The snapshot is damaged, of another Cellar, or of a newer one.',
+    meaning: 'The snapshot is damaged, encrypted with another key, of another Cellar, or of a newer one.',
   },
   rate_limited: { status: 429, meaning: 'Too many requests; `Retry-After` says when to retry.' },
   headers_too_large: { status: 431, meaning: 'The head of the request is too large.' },

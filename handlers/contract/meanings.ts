@@ -45,7 +45,7 @@ export const meanings: Readonly<Record<string, string>> = {
   'source.commit.from': 'The path before, of a file that is renamed.',
   'apps.move.to':
     'Where the app keeps its data afterwards: `local` on the machine, `bucket` in RUNNER_BUCKET. Either this or `host`.',
-  dry_run: 'Only counts what would be moved.',
+  dry_run: 'Changes nothing; the answer says what would change.',
   to: 'The commit, branch or tag to compare with. Default: the tip of main.',
   message: 'The message of the commit.',
   author_email: 'The address of the author of the commit.',
@@ -156,6 +156,7 @@ export const meanings: Readonly<Record<string, string>> = {
     }),
   ),
   snapshot: 'The key of a snapshot.',
+  'admin.restore.at': 'Instead of `snapshot`: the last snapshot of the app until this time.',
   app: 'The app: its id or its slug.',
   host: 'A host: its id, or its name when no other host has the same.',
   'apps.list.host': 'Only apps that this host runs: its id.',

@@ -32,9 +32,15 @@ const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
 
 const verify: Service<'snapshots.verify'> = ({ host }) => host.call('POST /snapshots/verify', {});
 
-const restore: Service<'admin.restore'> = async ({ db, host }, { snapshot, app, database = null }) => {
+const restore: Service<'admin.restore'> = async ({ db, host }, input) => {
+  const { snapshot, at, app, database = null, dry_run = false } = input;
   const home = (await homeOf(db, app)) ?? undefined;
-  return host.call('POST /snapshots/restore', {}, { query: { home }, body: { snapshot, app, database } });
+  const which = snapshot === undefined ? { at: at! } : { key: snapshot };
+  return host.call(
+    'POST /snapshots/restore',
+    {},
+    { query: { home }, body: { snapshot: which, app, database, dry_run } },
+  );
 };
 
 export const adminServices = {

@@ -39,7 +39,8 @@ export async function invoke(
       if (operation.name in servicesOfHost) await requireApp();
       return implementation(watched, checked, from.transport);
     };
-    const isLogged = isAudited(operation) && context.isAudited !== true;
+    const isDryRun = 'dry_run' in checked && checked.dry_run === true;
+    const isLogged = isAudited(operation) && context.isAudited !== true && !isDryRun;
     // Not `watched`: an entry about a failure is no change by the operation, which may be retried.
     const answered = await (isLogged
       ? audited(context, context, targetOf(operation, checked), work)

@@ -136,10 +136,12 @@ export function makeApps(
     bucket: bucketPlace(config),
     keep: {
       count: config.RUNNER_SNAPSHOT_KEEP,
+      hourly: config.RUNNER_SNAPSHOT_HOURLY,
       days: config.RUNNER_SNAPSHOT_KEEP_DAYS,
       youngMs: 's3' in place ? DAY_MS : 0,
     },
     everyMs: config.RUNNER_SNAPSHOT_EVERY_H * HOUR_MS || null,
+    hourly: config.RUNNER_SNAPSHOT_HOURLY > 0 ? { everyMs: HOUR_MS, hasRoom: () => !disk.short } : null,
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),

@@ -33,7 +33,7 @@ export interface JobsOptions {
 
 /** A running job. */
 export interface RunningJob {
-  what: Job['kind'];
+  what: Exclude<Job['kind'], 'look'>;
   /** ISO 8601. */
   since: string;
 }
@@ -56,6 +56,7 @@ export class Jobs {
     job: Extract<Job, { kind: Kind }>,
     signal: AbortSignal,
   ): Promise<DoneOf[Kind]> {
+    if (job.kind === 'look') return (await this.#run(job, signal)) as DoneOf[Kind];
     const underWay: RunningJob = { what: job.kind, since: new Date().toISOString() };
     this.#underWay.add(underWay);
     try {

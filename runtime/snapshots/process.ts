@@ -6,18 +6,22 @@ import { createInterface } from 'node:readline';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import { reason } from '../log.ts';
 import { NotThere, Unusable } from './errors.ts';
+import { type Looked, type LookJob, look } from './look.ts';
+import { type Compared, type CompareJob, compareStorage } from './restore/compare.ts';
 import { type Restored, type RestoreJob, restoreStorage } from './restore/storage.ts';
 import { type Copied, type CopyJob, copyStorage } from './take/copy.ts';
 import { type TakeJob, type Taken, take } from './take/take.ts';
 import { type VerifyJob, verify } from './verify.ts';
 
-export type Job = TakeJob | RestoreJob | CopyJob | VerifyJob;
+export type Job = TakeJob | RestoreJob | CopyJob | VerifyJob | LookJob | CompareJob;
 /** The result of a job, by its kind. */
 export interface DoneOf {
   take: Taken;
   restore: Restored;
   copy: Copied;
   verify: Verified;
+  look: Looked;
+  compare: Compared;
 }
 
 /** A line of its output. */
@@ -53,6 +57,8 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
   const host = { copyDatabase, holdBuckets, warn: (message: string) => say({ warn: message }) };
   if (job.kind === 'take') return take(job, host);
   if (job.kind === 'verify') return verify(job);
+  if (job.kind === 'look') return look(job);
+  if (job.kind === 'compare') return compareStorage(job, holdBuckets);
   return job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job);
 }
 

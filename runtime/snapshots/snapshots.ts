@@ -8,19 +8,19 @@ import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
 import type { HostLease } from './host-lease.ts';
 import { Jobs } from './jobs.ts';
+import { type Looked, look } from './look.ts';
+import type { Compared, CompareJob } from './restore/compare.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
-import { type Head, type LeftOut, listSnapshots, readHead } from './store/manifest.ts';
-import { openStore, type StorePlace } from './store/place.ts';
+import type { Head, LeftOut } from './store/manifest.ts';
+import type { StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
-import { BEFORE_DELETED_CLASSES, type Keep } from './take/retention.ts';
+import { BEFORE_DELETED_CLASSES, HOURLY, type Keep, kindOf } from './take/retention.ts';
 import type { Taken } from './take/take.ts';
-import { NEVER_VERIFIED, readRecord } from './verify.ts';
+import { NEVER_VERIFIED } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** Most heads that are read to find the last snapshot with this host's own apps. */
-const MOST_LOOKED_AT = 50;
 /** Delay of the very first snapshot after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
 /** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
@@ -40,6 +40,8 @@ export interface SnapshotsOptions {
   keep: Keep;
   /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
+  /** Snapshots in between, which are counted separately; null: none. */
+  hourly: { everyMs: number; hasRoom: () => boolean } | null;
   /** The same for verifications. */
   verifyMs: number | null;
   /** Whether each app's files belong to a system user of its own. */
@@ -77,6 +79,8 @@ export class Snapshots {
   #verifying: Promise<Verified> | null = null;
   #verified = NEVER_VERIFIED;
   #newest: string | null = null;
+  /** When the last ordinary snapshot was taken, in ms since 1970. */
+  #ordinaryAt: number | null = null;
   #state: Pick<SnapshotsState, 'last_at' | 'last_written_bytes' | 'last_bytes' | 'problem'> = {
     last_at: null,
     last_written_bytes: null,
@@ -113,7 +117,7 @@ export class Snapshots {
     } catch (error) {
       this.#fail(error);
     }
-    if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, everyMs));
+    if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, this.#intervalMs));
     if (verifyMs !== null) this.#verification.start(untilNext(this.#verified.at, verifyMs));
   }
 
@@ -143,6 +147,7 @@ export class Snapshots {
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
       this.#remember(taken.head);
+      if (kindOf(taken.head) === 'other') this.#ordinaryAt = Date.parse(taken.head.created_at);
       this.#options.onTaken(taken.head.failures);
       this.#newest = taken.head.id;
       if (taken.verified !== null) this.#learn(taken.verified);
@@ -197,6 +202,17 @@ export class Snapshots {
   }
 
   /**
+   * Compares an app's current storage with that of a snapshot, and changes nothing.
+   * @throws {NotThere}, {Unusable}
+   */
+  compare(wanted: Pick<CompareJob, 'snapshot' | 'app' | 'only' | 'storages'>): Promise<Compared> {
+    const { store, paths, place, bucket } = this.#options;
+    const of = store.snapshots.cellar();
+    const job = { kind: 'compare', root: paths.root, store: place, of, bucket, ...wanted } as const;
+    return this.#next(() => this.#jobs.run<'compare'>(job, this.#ending.signal));
+  }
+
+  /**
    * Copies an app's current storage into a directory. Accounts take turns.
    * @param owner the app's account
    * @param hasBuckets whether R2 objects on this machine are copied too
@@ -211,14 +227,8 @@ export class Snapshots {
 
   /** Returns the snapshots that can be read, the newest first. */
   async list(): Promise<Head[]> {
-    const store = openStore(this.#options.place);
-    const heads: Head[] = [];
-    for (const id of (await listSnapshots(store)).reverse()) {
-      const head = await readHead(store, id).catch((error: unknown) =>
-        log('warn', 'a snapshot cannot be read', { id, error: reason(error) }),
-      );
-      if (head) heads.push(head);
-    }
+    const { heads, unreadable } = await this.#look(null);
+    for (const each of unreadable) log('warn', 'a snapshot cannot be read', each);
     return heads;
   }
 
@@ -253,24 +263,27 @@ export class Snapshots {
 
   /** Learns what is stored, and may be of another host. */
   async #lookUp(): Promise<void> {
-    const { place, hosts } = this.#options;
-    const store = openStore(place);
-    const ids = await listSnapshots(store);
-    const newest = ids.at(-1) ?? null;
+    const { hosts } = this.#options;
+    const { newest, record, heads, unreadable } = await this.#look(hosts?.hasLocal() ? hosts.self : '');
     if (newest !== null && newest > (this.#newest ?? '')) this.#newest = newest;
-    const record = await readRecord(store);
     if (record !== null && (record.at ?? '') >= (this.#verified.at ?? '')) {
       const { bad: _, ...verified } = record;
       this.#verified = verified;
     }
-    const isOwn = hosts?.hasLocal() ? ({ host }: Head) => host === hosts.self : () => true;
-    for (const id of ids.reverse().slice(0, MOST_LOOKED_AT)) {
-      const head = await readHead(store, id);
-      if (!isOwn(head)) continue;
-      // One may have been taken while they were listed.
-      if (head.created_at > (this.#state.last_at ?? '')) this.#remember(head);
-      return;
-    }
+    const [own, ordinary] = [() => true, (head: Head) => kindOf(head) === 'other'].map((isWanted) =>
+      heads.find((head) => (!hosts?.hasLocal() || head.host === hosts.self) && isWanted(head)),
+    );
+    if (ordinary !== undefined) this.#ordinaryAt = Date.parse(ordinary.created_at);
+    // One may have been taken while they were listed.
+    if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
+    if (unreadable.length > 0) throw new Error(unreadable[0]!.error);
+  }
+
+  /** Reads what is stored. Decryption needs a library of 25 MB, so the process of snapshots loads it. */
+  #look(until: string | null): Promise<Looked> {
+    const { place } = this.#options;
+    const job = { kind: 'look', store: place, until } as const;
+    return place.keys?.length ? this.#jobs.run<'look'>(job, this.#ending.signal) : look(job);
   }
 
   async #verify(signal: AbortSignal): Promise<Verified> {
@@ -290,28 +303,40 @@ export class Snapshots {
   }
 
   async #takeOnSchedule(): Promise<number> {
-    const { everyMs } = this.#options;
+    const retryMs = Math.min(this.#intervalMs, RETRY_MS);
     if (this.#options.hosts === null)
-      return this.take('schedule').then(
-        () => everyMs!,
-        () => Math.min(everyMs!, RETRY_MS),
-      );
+      return this.#next(() => this.#takeScheduled(this.#ending.signal)).catch(() => retryMs);
     try {
       return await this.#next(() => this.#alone('take', (signal) => this.#takeIfDue(signal)));
     } catch (error) {
       this.#fail(error);
-      return Math.min(everyMs!, RETRY_MS);
+      return retryMs;
     }
+  }
+
+  /** Time between scheduled snapshots, in ms. */
+  get #intervalMs(): number {
+    const { everyMs, hourly } = this.#options;
+    return Math.min(everyMs ?? Number.POSITIVE_INFINITY, hourly?.everyMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Takes an ordinary snapshot if one is due, or else an hourly one. @returns the delay until the next one, in ms */
+  async #takeScheduled(signal: AbortSignal): Promise<number> {
+    const { everyMs, hourly } = this.#options;
+    const age = this.#ordinaryAt === null ? everyMs! : Date.now() - this.#ordinaryAt;
+    // Below 0, the clock was set back.
+    if (hourly === null || age < 0 || age >= everyMs! - this.#intervalMs / 2)
+      await this.#take('schedule', signal);
+    else if (hourly.hasRoom()) await this.#take(HOURLY, signal);
+    else log('warn', 'no hourly snapshot is taken: disk space is low');
+    return this.#intervalMs;
   }
 
   /** Takes a snapshot, unless another host has. @returns the delay until the next one is due, in ms */
   async #takeIfDue(signal: AbortSignal): Promise<number> {
-    const { everyMs } = this.#options;
     await this.#lookUp();
-    const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, everyMs!);
-    if (left > 0) return left;
-    await this.#take('schedule', signal);
-    return everyMs!;
+    const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, this.#intervalMs);
+    return left > 0 ? left : this.#takeScheduled(signal);
   }
 
   /** Verifies, and takes a new snapshot at once when the newest is damaged. */

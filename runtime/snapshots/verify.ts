@@ -1,12 +1,12 @@
 // Verifies that the store has all packs that snapshots need, undamaged.
-import { hash } from 'node:crypto';
 import type { Verified } from '../../handlers/contract/admin.ts';
-import { MissingObject, type Store } from '../bucket/store.ts';
-import { NotThere, Unusable } from './errors.ts';
+import { MissingObject } from '../bucket/store.ts';
+import { Locked, NotThere, Unusable } from './errors.ts';
 import { listSnapshots, manifestName, type Part, readManifest } from './store/manifest.ts';
 import { requireOwn } from './store/owner.ts';
-import { packName } from './store/packs.ts';
+import { isPack, packName } from './store/packs.ts';
 import { openStore, type StorePlace } from './store/place.ts';
+import type { SnapshotStore } from './store/snapshot-store.ts';
 
 export interface VerifyJob {
   kind: 'verify';
@@ -40,28 +40,27 @@ export const NEVER_VERIFIED: Verified = {
 
 /**
  * Reads every pack that a snapshot needs, and compares its SHA-256. Snapshots may be taken meanwhile.
- * @throws {Error} when the store cannot be read
+ * @throws {Locked} when a snapshot is encrypted with another key; {Error} when the store cannot be read
  */
 export async function verify({ store: place, of }: VerifyJob): Promise<Verified> {
   const store = openStore(place);
   await requireOwn(store, of);
   const needed = new Set<string>();
   for (const id of await listSnapshots(store)) {
-    for (const part of (await partsOf(store, id)) ?? [])
-      for (const pack of packsOf(part)) needed.add(packName(pack));
+    for (const part of (await partsOf(store, id)) ?? []) for (const pack of packsOf(part)) needed.add(pack);
   }
   let bytes = 0;
   const suspects: string[] = [];
-  for (const name of needed) {
-    const found = await look(store, name);
+  for (const pack of needed) {
+    const found = await look(store, pack);
     bytes += found.bytes;
-    if (found.problem !== null) suspects.push(name);
+    if (found.problem !== null) suspects.push(pack);
   }
   // A second read: the first transfer may have been corrupted, or a snapshot may have written the pack again.
   const bad: BadPacks = {};
-  for (const name of suspects) {
-    const { problem } = await look(store, name);
-    if (problem !== null) bad[name] = problem;
+  for (const pack of suspects) {
+    const { problem } = await look(store, pack);
+    if (problem !== null) bad[packName(pack)] = problem;
   }
   const at = new Date().toISOString();
   return record(store, bad, { at, packs: needed.size, bytes });
@@ -69,7 +68,7 @@ export async function verify({ store: place, of }: VerifyJob): Promise<Verified>
 
 /** Finds the snapshots that need bad packs, and saves the result. */
 export async function record(
-  store: Store,
+  store: SnapshotStore,
   bad: BadPacks,
   about: Pick<Verified, 'at' | 'packs' | 'bytes'>,
 ): Promise<Verified> {
@@ -77,7 +76,7 @@ export async function record(
   const objects = new Map<string, 'missing' | 'damaged'>();
   const ids = (await listSnapshots(store)).reverse();
   for (const id of ids) {
-    const parts = await partsOf(store, id);
+    const parts = await partsOf(store, id).catch(nothingIfLocked);
     if (parts === null) {
       objects.set(manifestName(id), 'damaged');
       damaged.push({ key: id, parts: [{ app: null, name: 'everything' }] });
@@ -100,17 +99,19 @@ export async function record(
   };
   const needed = Object.fromEntries(Object.entries(bad).filter(([name]) => objects.has(name)));
   const kept: VerifyRecord = { ...verified, bad: needed };
-  await store.write(RECORD, Buffer.from(`${JSON.stringify(kept)}\n`));
+  await store.write(RECORD, await store.seal(Buffer.from(`${JSON.stringify(kept)}\n`)));
   return verified;
 }
 
 /** Returns the saved result; null when there is none that can be read. */
-export async function readRecord(store: Store): Promise<VerifyRecord | null> {
+export async function readRecord(store: SnapshotStore): Promise<VerifyRecord | null> {
   try {
-    const kept = JSON.parse((await store.read(RECORD)).toString('utf8')) as VerifyRecord;
+    const text = await store.open(RECORD, await store.read(RECORD));
+    const kept = JSON.parse(text.toString('utf8')) as VerifyRecord;
     return typeof kept.bad === 'object' && Array.isArray(kept.damaged) ? kept : null;
   } catch (error) {
-    if (error instanceof MissingObject || error instanceof SyntaxError) return null;
+    const isUseless = error instanceof Unusable || error instanceof SyntaxError;
+    if (error instanceof MissingObject || isUseless) return null;
     throw error;
   }
 }
@@ -131,24 +132,30 @@ function shown(part: Part): Verified['damaged'][number]['parts'][number] {
 }
 
 /** Returns the parts of a snapshot: null when it is unusable, an empty list when it was removed meanwhile. */
-async function partsOf(store: Store, id: string): Promise<Part[] | null> {
+async function partsOf(store: SnapshotStore, id: string): Promise<Part[] | null> {
   try {
     return (await readManifest(store, id)).parts;
   } catch (error) {
     if (error instanceof NotThere) return [];
+    if (error instanceof Locked) throw error;
     if (error instanceof Unusable || isUnreadable(error)) return null;
     throw error;
   }
 }
 
+/** Nothing is known of the packs of a snapshot that this host cannot decrypt. */
+function nothingIfLocked(error: unknown): Part[] {
+  if (error instanceof Locked) return [];
+  throw error;
+}
+
 async function look(
-  store: Store,
-  name: string,
+  store: SnapshotStore,
+  pack: string,
 ): Promise<{ problem: BadPacks[string] | null; bytes: number }> {
   try {
-    const content = await store.read(name);
-    const isWhole = packName(hash('sha256', content)) === name;
-    return { problem: isWhole ? null : 'damaged', bytes: content.length };
+    const content = await store.read(packName(pack));
+    return { problem: isPack(pack, content) ? null : 'damaged', bytes: content.length };
   } catch (error) {
     if (error instanceof MissingObject) return { problem: 'missing', bytes: 0 };
     if (isUnreadable(error)) return { problem: 'damaged', bytes: 0 };

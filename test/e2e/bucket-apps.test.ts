@@ -42,6 +42,13 @@ test('a snapshot of an app in the bucket has every write, and a restore brings t
   const { key } = await snapshot(cellar);
   await storeData(cellar, 'back', 2);
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  const dry = await rpc(cellar, 'admin.restore', { snapshot: key, app: id, dry_run: true });
+  for (const kind of ['database', 'namespace', 'class', 'buckets']) {
+    const found = (dry.changes as unknown as { kind: string; lost_bytes: number }[]).find(
+      (one) => one.kind === kind,
+    );
+    assert.ok(found !== undefined && found.lost_bytes > 0, `${kind} in ${JSON.stringify(dry)}`);
+  }
   const whole = await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
   assert.deepEqual(await readData(cellar, 'back'), expectedData(1));
   await storeData(cellar, 'back', 3);

@@ -5,9 +5,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Verified } from '../../handlers/contract/admin.ts';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { packName } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { packsOf } from '../../runtime/snapshots/verify.ts';
 import { Receiver } from '../support/alerts/receiver.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -82,7 +82,7 @@ test('damage is reported, the next snapshot is whole, and the damaged app can be
 
 /** Returns a pack that only one app uses. */
 async function packOfAlone(directory: string, key: string, app: string): Promise<string> {
-  const { parts } = await readManifest(new DirectoryStore(directory), key);
+  const { parts } = await readManifest(openStore({ directory: directory }), key);
   const others = new Set(parts.filter(({ id }) => id !== app).flatMap((part) => [...packsOf(part)]));
   const needed = packsOf(parts.find(({ id }) => id === app)!);
   return packName([...needed].find((pack) => !others.has(pack))!);

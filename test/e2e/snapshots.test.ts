@@ -30,6 +30,10 @@ test('a whole Cellar is restored from a snapshot that was taken while its apps s
   await using after = new Cellar(settings);
   // A start that fails at its settings leaves this directory.
   mkdirSync(join(after.data, 'compiled'), { recursive: true, mode: 0o700 });
+  const described = restore(key, after.data, settings, ['--dry-run']);
+  assert.equal(described.status, 0, described.stderr);
+  assert.match(described.stdout, /^awake: [1-9]\d* bytes$/m);
+  assert.deepEqual(readdirSync(after.data), ['compiled']);
   const restored = restore(key, after.data, settings);
   assert.equal(restored.status, 0, restored.stderr);
   await after.start();
@@ -55,7 +59,38 @@ test("an app's storage, or one of its databases, is restored from a snapshot whi
   const { key } = await snapshot(cellar);
   for (const slug of ['back', 'other']) await storeData(cellar, slug, 2);
 
-  const whole = await rpc(cellar, 'admin.restore', { snapshot: key, app: 'back' });
+  const before = await readData(cellar, 'back');
+  const dry = await rpc(cellar, 'admin.restore', { snapshot: key, app: 'back', dry_run: true });
+  const found = dry.changes as unknown as Record<string, string | number>[];
+  const byName = Object.fromEntries(found.map((each) => [`${each.kind} ${each.name}`.trim(), each]));
+  assert.deepEqual([dry.snapshot, dry.before, dry.problem], [key, null, null]);
+  for (const name of ['database notes', 'namespace words', 'class Counter']) {
+    const { replaced, removed, returned, lost_bytes } = byName[name] ?? {};
+    assert.ok(Number(replaced) > 0 && Number(lost_bytes) > 0, `${name}: ${JSON.stringify(found)}`);
+    assert.equal(returned, 0);
+    assert.ok(name.startsWith('namespace') || removed === 0);
+  }
+  const database = await rpc(cellar, 'admin.restore', {
+    snapshot: key,
+    app: 'back',
+    database: 'notes',
+    dry_run: true,
+  });
+  assert.deepEqual(
+    (database.changes as unknown as { kind: string }[]).map(({ kind }) => kind),
+    ['database'],
+  );
+  // It has changed nothing.
+  assert.deepEqual(await readData(cellar, 'back'), before);
+  assert.equal(((await rpc(cellar, 'snapshots.list', {})).items as unknown as object[]).length, 1);
+  const tooEarly = { at: '2020-01-01T00:00:00Z', app: 'back', dry_run: true };
+  assert.equal((await rpc(cellar, 'admin.restore', tooEarly)).code, 'snapshot_not_found');
+  for (const both of [{ app: 'back' }, { app: 'back', snapshot: key, at: new Date().toISOString() }])
+    assert.equal((await rpc(cellar, 'admin.restore', both)).code, 'invalid_input');
+
+  const now = new Date().toISOString();
+  const whole = await rpc(cellar, 'admin.restore', { at: now, app: 'back' });
+  assert.equal(whole.snapshot, key);
   assert.equal(whole.app, id, JSON.stringify(whole));
   assert.deepEqual(await readData(cellar, 'back'), expectedData(1));
   assert.deepEqual(await readData(cellar, 'other'), expectedData(1, 2));
@@ -63,9 +98,9 @@ test("an app's storage, or one of its databases, is restored from a snapshot whi
 
   // The state before the restore is in a snapshot too. Restores only the database from that one.
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id, database: 'notes' });
-  const now = (await readData(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
-  assert.deepEqual(now.notes, ['note 1', 'note 2']);
-  assert.deepEqual([now.values.length, now.count], [2, 1]);
+  const mixed = (await readData(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
+  assert.deepEqual(mixed.notes, ['note 1', 'note 2']);
+  assert.deepEqual([mixed.values.length, mixed.count], [2, 1]);
 
   // Unreadable storage has no snapshot before the restore, but can be restored.
   await cellar.call('POST', `/v1/apps/${id}/sleep`);

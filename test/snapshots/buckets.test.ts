@@ -4,9 +4,9 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import type { Part } from '../../runtime/snapshots/store/manifest.ts';
 import { PackReader, PackWriter } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { Capture } from '../../runtime/snapshots/take/capture.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
@@ -30,7 +30,7 @@ test("each object in a snapshot's index is complete, even if it was added, chang
   const sizes = () => readdirSync(kept).map((file) => statSync(join(kept, file)).size);
   await eventually(() => sizes().some((size) => size > 5), 'a part of it is on the disk');
   const directory = temporaryDirectory(t);
-  const store = new DirectoryStore(join(directory, 'store'));
+  const store = openStore({ directory: join(directory, 'store') });
   const packs = new PackWriter(store, []);
   const seen: string[] = [];
   const hold = async (appId: string, isHeld: boolean) => {
@@ -92,7 +92,7 @@ test('buckets are held only while their index is read, and not when nothing has 
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   await client.put('one', bodyOf(Buffer.from('one')), plain);
-  const packs = new PackWriter(new DirectoryStore(temporaryDirectory(t)), []);
+  const packs = new PackWriter(openStore({ directory: temporaryDirectory(t) }), []);
   let before: Part[] = [];
   const holdsOfCapture = async () => {
     const holds: boolean[] = [];

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { claim, layout } from '../../runtime/disk/data-directory.ts';
 import { Snapshots } from '../../runtime/snapshots/snapshots.ts';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -19,8 +19,17 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
   const store = openHostStore(paths.database);
   const place = join(root, 'snapshots');
   const snapshots = new Snapshots({
-    ...{ store, paths, place: { directory: place }, everyMs: 100, verifyMs: null, bucket: null, hosts: null },
-    keep: { count: 1, days: 0, youngMs: 0 },
+    ...{
+      store,
+      paths,
+      place: { directory: place },
+      everyMs: 100,
+      hourly: null,
+      verifyMs: null,
+      bucket: null,
+      hosts: null,
+    },
+    keep: { count: 1, hourly: 0, days: 0, youngMs: 0 },
     hasUsers: false,
     holdBuckets: async () => {},
     onDamaged: () => {},
@@ -32,7 +41,7 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
   });
   const ahead = new Date(Date.now() + YEAR_MS);
   const about = { id: idAt(ahead), of: store.snapshots.cellar(), created_at: ahead.toISOString(), why: '' };
-  const there = new DirectoryStore(place);
+  const there = openStore({ directory: place });
   await writeManifest(there, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
   await snapshots.start();
   assert.equal(snapshots.state.last_at, about.created_at);

@@ -8,9 +8,9 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { asUser, type User } from '../../runtime/isolation/users.ts';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import type { Part } from '../../runtime/snapshots/store/manifest.ts';
 import { PackReader, PackWriter } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { Capture } from '../../runtime/snapshots/take/capture.ts';
 import { list } from '../../runtime/snapshots/take/listing.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -68,7 +68,7 @@ function prepared(t: TestContext): Prepared {
   chmodSync(secret, 0o700);
   writeFileSync(join(storage, 'x', 'file'), 'own'.repeat(100_000));
   if (user !== null) spawnSync('chown', ['-R', `${uid}:${uid}`, storage]);
-  const store = new DirectoryStore(join(root, 'store'));
+  const store = openStore({ directory: join(root, 'store') });
   const packs = new PackWriter(store, []);
   return {
     ...{ user, storage, secret },

@@ -122,7 +122,7 @@ test('hosts with data on their disks take snapshots of their own, which are coun
   ];
   a.addLocal('one');
   b.addLocal('two');
-  const keep = { count: 1, days: 0, youngMs: 0 };
+  const keep = { count: 1, hourly: 0, days: 0, youngMs: 0 };
   const take = async (host: typeof a) => (await host.reopen({ keep }).take('asked for')).head;
   assert.equal((await take(a)).host, 'a');
   const own = [await take(a), await take(b), await take(c), await take(b), await take(c)].slice(-5);

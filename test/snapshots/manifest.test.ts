@@ -1,9 +1,9 @@
 // Forged manifests: the checksum is right, but somebody with write access to the snapshots made them.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { PackWriter } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a manifest with a path that leads elsewhere, or with impossible rights, is refused', async (t) => {
@@ -30,7 +30,7 @@ test('a manifest with an invalid chunk hash, or a chunk outside its pack, is ref
 
 /** Returns a chunk that a pack has, and a function that writes and reads back a manifest of one file. */
 async function written(t: TestContext) {
-  const store = new DirectoryStore(temporaryDirectory(t));
+  const store = openStore({ directory: temporaryDirectory(t) });
   const packs = new PackWriter(store, []);
   const chunk = await packs.add(Buffer.from('a'));
   await packs.finish();

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
 import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { repack } from '../../runtime/snapshots/take/repack.ts';
-import { BEFORE_DELETED_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
+import { BEFORE_DELETED_CLASSES, HOURLY, removeOld } from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('snapshots requested by deploys do not push out the others', async (t) => {
-  const store = new DirectoryStore(temporaryDirectory(t));
+  const store = openStore({ directory: temporaryDirectory(t) });
   const now = Date.now();
   const write = async (minute: number, why: string) => {
     const created = new Date(now + minute * 60_000);
@@ -21,13 +21,43 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
   const ids: string[] = [];
   for (const minute of [0, 1, 2]) ids.push(await write(minute, 'schedule'));
   for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, `${BEFORE_DELETED_CLASSES} of many`));
-  const keep = { count: 2, days: 0, youngMs: 0 };
-  await removeOld(store, keep, { sweep: false, warn: assert.fail });
+  const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
+  await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);
 });
 
+test('hourly snapshots are counted by themselves, and have a limit in bytes', async (t) => {
+  const store = openStore({ directory: temporaryDirectory(t) });
+  const now = Date.now();
+  const write = async (minute: number, why: string, written: number) => {
+    const created = new Date(now + minute * 60_000);
+    const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why };
+    await writeManifest(store, { ...about, written, bytes: 0, apps: 0, failures: [] }, []);
+    return about.id;
+  };
+  const keep = { count: 2, hourly: 3, days: 0, youngMs: -1_000 };
+  const remove = () => removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
+  await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
+  const packs = async () => (await store.list(packName(''))).length;
+  const ids: string[] = [];
+  for (const minute of [0, 1, 2]) ids.push(await write(minute, 'schedule', 5_000));
+  for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, HOURLY, 100));
+  await remove();
+  assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[4], ids[5], ids[6]]);
+  assert.equal(await packs(), 1, 'an hourly one leaves packs alone');
+  ids.push(await write(7, HOURLY, 850));
+  await remove();
+  assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[6], ids[7]]);
+  assert.equal(await packs(), 0, 'except when it needs the space');
+  await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
+  ids.push(await write(8, 'schedule', 5_000));
+  await remove();
+  assert.deepEqual(await listSnapshots(store), [ids[2], ids[6], ids[7], ids[8]]);
+  assert.equal(await packs(), 0);
+});
+
 test('the live chunks of a nearly dead pack are rewritten, and the pack goes with its last full snapshot', async (t) => {
-  const store = new DirectoryStore(temporaryDirectory(t));
+  const store = openStore({ directory: temporaryDirectory(t) });
   const contents = Array.from({ length: 10 }, () => randomBytes(1_000));
   const first = new PackWriter(store, []);
   const chunks: Chunk[] = [];
@@ -63,7 +93,11 @@ test('the live chunks of a nearly dead pack are rewritten, and the pack goes wit
     for (const chunk of part.files[index]!.chunks) assert.ok((await reader.read(chunk)).equals(contents[n]!));
   const names = async () => (await store.list(packName(''))).map(({ name }) => name);
   const clean = (count: number) =>
-    removeOld(store, { count, days: 0, youngMs: -1_000 }, { sweep: false, warn: assert.fail });
+    removeOld(
+      store,
+      { count, hourly: 0, days: 0, youngMs: -1_000 },
+      { sweep: false, hourlyBytes: 1_000, warn: assert.fail },
+    );
   await clean(2);
   assert.ok((await names()).includes(old!.name), 'a snapshot needs it still');
   await clean(1);

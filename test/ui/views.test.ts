@@ -294,7 +294,10 @@ test(
     await page.goto(pathOf('snapshots'));
     await button('Take a snapshot').click();
     await page.getByText(/^The snapshot is taken/).waitFor();
-    await button('Restore').first().waitFor();
+    await button('Restore').first().click();
+    await dialog.getByLabel('App').selectOption(SHOP);
+    await button('Show changes').click();
+    await dialog.getByRole('list', { name: 'What would change' }).waitFor();
     browser.assertQuiet();
   },
 );

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
-import { dollars } from '../parts/format.ts';
+import { bytes, dollars } from '../parts/format.ts';
 import { pages } from './pages.ts';
 
 export type Stats = Result<'admin.stats'>;
@@ -76,6 +76,30 @@ export function attention({ host, deploys }: Stats): string[] {
   return said;
 }
 
+const STORAGES = {
+  database: 'database',
+  namespace: 'KV namespace',
+  class: 'objects of',
+  buckets: 'R2 buckets',
+  other: 'queues, timers and so on',
+} as const;
+
+/** Returns what a restore would change, in sentences. */
+export function changesOf({ changes, problem }: Result<'admin.restore'>): string[] {
+  if (problem !== null) return [`What would be lost is not known: ${problem}`];
+  const said = (changes ?? []).flatMap(({ kind, name, lost_bytes, replaced, removed, returned }) => {
+    const counts = [
+      [replaced, 'replaced'],
+      [removed, 'removed'],
+      [returned, 'back'],
+    ] as const;
+    const parts = counts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+    const lost = lost_bytes > 0 ? `, ${bytes(lost_bytes)} written since are lost` : '';
+    return parts.length === 0 ? [] : [`${`${STORAGES[kind]} ${name}`.trim()}: ${parts.join(', ')}${lost}`];
+  });
+  return said.length > 0 ? said : ['The storage is as in the snapshot: nothing would change.'];
+}
+
 export function snapshotsModel() {
   const snapshots = pages(
     (cursor, signal) => api('snapshots.list', { limit: 50, cursor }, { signal }),
@@ -120,6 +144,11 @@ export function snapshotsModel() {
       const { before } = await api('admin.restore', { snapshot, app, ...(database !== '' && { database }) });
       await snapshots.refresh();
       return before;
+    },
+    /** Says what a restore would change. @param database as in `restore` */
+    compare(snapshot: string, app: string, database: string): Promise<Result<'admin.restore'>> {
+      const wanted = { snapshot, app, ...(database !== '' && { database }) };
+      return api('admin.restore', { ...wanted, dry_run: true });
     },
     async databasesOf(app: string): Promise<string[]> {
       const { databases } = await api('storage.overview', { id: app });

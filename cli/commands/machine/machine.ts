@@ -7,6 +7,7 @@ import { type Command, command, textOf } from '../../command.ts';
 import { Stopped } from '../../exit.ts';
 import { whole } from '../../session.ts';
 import { ago, bytes, fields, many, plain, table } from '../../show.ts';
+import { restoreCommand } from './restore.ts';
 
 /** Longest life of a key made here, in days. */
 const MOST_DAYS = 3650;
@@ -86,27 +87,7 @@ export const machineCommands: readonly Command[] = [
     show: ({ snapshots, bytes: read }) =>
       `${many(snapshots, 'snapshot')} verified (${bytes(read)}): all are intact`,
   }),
-  command({
-    words: 'restore',
-    summary:
-      "Replaces an app's storage, or one database of it, by that of a snapshot; needs the runner token",
-    ofApp: true,
-    arguments: [{ name: 'snapshot', summary: 'its key, as `cellar snapshots` lists it' }],
-    options: [{ flags: '--database <id>', summary: 'this database only' }],
-    examples: ['restore 2026-11-22T07-00-00-000Z --app shop --yes'],
-    answers: 'admin.restore',
-    destroys: ({ database, snapshot }, session) => {
-      const what = database === undefined ? 'all storage' : `the database ${database}`;
-      return `Replace ${what} of the app ${session.app()} by that of ${snapshot}?`;
-    },
-    run: (session, input) =>
-      session.call('admin.restore', {
-        snapshot: String(input.snapshot),
-        app: session.app(),
-        ...(input.database !== undefined && { database: String(input.database) }),
-      }),
-    show: ({ snapshot, before }) => `It is as in ${snapshot}. The state before is in ${before}`,
-  }),
+  restoreCommand,
   command({
     words: 'keys list',
     summary: 'Lists API keys, without the keys themselves',

@@ -311,7 +311,12 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
   'GET /snapshots': { body: null; answer: Result<'snapshots.list'>['items'] };
   'POST /snapshots/restore': {
-    body: { snapshot: string; app: string; database: string | null };
+    body: {
+      snapshot: { key: string } | { at: string };
+      app: string;
+      database: string | null;
+      dry_run: boolean;
+    };
     answer: Result<'admin.restore'>;
   };
   'POST /snapshots/verify': { body: null; answer: Result<'snapshots.verify'> };

@@ -4,6 +4,7 @@ import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { reason } from '../../log.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
 import { NotThere, Unusable } from '../../snapshots/errors.ts';
+import { dryRun } from '../../snapshots/restore/dry-run.ts';
 import { type ReplaceOptions, replaceStorage } from '../../snapshots/restore/replace.ts';
 import type { Head } from '../../snapshots/store/manifest.ts';
 import { type HostRoutes, readJson, refusalOf } from '../host-call.ts';
@@ -25,12 +26,19 @@ export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, 
       return { key: head.id, bytes, created_at: head.created_at, left_out: head.left_out };
     },
     'POST /snapshots/restore': async ({ request }) => {
-      const { snapshot, app, database } = await readJson<'POST /snapshots/restore'>(request);
-      requireRoom(disk);
+      const { snapshot, app, database, dry_run } = await readJson<'POST /snapshots/restore'>(request);
       const id = apps.find(app);
       if (id === undefined) throw new Refusal(404, 'app_not_found', 'there is no such app');
-      const { before } = await replaceStorage(options, { snapshot, app: id, database }).catch(refuse);
-      return { snapshot, app: id, database, before };
+      const wanted = { snapshot, app: id, database };
+      if (dry_run) {
+        const { head, changes, problem } = await dryRun(options, wanted).catch(refuse);
+        const answer = { snapshot: head.id, created_at: head.created_at, app: id, database };
+        return { ...answer, before: null, changes, problem };
+      }
+      requireRoom(disk);
+      const { restored, before } = await replaceStorage(options, wanted).catch(refuse);
+      const answer = { snapshot: restored.id, created_at: restored.created_at, app: id, database };
+      return { ...answer, before, changes: null, problem: null };
     },
   };
 }

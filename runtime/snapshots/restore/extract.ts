@@ -4,10 +4,10 @@ import { mkdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncTree } from '../../../bundler/sync.ts';
-import type { Store } from '../../bucket/store.ts';
 import { Damaged } from '../errors.ts';
 import type { FileEntry } from '../store/manifest.ts';
 import { PackReader } from '../store/packs.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 
 /**
  * Writes files below `directory`, and resolves when they are synced to the disk.
@@ -15,7 +15,7 @@ import { PackReader } from '../store/packs.ts';
  * @throws {Damaged} when a chunk is missing or damaged
  */
 export async function extract(
-  store: Store,
+  store: SnapshotStore,
   files: FileEntry[],
   directory: string,
   pathOf = ({ path }: FileEntry) => path,

@@ -9,10 +9,12 @@ import type { AppUsers } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import { objectId } from '../../storage/object-id.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
-import { NotThere, Unusable } from '../errors.ts';
+import { NotThere } from '../errors.ts';
 import type { Snapshots } from '../snapshots.ts';
+import type { Head } from '../store/manifest.ts';
+import type { Which } from './find.ts';
 import { abandonMoves, type Move, moveAll } from './moves.ts';
-import { databaseFile } from './storage.ts';
+import { databaseFile, keptElsewhere } from './storage.ts';
 
 export interface ReplaceOptions {
   apps: Apps;
@@ -25,7 +27,7 @@ export interface ReplaceOptions {
 
 /** What to restore. `database`: the key of one D1 database; null for all storage of the app. */
 export interface Wanted {
-  snapshot: string;
+  snapshot: Which;
   app: string;
   database: string | null;
 }
@@ -39,18 +41,18 @@ const D1_KEY = 'D1Database';
 /**
  * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is in a new snapshot, and in the
  * trash for a week. The app's code, variables and repository stay as they are.
- * @returns the id of the snapshot of the old storage; null when that could not be read, as with a damaged database
+ * @returns the snapshot, and the id of that of the old storage; null when that could not be read, as with a damaged database
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
 export async function replaceStorage(
   options: ReplaceOptions,
   wanted: Wanted,
-): Promise<{ before: string | null }> {
+): Promise<{ restored: Head; before: string | null }> {
   const { apps, snapshots, paths, users, buckets } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);
-  const only = database === null ? null : databaseId(options.storageNames(app), database);
-  await snapshots.extract({ snapshot, app, only, into: work });
+  const only = restoredObject(options.storageNames(app), database);
+  const { head: from } = await snapshots.extract({ snapshot, app, only, into: work });
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
     const [data, files] = [paths.data(app), join(work, 'data')];
@@ -59,7 +61,7 @@ export async function replaceStorage(
       mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
     const cluster = apps.clusterOf(app);
     const restored = join(work, 'importing');
-    assertSameStorage(wanted, cluster !== null, { restored, files });
+    assertSameStorage({ snapshot: from.id, app }, cluster !== null, { restored, files });
     if (cluster !== null) {
       mkdirSync(restored, { recursive: true, mode: 0o700 });
       if (only !== null) writeFileSync(join(restored, ONLY), only);
@@ -94,7 +96,7 @@ export async function replaceStorage(
       ]);
       await cluster?.finishImport();
     });
-    return { before: unread.includes(app) ? null : head.id };
+    return { restored: from, before: unread.includes(app) ? null : head.id };
   } finally {
     abandonMoves(work);
   }
@@ -102,20 +104,18 @@ export async function replaceStorage(
 
 /** @throws {Unusable} when the snapshot has the data of an app that kept it elsewhere */
 function assertSameStorage(
-  { snapshot, app }: Wanted,
+  { snapshot, app }: { snapshot: string; app: string },
   isInBucket: boolean,
   { restored, files }: { restored: string; files: string },
 ): void {
   const isEmpty = (path: string) => !existsSync(path) || readdirSync(path).length === 0;
   if (isEmpty(isInBucket ? files : restored)) return;
-  const [then, now] = isInBucket
-    ? ['on this machine', 'in the bucket']
-    : ['in the bucket', 'on this machine'];
-  throw new Unusable(`in snapshot ${snapshot} the data of app ${app} was ${then}, and it is ${now} today`);
+  throw keptElsewhere({ snapshot, app }, isInBucket);
 }
 
-/** @returns the id of the database's object @throws {NotThere} when the app has no such database */
-function databaseId({ databases = {} }: Partial<StorageNames>, key: string): string {
+/** Returns the id of a database's object; null for all storage. @throws {NotThere} when the app has no such database */
+export function restoredObject({ databases = {} }: Partial<StorageNames>, key: string | null): string | null {
+  if (key === null) return null;
   const id = Object.hasOwn(databases, key) ? databases[key]! : null;
   if (id === null) throw new NotThere(`the app has no database ${key}`);
   return objectId(D1_KEY, id);

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { OBJECT } from '../../bucket/app-folder.ts';
 import { type Layout, layout } from '../../disk/data-directory.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
-import { type FileEntry, type Head, readManifest } from '../store/manifest.ts';
+import type { FileEntry, Head, Part } from '../store/manifest.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
 import { extract } from './extract.ts';
+import { findApp, type Which } from './find.ts';
 
 export interface RestoreJob {
   kind: 'restore';
@@ -15,7 +16,7 @@ export interface RestoreJob {
   store: StorePlace;
   /** Id of this Cellar: snapshots of another one are refused. */
   of: string;
-  snapshot: string;
+  snapshot: Which;
   app: string;
   /** The id of the one object to restore, which is a database; null: all of them, and its buckets. */
   only: string | null;
@@ -39,27 +40,63 @@ export async function restoreStorage({
   into,
 }: RestoreJob): Promise<Restored> {
   const store = openStore(place);
-  const { head, parts } = await readManifest(store, snapshot);
-  if (head.of !== of)
-    throw new Unusable(`snapshot ${snapshot} is of another Cellar (${head.of}, this one is ${of})`);
-  const part = parts.find(({ id }) => id === app);
-  if (part === undefined) throw new NotThere(`snapshot ${snapshot} has no app ${app}`);
+  const { head, part } = await findApp(store, of, snapshot, app);
   const paths = layout(root);
+  const files = filesOf(paths, { head, part, only }, true);
   const placeOf = placesOf(paths, app);
-  const isWanted = (place: string | null) => place !== null && (only === null || isOfDatabase(place, only));
-  const files = part.files.filter((file) => isWanted(placeOf(file)));
-  if (only !== null && files.length === 0)
-    throw new NotThere(`snapshot ${snapshot} has no such database of the app`);
   try {
-    await extract(store, files, into, (file) => placeOf(file)!);
+    await extract(store, [...files.values()], into, (file) => placeOf(file)!);
   } catch (error) {
     rmSync(into, { recursive: true, force: true });
-    if (!(error instanceof Damaged)) throw error;
-    throw new Damaged(
-      `snapshot ${snapshot} cannot restore the app ${part.slug}: ${error.message}. Restore another snapshot; \`cellar snapshots verify\` lists those that are damaged`,
-    );
+    throw error instanceof Damaged ? cannotRestore(head, part, error.message) : error;
   }
-  return { head, files: files.length };
+  return { head, files: files.size };
+}
+
+/**
+ * Returns the files of an app's storage, by their place below `data`, `buckets` or `importing`.
+ * @param only the id of the one object that is wanted; null: all
+ * @param withDirectories default: false
+ * @throws {NotThere} when the snapshot has no such object
+ */
+export function filesOf(
+  paths: Layout,
+  {
+    head,
+    part,
+    only,
+    mayBeEmpty = false,
+  }: { head: Head; part: Part; only: string | null; mayBeEmpty?: boolean },
+  withDirectories = false,
+): Map<string, FileEntry> {
+  const placeOf = placesOf(paths, part.id);
+  const files = new Map<string, FileEntry>();
+  for (const file of part.files) {
+    const place = placeOf(file);
+    if (place === null || !(only === null || isOfDatabase(place, only))) continue;
+    if (withDirectories || !place.endsWith('/')) files.set(place, file);
+  }
+  if (only !== null && files.size === 0 && !mayBeEmpty)
+    throw new NotThere(`snapshot ${head.id} has no such database of the app`);
+  return files;
+}
+
+/** Returns the error of a damaged snapshot. */
+export function cannotRestore({ id }: Head, { slug }: Part, why: string): Damaged {
+  return new Damaged(
+    `snapshot ${id} cannot restore the app ${slug}: ${why}. Restore another snapshot; \`cellar snapshots verify\` lists those that are damaged`,
+  );
+}
+
+/** Returns the error of a snapshot of an app that kept its data elsewhere. @param isInBucket where it is today */
+export function keptElsewhere(
+  { snapshot, app }: { snapshot: string; app: string },
+  isInBucket: boolean,
+): Unusable {
+  const [then, now] = isInBucket
+    ? ['on this machine', 'in the bucket']
+    : ['in the bucket', 'on this machine'];
+  return new Unusable(`in snapshot ${snapshot} the data of app ${app} was ${then}, and it is ${now} today`);
 }
 
 /** Whether a file is the database's own, on the disk or in the bucket. */

@@ -14,14 +14,15 @@ import {
 import type { S3Place } from '../../bucket/place.ts';
 import { takeRecords } from '../../bucket/records/continue.ts';
 import { fetchSecrets } from '../../bucket/records/secrets.ts';
-import type { Store } from '../../bucket/store.ts';
 import { DATABASES } from '../../control/config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
-import { nameOf } from '../verify.ts';
+import { packName } from '../store/packs.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
+import { nameOf, packsOf } from '../verify.ts';
 import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
@@ -29,6 +30,40 @@ import { finishMoves, moveAll } from './moves.ts';
 /** Where a snapshot has data and code that apps keep in the bucket. */
 const IMPORTING = 'importing/';
 const CODE = 'code/';
+
+/** What a snapshot would restore of an app, in bytes. */
+export interface AppInSnapshot {
+  slug: string;
+  bytes: number;
+  /** Whether objects of the store that it needs are missing. */
+  isDamaged: boolean;
+}
+
+/**
+ * Says what `restoreWhole` would restore, and writes nothing. It does not read the data of apps.
+ * @throws as `restoreWhole` does when the snapshot cannot be read
+ */
+export async function describeWhole(
+  store: SnapshotStore,
+  id: string,
+): Promise<{ head: Head; apps: AppInSnapshot[]; damaged: string[] }> {
+  const { head, parts } = await readManifest(store, await keyOf(store, id));
+  const there = new Set((await store.list(packName(''))).map(({ name }) => name));
+  const isDamaged = (part: Part) => [...packsOf(part)].some((pack) => !there.has(packName(pack)));
+  const apps = parts
+    .filter(({ kind }) => kind === 'app')
+    .map((part) => ({
+      slug: part.slug,
+      bytes: part.files.reduce((sum, { size }) => sum + size, 0),
+      isDamaged: isDamaged(part),
+    }));
+  return { head, apps, damaged: parts.filter(isDamaged).map(nameOf) };
+}
+
+/** @param id a key, or `latest` */
+async function keyOf(store: SnapshotStore, id: string): Promise<string> {
+  return id === 'latest' ? ((await listSnapshots(store)).at(-1) ?? id) : id;
+}
 
 /**
  * Restores everything in a snapshot.
@@ -41,7 +76,7 @@ const CODE = 'code/';
  * @throws {Error} when the directory is not empty
  */
 export async function restoreWhole(
-  store: Store,
+  store: SnapshotStore,
   id: string,
   paths: Layout,
   without: string[],
@@ -51,8 +86,7 @@ export async function restoreWhole(
   try {
     finishMoves(paths.restoring);
     assertEmpty(paths);
-    const [newest] = (await listSnapshots(store)).reverse();
-    const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
+    const { head, parts } = await readManifest(store, await keyOf(store, id));
     let leftOut = partsCalled(without, parts, head.id);
     const owner = bucket && (await requireOwner(head.of, bucket));
     const kept = await appsInBucket(parts, bucket?.place ?? null);
@@ -180,7 +214,7 @@ function partsCalled(names: string[], parts: Part[], id: string): Part[] {
 }
 
 /** Extracts all parts. @throws {Damaged} naming every damaged part, and how to leave apps out */
-async function extractParts(store: Store, id: string, parts: Part[], files: string): Promise<void> {
+async function extractParts(store: SnapshotStore, id: string, parts: Part[], files: string): Promise<void> {
   const damaged: { part: Part; why: string }[] = [];
   for (const part of parts) {
     try {

@@ -3,10 +3,11 @@
 import { createHash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import * as z from 'zod';
-import { MissingObject, type Store } from '../../bucket/store.ts';
+import { MissingObject } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import type { Chunk } from './packs.ts';
+import type { SnapshotStore } from './snapshot-store.ts';
 
 /** Increase it with every change that an older Cellar would misread. */
 const FORMAT = 1;
@@ -71,6 +72,7 @@ export interface Manifest {
 }
 
 const SHA256 = /^[0-9a-f]{64}$/;
+const PACK = /^[0-9a-f]{64}(-[0-9a-f]{8})?$/;
 const partLine = z.strictObject({
   kind: z.enum(['host', 'control', 'app']),
   id: z.string().regex(/^[0-9a-z]*$/),
@@ -92,7 +94,7 @@ function isInside(path: string): boolean {
 
 /** Writes a manifest, which completes the snapshot. @returns its head, and its size in bytes */
 export async function writeManifest(
-  store: Store,
+  store: SnapshotStore,
   about: Omit<z.input<typeof headSchema>, 'cellar' | 'format' | 'checksum'>,
   parts: Part[],
 ): Promise<{ head: Head; bytes: number }> {
@@ -102,8 +104,9 @@ export async function writeManifest(
   const unsigned: Omit<Head, 'checksum'> = { ...of, ...about, host, left_out };
   const head: Head = { ...unsigned, checksum: checksum(unsigned, body) };
   const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
-  await store.write(manifestName(about.id), bytes);
-  return { head, bytes: bytes.length };
+  const sealed = await store.seal(bytes);
+  await store.write(manifestName(about.id), sealed);
+  return { head, bytes: sealed.length };
 }
 
 function* lines(parts: Part[]): Generator<Buffer> {
@@ -158,13 +161,13 @@ export function manifestName(id: string): string {
 }
 
 /** Returns the ids of the snapshots in a store, the oldest first. */
-export async function listSnapshots(store: Store): Promise<string[]> {
+export async function listSnapshots(store: SnapshotStore): Promise<string[]> {
   return (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
 }
 
-/** Reads a manifest. @throws {NotThere}, {Damaged}, {Unusable} when a newer Cellar wrote it */
-export async function readManifest(store: Store, id: string): Promise<Manifest> {
-  const bytes = await readObject(store, id);
+/** Reads a manifest. @throws {NotThere}, {Damaged}, {Locked}, {Unusable} when a newer Cellar wrote it */
+export async function readManifest(store: SnapshotStore, id: string): Promise<Manifest> {
+  const bytes = await readObject(id, async (name) => store.open(name, await store.read(name)));
   const end = bytes.indexOf('\n');
   const { head, unsigned } = parseHead(id, bytes.subarray(0, Math.max(0, end)));
   const body = bytes.subarray(end + 1);
@@ -178,24 +181,20 @@ export async function readManifest(store: Store, id: string): Promise<Manifest> 
 }
 
 /** Reads the first line of a manifest, whose checksum it cannot check. @throws as `readManifest` does */
-export async function readHead(store: Store, id: string): Promise<Head> {
-  const bytes = await readObject(store, id, { offset: 0, length: HEAD_BYTES });
+export async function readHead(store: SnapshotStore, id: string): Promise<Head> {
+  const bytes = await readObject(id, (name) => store.openStart(name, HEAD_BYTES));
   return parseHead(id, bytes.subarray(0, Math.max(0, bytes.indexOf('\n')))).head;
 }
 
 /** Removes a snapshot: its packs stay until nothing needs them. */
-export async function removeManifest(store: Store, id: string): Promise<void> {
+export async function removeManifest(store: SnapshotStore, id: string): Promise<void> {
   await store.remove(manifestName(id));
 }
 
-async function readObject(
-  store: Store,
-  id: string,
-  part?: { offset: number; length: number },
-): Promise<Buffer> {
+async function readObject(id: string, read: (name: string) => Promise<Buffer>): Promise<Buffer> {
   if (!/^[\w-]{1,64}$/.test(id))
     throw new NotThere(`there is no snapshot ${JSON.stringify(id.slice(0, 64))}`);
-  return store.read(manifestName(id), part).catch((error: unknown) => {
+  return read(manifestName(id)).catch((error: unknown) => {
     throw error instanceof MissingObject ? new NotThere(`there is no snapshot ${id}`) : error;
   });
 }
@@ -231,7 +230,7 @@ function parseBody(body: Buffer): Part[] {
     to = body.indexOf('\n', from);
     if (to === -1) throw new Error('its last line is cut');
     const { pack, chunk, part, file } = JSON.parse(body.toString('utf8', from, to));
-    if (typeof pack === 'string' && SHA256.test(pack)) packs.push(pack);
+    if (typeof pack === 'string' && PACK.test(pack)) packs.push(pack);
     else if (chunk) chunks.push(readChunk(chunk, packs));
     else if (part) parts.push({ ...partLine.parse(part), files: [] });
     else {

@@ -1,16 +1,17 @@
 // Stores content in chunks, which are named by their SHA-256. Packs of chunks turn many small files into few objects. A
-// pack is a few MiB of concatenated chunks, named by its own SHA-256. Each chunk is compressed with zstd if that makes it
+// pack is a few MiB of concatenated chunks, named by the SHA-256 of its bytes in the store, which may be encrypted. Each chunk is compressed with zstd if that makes it
 // smaller. A chunk that a pack has is not written again.
 import { hash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { MissingObject, type Store } from '../../bucket/store.ts';
+import { MissingObject } from '../../bucket/store.ts';
 import { Damaged } from '../errors.ts';
+import type { SnapshotStore } from './snapshot-store.ts';
 
 /** The position of a chunk. */
 export interface Chunk {
   /** SHA-256 of its content, hexadecimal. */
   hash: string;
-  /** Name of the pack. */
+  /** Name of the pack: its SHA-256, and the mark of the key that has encrypted it. */
   pack: string;
   offset: number;
   /** Bytes in the pack. If equal to `size`, the chunk is not compressed. */
@@ -25,6 +26,8 @@ const PACK_BYTES = 16 * 2 ** 20;
 const SMALL_CHUNK = 64 * 1024;
 const LARGE_CHUNK = 2 ** 20;
 const LARGE_FILE = 64 * 2 ** 20;
+/** The name of a pack begins with a SHA-256. */
+const HASH_DIGITS = 64;
 /** Maximum packs in the reader's cache. */
 const CACHED_PACKS = 6;
 
@@ -35,7 +38,7 @@ export function chunkSize(bytes: number): number {
 
 /** Writes chunks that no pack has yet. */
 export class PackWriter {
-  readonly #store: Store;
+  readonly #store: SnapshotStore;
   /** By hash: chunks of written packs, and of the current pack, which has no name yet. */
   readonly #chunks: Map<string, Chunk>;
   #filling: Chunk[] = [];
@@ -46,7 +49,7 @@ export class PackWriter {
   readonly names = new Set<string>();
 
   /** @param known chunks in existing packs */
-  constructor(store: Store, known: Iterable<Chunk>) {
+  constructor(store: SnapshotStore, known: Iterable<Chunk>) {
     this.#store = store;
     this.#chunks = new Map([...known].map((chunk) => [chunk.hash, chunk]));
   }
@@ -79,8 +82,8 @@ export class PackWriter {
   /** Writes the current pack. */
   async finish(): Promise<void> {
     if (this.#filling.length === 0) return;
-    const bytes = Buffer.concat(this.#parts);
-    const pack = hash('sha256', bytes);
+    const bytes = await this.#store.seal(Buffer.concat(this.#parts));
+    const pack = hash('sha256', bytes) + this.#store.mark;
     await this.#store.write(packName(pack), bytes);
     for (const chunk of this.#filling) chunk.pack = pack;
     this.written += bytes.length;
@@ -103,10 +106,10 @@ export class PackWriter {
 
 /** Reads chunks, and checks the SHA-256 of each. */
 export class PackReader {
-  readonly #store: Store;
+  readonly #store: SnapshotStore;
   readonly #packs = new Map<string, Promise<Buffer>>();
 
-  constructor(store: Store) {
+  constructor(store: SnapshotStore) {
     this.#store = store;
   }
 
@@ -127,8 +130,8 @@ export class PackReader {
     const bytes = await this.#store.read(packName(pack)).catch((error: unknown) => {
       throw error instanceof MissingObject ? new Damaged(error.message) : error;
     });
-    if (hash('sha256', bytes) !== pack) throw new Damaged(`${packName(pack)} is damaged`);
-    return bytes;
+    if (!isPack(pack, bytes)) throw new Damaged(`${packName(pack)} is damaged`);
+    return this.#store.open(packName(pack), bytes);
   }
 
   async #pack(pack: string): Promise<Buffer> {
@@ -141,6 +144,16 @@ export class PackReader {
     }
     return found;
   }
+}
+
+/** Whether these bytes are those of the pack. */
+export function isPack(pack: string, bytes: Buffer): boolean {
+  return pack.slice(0, HASH_DIGITS) === hash('sha256', bytes);
+}
+
+/** Whether the store's first key has encrypted the pack, or nobody if it has no key. */
+export function isMarked(pack: string, { mark }: SnapshotStore): boolean {
+  return pack.slice(HASH_DIGITS) === mark;
 }
 
 /** Returns the name of a pack in the store. */

@@ -1,16 +1,22 @@
 // The store of snapshots that the settings name.
 import { bucketPlace, type S3Place, s3Place } from '../../bucket/place.ts';
 import { S3Store } from '../../bucket/s3-store.ts';
-import type { Store } from '../../bucket/store.ts';
 import type { Config } from '../../config.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { DirectoryStore } from './directory-store.ts';
+import { SnapshotStore } from './snapshot-store.ts';
 
-/** Names the store to open. It is sent to the snapshot process as JSON. */
-export type StorePlace = { directory: string } | { s3: S3Place };
+/** Names the store to open, and the keys of its snapshots. It is sent to the snapshot process as JSON. */
+export type StorePlace = Place & { keys?: readonly string[] };
+
+type Place = { directory: string } | { s3: S3Place };
 
 /** Returns the store in the settings; by default, the bucket for everything, or a directory in the data directory. */
 export function storePlace(settings: Config, paths: Layout): StorePlace {
+  return { ...placeOf(settings, paths), keys: settings.RUNNER_SNAPSHOT_KEY };
+}
+
+function placeOf(settings: Config, paths: Layout): Place {
   const url = settings.RUNNER_SNAPSHOT_URL;
   const bucket = url === '' ? bucketPlace(settings) : null;
   if (bucket !== null) return { s3: { ...bucket, prefix: `${bucket.prefix}snapshots/` } };
@@ -25,6 +31,7 @@ export function storePlace(settings: Config, paths: Layout): StorePlace {
   };
 }
 
-export function openStore(place: StorePlace): Store {
-  return 's3' in place ? new S3Store(place.s3) : new DirectoryStore(place.directory);
+export function openStore(place: StorePlace): SnapshotStore {
+  const store = 's3' in place ? new S3Store(place.s3) : new DirectoryStore(place.directory);
+  return new SnapshotStore(store, place.keys ?? []);
 }

@@ -1,9 +1,9 @@
 // Rewrites packs that a snapshot needs little of. Older snapshots need the rest; once they are removed, it wastes space.
 
-import type { Store } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import type { Part } from '../store/manifest.ts';
 import { type Chunk, PackReader, type PackWriter, packName } from '../store/packs.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 
 /** A pack is rewritten if the snapshot needs less than this share of its bytes. */
 const NEEDED_SHARE = 0.3;
@@ -15,7 +15,7 @@ const MAX_BYTES = 128 * 2 ** 20;
  * @param sizes bytes of the packs that existed before this snapshot, by name in the store
  */
 export async function repack(
-  store: Store,
+  store: SnapshotStore,
   packs: PackWriter,
   parts: Part[],
   { sizes, warn }: { sizes: ReadonlyMap<string, number>; warn: (message: string) => void },

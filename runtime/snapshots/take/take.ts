@@ -1,12 +1,14 @@
 // Takes a snapshot, in a process of its own.
 import { rmSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import type { Verified } from '../../../handlers/contract/admin.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
 import type { S3Place } from '../../bucket/place.ts';
-import { type Store, UNFINISHED } from '../../bucket/store.ts';
+import { UNFINISHED } from '../../bucket/store.ts';
 import { layout } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
+import { Locked } from '../errors.ts';
 import {
   type Head,
   listSnapshots,
@@ -16,8 +18,9 @@ import {
   writeManifest,
 } from '../store/manifest.ts';
 import { requireOwn } from '../store/owner.ts';
-import { type Chunk, PackWriter, packName } from '../store/packs.ts';
+import { type Chunk, isMarked, PackWriter, packName } from '../store/packs.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
+import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts';
 import { Capture, type HoldBuckets } from './capture.ts';
 import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
@@ -63,12 +66,14 @@ export interface Host {
 
 /** Maximum rounds in which apps that were deployed meanwhile are read again. */
 const ROUNDS = 4;
+/** The share of a disk that hourly snapshots may use. */
+const HOURLY_SHARE = 0.1;
 const MAX_FAILURES = 50;
 const MAX_LEFT_OUT = 50;
 
 /**
  * Takes a snapshot. It goes on when an app cannot be read.
- * @throws {Unusable} when the store has snapshots of another Cellar
+ * @throws {Unusable} when the store has snapshots of another Cellar, or encrypted ones and this one has no key
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const store = openStore(job.store);
@@ -82,7 +87,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
     host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
-  const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
+  // With a new key, everything is written again: otherwise the place keeps data that the key does not protect.
+  const isGood = ({ pack }: Chunk) => isMarked(pack, store) && !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
     // All other files are read again, as if they had changed.
@@ -116,7 +122,10 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     left_out: (job.hosts?.leftOut ?? []).slice(0, MAX_LEFT_OUT),
   };
   const { head, bytes } = await writeManifest(store, about, parts);
-  const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
+  const removed = await removeOld(store, job.keep, {
+    ...{ sweep: left.length > 0, warn: host.warn },
+    hourlyBytes: await hourlyBytes(job.store),
+  });
   for (const name of packs.names) delete bad[name];
   const verified =
     Object.keys(bad).length + (known?.damaged.length ?? 0) === 0
@@ -128,12 +137,22 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   return { head, bytes: packs.written + bytes, unread, removed, verified };
 }
 
+/** Returns how many bytes hourly snapshots may have written. A bucket has no limit. */
+async function hourlyBytes(place: StorePlace): Promise<number> {
+  if ('s3' in place) return Number.POSITIVE_INFINITY;
+  const { blocks, bsize } = await statfs(place.directory);
+  return blocks * bsize * HOURLY_SHARE;
+}
+
 /** Returns the parts of the newest readable snapshot. */
-async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Part[]> {
+async function lastSnapshot(store: SnapshotStore, ids: string[], host: Host): Promise<Part[]> {
   for (const id of ids.toReversed()) {
     try {
       return (await readManifest(store, id)).parts;
     } catch (error) {
+      // Somebody may have lost the setting: never write readable data beside encrypted data.
+      if (error instanceof Locked && store.mark === '')
+        throw new Locked(`${error.message}, or another place in RUNNER_SNAPSHOT_URL`);
       host.warn(`the previous snapshot is not used: ${reason(error)}`);
     }
   }

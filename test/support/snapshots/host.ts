@@ -21,8 +21,18 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   /** Opens the snapshots anew, as a host does at its start. */
   const reopen = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
     const snapshots = new Snapshots({
-      ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false, bucket: null, hosts: null },
-      keep: { count: 10, days: 0, youngMs: 0 },
+      ...{
+        store,
+        paths,
+        place,
+        everyMs: null,
+        hourly: null,
+        verifyMs: null,
+        hasUsers: false,
+        bucket: null,
+        hosts: null,
+      },
+      keep: { count: 10, hourly: 3, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
       onDamaged: () => {},
       onTaken: () => {},
@@ -51,7 +61,7 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   /** Extracts an app from a snapshot and returns the content of its file. */
   const restored = async (snapshot: string, app: string, of = snapshots): Promise<Buffer> => {
     const into = join(root, `restored-${randomBytes(4).toString('hex')}`);
-    await of.extract({ snapshot, app, only: null, into });
+    await of.extract({ snapshot: { key: snapshot }, app, only: null, into });
     return readFileSync(join(into, 'data', 'kept', 'file'));
   };
   return { root, paths, hostStore: store, store: openStore(place), snapshots, reopen, addApp, restored };

@@ -5,6 +5,7 @@ import { browserOf } from '../../../ui/models/account/account.ts';
 import {
   attention,
   bucketCost,
+  changesOf,
   type HostStats,
   memoryParts,
   type Stats,
@@ -102,4 +103,18 @@ test('says what the bucket costs, or why there is no estimate', () => {
   const bucket = { problem: null, code_bytes: null, apps: [], monthly_usd: 1234.5 };
   assert.equal(bucketCost(bucket), 'About $1,234.50 a month, with the control plane');
   assert.match(bucketCost({ ...bucket, monthly_usd: null }), /^No estimate/);
+});
+
+test('what a restore would change is said in sentences', () => {
+  const none = { bytes: 0, now_bytes: 0, lost_bytes: 0, same: 1, replaced: 0, removed: 0, returned: 0 };
+  const answer = (changes: Partial<typeof none>[], problem: string | null = null) => ({
+    ...{ snapshot: 'key', created_at: '2026-01-01T00:00:00.000Z', app: 'a', database: null, before: null },
+    changes: changes.map((each) => ({ ...none, kind: 'class' as const, name: 'Counter', ...each })),
+    problem,
+  });
+  assert.deepEqual(changesOf(answer([{ replaced: 2, removed: 1, lost_bytes: 2 * MB }, {}])), [
+    'objects of Counter: 2 replaced, 1 removed, 2\u00a0MiB written since are lost',
+  ]);
+  assert.deepEqual(changesOf(answer([{}])), ['The storage is as in the snapshot: nothing would change.']);
+  assert.deepEqual(changesOf(answer([], 'no')), ['What would be lost is not known: no']);
 });

@@ -1,7 +1,7 @@
 // Snapshots of the whole Cellar, and restoring an app from one.
 import { useEffect, useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
-import { type Snapshot, snapshotsModel } from '../../models/machine.ts';
+import { changesOf, type Snapshot, snapshotsModel } from '../../models/machine.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
 import { Select } from '../../parts/controls/field.tsx';
@@ -28,7 +28,7 @@ export default function Snapshots() {
     <>
       <Head
         title="Snapshots"
-        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, and before changes that cannot be undone."
+        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, by default every hour, and before changes that cannot be undone. An app can return to each of them."
       >
         <Button
           disabled={model.verifying.value}
@@ -72,6 +72,7 @@ export default function Snapshots() {
                   take: 'A snapshot is being taken',
                   restore: 'Storage is read from a snapshot',
                   copy: 'Storage is copied for a preview',
+                  compare: 'Storage is compared with a snapshot',
                   verify: 'All snapshots are verified',
                 }[state.under_way.what]
               }
@@ -155,12 +156,23 @@ function Restore({
   const [app, setApp] = useState('');
   const [database, setDatabase] = useState('');
   const [databases, setDatabases] = useState<string[]>([]);
+  const [changes, setChanges] = useState<string[] | null>(null);
+  const [comparing, setComparing] = useState(false);
   const apps = model.apps.data.value?.items ?? [];
   useEffect(() => {
     setDatabase('');
     setDatabases([]);
     if (app !== '') model.databasesOf(app).then(setDatabases).catch(failed);
   }, [app]);
+  useEffect(() => setChanges(null), [app, database]);
+  const compare = async () => {
+    setComparing(true);
+    try {
+      setChanges(changesOf(await model.compare(snapshot.key, app, database)));
+    } finally {
+      setComparing(false);
+    }
+  };
   const { busy, onSubmit } = useSubmit(async () => {
     const before = await model.restore(snapshot.key, app, database);
     const aside =
@@ -194,6 +206,13 @@ function Restore({
             ]}
           />
         )}
+        {changes !== null && (
+          <ul aria-label="What would change">
+            {changes.map((each) => (
+              <li key={each}>{each}</li>
+            ))}
+          </ul>
+        )}
         {busy && (
           <p role="status">
             <Status of="building" word="The snapshot is read. This may take a while." />
@@ -201,6 +220,9 @@ function Restore({
         )}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={compare} disabled={comparing || busy || app === ''}>
+            Show changes
+          </Button>
           <Button look="primary" type="submit" disabled={busy || app === ''}>
             {app === '' ? 'Restore' : `Restore ${database || app}`}
           </Button>

@@ -1,0 +1,46 @@
+// Reads what the store has, without the files of snapshots.
+import { reason } from '../log.ts';
+import { type Head, listSnapshots, readHead } from './store/manifest.ts';
+import { openStore, type StorePlace } from './store/place.ts';
+import { kindOf } from './take/retention.ts';
+import { readRecord, type VerifyRecord } from './verify.ts';
+
+export interface LookJob {
+  kind: 'look';
+  store: StorePlace;
+  /** Stops at the newest ordinary snapshot with local apps of this host; empty: at the newest of any. Null: reads all. */
+  until: string | null;
+}
+
+export interface Looked {
+  /** Id of the newest snapshot. */
+  newest: string | null;
+  /** The newest first. */
+  heads: Head[];
+  /** Snapshots that cannot be read. */
+  unreadable: { id: string; error: string }[];
+  record: VerifyRecord | null;
+}
+
+/** Most heads that are read to find the last snapshot with a host's own apps. */
+const MOST_LOOKED_AT = 200;
+
+/** @throws {Error} when the store cannot be read; {Unusable} when a key is invalid */
+export async function look({ store: place, until }: LookJob): Promise<Looked> {
+  const store = openStore(place);
+  // Reports an invalid key before a snapshot needs it.
+  await store.seal(Buffer.alloc(0));
+  const ids = (await listSnapshots(store)).reverse();
+  const heads: Head[] = [];
+  const unreadable: Looked['unreadable'] = [];
+  for (const id of until === null ? ids : ids.slice(0, MOST_LOOKED_AT)) {
+    try {
+      const head = await readHead(store, id);
+      heads.push(head);
+      if (kindOf(head) === 'other' && (until === '' || head.host === until)) break;
+    } catch (error) {
+      unreadable.push({ id, error: reason(error) });
+    }
+  }
+  return { newest: ids[0] ?? null, heads, unreadable, record: await readRecord(store) };
+}

@@ -1,0 +1,137 @@
+// Finds out what a restore of an app's storage would change, and changes nothing.
+import type { StorageChange } from '../../../handlers/contract/admin.ts';
+import type { S3Place } from '../../bucket/place.ts';
+import type { Store } from '../../bucket/store.ts';
+import { layout } from '../../disk/data-directory.ts';
+import { reason } from '../../log.ts';
+import { isIdOf } from '../../storage/object-id.ts';
+import type { FileEntry, Head } from '../store/manifest.ts';
+import { PackWriter, packName } from '../store/packs.ts';
+import { openStore, type StorePlace } from '../store/place.ts';
+import { SnapshotStore } from '../store/snapshot-store.ts';
+import { Capture, type CapturedApp, type HoldBuckets } from '../take/capture.ts';
+import { findApp, type Which } from './find.ts';
+import { cannotRestore, filesOf, keptElsewhere } from './storage.ts';
+
+export interface CompareJob {
+  kind: 'compare';
+  /** The data directory. */
+  root: string;
+  store: StorePlace;
+  /** Id of this Cellar. */
+  of: string;
+  snapshot: Which;
+  app: CapturedApp;
+  /** As in `RestoreJob`. */
+  only: string | null;
+  storages: NamedStorage[];
+  /** Where apps in the bucket have their data; null without a bucket. */
+  bucket: S3Place | null;
+}
+
+/** What an app calls a storage. */
+export interface NamedStorage {
+  kind: 'database' | 'namespace' | 'class';
+  name: string;
+  /** The namespace of its objects, as workerd knows it. */
+  uniqueKey: string;
+  /** The object of a database or a namespace; null for a class, which has many. */
+  object: string | null;
+}
+
+export interface Compared {
+  head: Head;
+  changes: StorageChange[];
+  /** Why the current storage could not be read; then nothing is known to be replaced. */
+  problem: string | null;
+}
+
+/** Most storages that are reported: those with most changes. */
+const MAX_CHANGES = 200;
+/** An object's id in a path, of the disk and of the bucket. */
+const OBJECT_ID = /\/([0-9a-f]{64})(?:\.sqlite$|\/)/;
+const R2 = /^(buckets|importing\/r2)\//;
+
+/** Takes what a capture writes: only the hashes of the chunks are needed. */
+const NOWHERE: Store = {
+  list: async () => [],
+  read: async (name) => {
+    throw new Error(`${name} is not stored`);
+  },
+  write: async () => {},
+  remove: async () => {},
+};
+
+/** @throws {NotThere}, {Unusable} as a restore does, except that it does not read the data of the snapshot */
+export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets): Promise<Compared> {
+  const { app, only, bucket, storages } = job;
+  const store = openStore(job.store);
+  const { head, part } = await findApp(store, job.of, job.snapshot, app.id);
+  const paths = layout(job.root);
+  const then = filesOf(paths, { head, part, only });
+  const there = new Set((await store.list(packName(''))).map(({ name }) => name));
+  for (const { chunks } of then.values())
+    for (const { pack } of chunks)
+      if (!there.has(packName(pack))) throw cannotRestore(head, part, `${packName(pack)} is missing`);
+  const elsewhere = app.isInBucket ? 'data/do/' : 'importing/';
+  if ([...then.keys()].some((place) => place.startsWith(elsewhere)))
+    throw keptElsewhere({ snapshot: head.id, app: app.id }, app.isInBucket);
+  const known = part.files.flatMap(({ chunks }) => chunks);
+  const packs = new PackWriter(new SnapshotStore(NOWHERE, []), known);
+  const capture = new Capture({ paths, packs, bucket, holdBuckets, before: [part] });
+  let now = then;
+  let problem: string | null = null;
+  try {
+    const files = await capture.storage(app, true);
+    now = filesOf(paths, { head, part: { ...part, files }, only, mayBeEmpty: true });
+  } catch (error) {
+    problem = `the current storage could not be read: ${reason(error)}`;
+  }
+  return { head, changes: changesBetween(then, now, storages), problem };
+}
+
+/** @param then, now files by their place below `data`, `buckets` or `importing` */
+export function changesBetween(
+  then: ReadonlyMap<string, FileEntry>,
+  now: ReadonlyMap<string, FileEntry>,
+  storages: readonly NamedStorage[],
+): StorageChange[] {
+  const stored = new Set([...then.values()].flatMap(({ chunks }) => chunks.map(({ hash }) => hash)));
+  const changes = new Map<string, StorageChange>();
+  for (const place of new Set([...then.keys(), ...now.keys()])) {
+    const [before, after] = [then.get(place), now.get(place)];
+    const { kind, name } = storageOf(place, storages);
+    const key = `${kind} ${name}`;
+    const none = { bytes: 0, now_bytes: 0, lost_bytes: 0, same: 0, replaced: 0, removed: 0, returned: 0 };
+    const change = changes.get(key) ?? { kind, name, ...none };
+    changes.set(key, change);
+    change.bytes += before?.size ?? 0;
+    change.now_bytes += after?.size ?? 0;
+    for (const { hash, size } of after?.chunks ?? []) if (!stored.has(hash)) change.lost_bytes += size;
+    change[fateOf(before, after)]++;
+  }
+  const weight = (change: StorageChange) => change.replaced + change.removed + change.returned;
+  const sorted = [...changes.values()].sort((a, b) => b.lost_bytes - a.lost_bytes || weight(b) - weight(a));
+  return sorted.slice(0, MAX_CHANGES);
+}
+
+function fateOf(
+  before: FileEntry | undefined,
+  after: FileEntry | undefined,
+): 'same' | 'replaced' | 'removed' | 'returned' {
+  if (before === undefined) return 'removed';
+  if (after === undefined) return 'returned';
+  const isSame =
+    before.chunks.length === after.chunks.length &&
+    before.chunks.every(({ hash }, index) => hash === after.chunks[index]!.hash);
+  return isSame ? 'same' : 'replaced';
+}
+
+function storageOf(place: string, storages: readonly NamedStorage[]): Pick<StorageChange, 'kind' | 'name'> {
+  if (R2.test(place)) return { kind: 'buckets', name: '' };
+  const id = OBJECT_ID.exec(place)?.[1];
+  const found =
+    id !== undefined &&
+    storages.find(({ object, uniqueKey }) => (object === null ? isIdOf(uniqueKey, id) : object === id));
+  return found ? { kind: found.kind, name: found.name } : { kind: 'other', name: '' };
+}
