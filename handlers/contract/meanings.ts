@@ -138,6 +138,8 @@ export const meanings: Readonly<Record<string, string>> = {
     "Command that installs the packages, in the root directory; null: by the lock file's package manager.",
   build_command:
     "Command that builds, in the root directory; null: Wrangler's `build.command`, else the script `build`.",
+  release_command:
+    'Command that runs after the build, before the new version is live; not for previews; null: nothing runs.',
   output_directory: 'The folder with the static files, relative to the root directory; null: detected.',
   'previews.set.storage': 'The storage of a new preview: empty, or a copy of the storage of the app.',
   'previews.set.vars':

@@ -416,6 +416,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   const web = ['--root-directory', 'apps/web', '--build-command', 'default'];
   assert.equal((await json('builds set', web)).root_directory, 'apps/web');
   await json('builds set', ['--root-directory', 'default']);
+  const migrate = ['--release-command', 'npm run migrate'];
+  assert.equal((await json('builds set', migrate)).release_command, 'npm run migrate');
+  await json('builds set', ['--release-command', 'default']);
   assert.equal((await json('builds get')).root_directory, null);
   const account = (
     await cellar.call('POST', '/rpc', {

@@ -8,6 +8,8 @@ export interface BuildSettings {
   /** Shell commands, run in that folder. */
   install_command: string | null;
   build_command: string | null;
+  /** Runs before a new version of main is live. Left out by states that an older control plane sent. */
+  release_command?: string | null;
   /** Folder of the static files, relative to the root directory. */
   output_directory: string | null;
 }
@@ -166,7 +168,16 @@ export interface TailedRequest {
 
 /** One step of a deploy. Steps are in the order of execution. */
 export interface DeployStep {
-  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'store' | 'start';
+  name:
+    | 'checkout'
+    | 'install'
+    | 'build'
+    | 'bundle'
+    | 'release'
+    | 'cache'
+    | 'store'
+    | 'release_command'
+    | 'start';
   status: 'running' | 'done' | 'failed' | 'skipped';
   duration_ms: number | null;
 }

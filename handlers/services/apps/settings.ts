@@ -70,8 +70,9 @@ export const settingServices = {
   'builds.set': buildsSet,
 };
 
-function toBuilds({ root_directory, install_command, build_command, output_directory }: AppRow) {
-  return { root_directory, install_command, build_command, output_directory };
+function toBuilds(row: AppRow) {
+  const { root_directory, install_command, build_command, release_command, output_directory } = row;
+  return { root_directory, install_command, build_command, release_command, output_directory };
 }
 
 function toLimits(row: AppRow, env: Env) {

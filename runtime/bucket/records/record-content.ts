@@ -38,6 +38,7 @@ const wanted = z.looseObject({
       output_directory: folder,
       install_command: command,
       build_command: command,
+      release_command: command.optional(),
     })
     .optional(),
   limits: z.looseObject({ clientRpm: limit, appRpm: limit }),

@@ -126,15 +126,17 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
           change.appRpm ?? null,
         );
     case 'builds': {
-      const { root_directory, install_command, build_command, output_directory } = change.settings;
-      const values = [root_directory, install_command, build_command, output_directory];
+      const { root_directory, install_command, build_command, output_directory, release_command } =
+        change.settings;
+      const values = [root_directory, install_command, build_command, output_directory, release_command];
       return db
         .prepare(
           `UPDATE apps SET
              root_directory = CASE WHEN ?2 THEN ?3 ELSE root_directory END,
              install_command = CASE WHEN ?4 THEN ?5 ELSE install_command END,
              build_command = CASE WHEN ?6 THEN ?7 ELSE build_command END,
-             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END
+             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END,
+             release_command = CASE WHEN ?10 THEN ?11 ELSE release_command END
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
         .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));

@@ -241,6 +241,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       root_directory: row.root_directory,
       install_command: row.install_command,
       build_command: row.build_command,
+      release_command: row.release_command,
       output_directory: row.output_directory,
     },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
