@@ -46,6 +46,8 @@ export interface WantedApp {
   storage?: 'local' | 'bucket';
   /** How many processes it runs; one for `local` data. Left out by states that an older control plane sent: 1. */
   replicas?: number;
+  /** Set while visitors get a maintenance page: its HTML, or null for Cellar's own. */
+  maintenance?: { html: string | null };
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
   /** The generation of its last undeletion: it revokes deletions of older ones. */

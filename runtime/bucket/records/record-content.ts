@@ -50,6 +50,7 @@ const wanted = z.looseObject({
     })
     .optional(),
   storage: z.literal('bucket'),
+  maintenance: z.looseObject({ html: z.string().nullable() }).optional(),
   home: hostId.optional(),
   replicas: replicas.optional(),
 });

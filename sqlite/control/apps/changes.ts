@@ -27,6 +27,8 @@ export type Change =
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
+  /** undefined leaves a setting as it is */
+  | { kind: 'maintenance'; enabled: boolean | undefined; html: string | null | undefined }
   /** an omitted setting stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
@@ -141,6 +143,19 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
     }
+    case 'maintenance':
+      return db
+        .prepare(
+          `UPDATE apps SET maintenance = coalesce(?2, maintenance),
+             maintenance_html = CASE WHEN ?3 THEN ?4 ELSE maintenance_html END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING maintenance, maintenance_html`,
+        )
+        .bind(
+          id,
+          change.enabled === undefined ? null : Number(change.enabled),
+          change.html === undefined ? 0 : 1,
+          change.html ?? null,
+        );
     case 'previews':
       return db
         .prepare(

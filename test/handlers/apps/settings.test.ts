@@ -150,6 +150,33 @@ test('limits are read and set; null is the default, 0 is off, one left out stays
   assert.equal((await control.refusal('limits.get', { id: 'nope' })).code, 'app_not_found');
 });
 
+test('maintenance is set field by field; the host gets the page only while it is on', async () => {
+  const { id } = await control.create('maintained');
+  assert.deepEqual(await control.call('maintenance.get', { id }), { enabled: false, html: null });
+  const sent = () => control.host.wanted.get(id)!.maintenance;
+  assert.equal(sent(), undefined);
+  const patched = await control.api('PATCH', `/v1/apps/${id}/maintenance`, { enabled: true });
+  assert.deepEqual(patched.body, { enabled: true, html: null });
+  assert.deepEqual(sent(), { html: null });
+  assert.equal((await control.call('apps.get', { id })).maintenance, true);
+  const html = '<h1>Back at noon</h1>';
+  assert.deepEqual(await control.call('maintenance.set', { id, html }), { enabled: true, html });
+  assert.deepEqual(sent(), { html });
+  assert.deepEqual(await control.call('maintenance.set', { id, enabled: false }), { enabled: false, html });
+  assert.equal(sent(), undefined);
+  assert.deepEqual((await control.api('GET', `/v1/apps/${id}/maintenance`)).body, { enabled: false, html });
+  assert.deepEqual(await control.call('maintenance.set', { id, html: null }), { enabled: false, html: null });
+
+  const largest = 'ü'.repeat(32 * 1024);
+  assert.equal((await control.call('maintenance.set', { id, html: largest })).html, largest);
+  for (const wrong of [`${largest}.`, '', ' ', '<p>\0', 1]) {
+    assert.equal((await control.refusal('maintenance.set', { id, html: wrong })).errors[0].path, 'html');
+  }
+  assert.equal((await control.refusal('maintenance.set', { id, enabled: 'yes' })).errors[0].path, 'enabled');
+  for (const name of ['maintenance.get', 'maintenance.set'])
+    assert.equal((await control.refusal(name, { id: 'nope' })).code, 'app_not_found');
+});
+
 test('location and build settings are set field by field, and reach the host as stored', async () => {
   const { id } = await control.create('in-a-folder');
   const none = {
