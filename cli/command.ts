@@ -1,5 +1,7 @@
 // A command as data, from which its parser, help, documentation and completion are generated.
+import { readFileSync } from 'node:fs';
 import type { OperationName, Result } from '../handlers/contract/index.ts';
+import { Stopped } from './exit.ts';
 import type { Session } from './session.ts';
 
 export interface Argument {
@@ -57,6 +59,15 @@ export function textCommand(declared: Omit<Command<string>, 'answers' | 'show'>)
 export function textOf(input: Input, name: string): string | undefined {
   const value = input[name];
   return typeof value === 'string' ? value : undefined;
+}
+
+/** Returns the text of a file. @throws {Stopped} when it cannot be read */
+export function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    throw new Stopped('usage', `${file} cannot be read.`);
+  }
 }
 
 /** Options of every command that prints data, of those about an app, and of those that destroy something. */

@@ -99,6 +99,7 @@ export function shownApp(app: App): string {
   return fields([
     ['app', `${app.slug}  ${styled('dim', app.id)}`],
     ['status', status(app.status)],
+    ['maintenance', app.maintenance ? 'on: visitors get 503' : null],
     ['url', app.url],
     ['git', app.git_url],
     ['data', app.storage === 'bucket' ? 'In the bucket' : 'On this machine'],

@@ -305,7 +305,7 @@ export const settings = {
   },
   RUNNER_BUILD_TIMEOUT_S: {
     default: '1200',
-    meaning: 'Each install and build step is ended after this many seconds.',
+    meaning: 'Each install, build and release command is ended after this many seconds.',
     schema: integer(1, 86_400),
   },
   RUNNER_FLEET_DEPLOY_POLL_S: {

@@ -1,9 +1,10 @@
 // Commands that create, list, start and stop apps.
 import { spawn } from 'node:child_process';
-import { type Command, command } from '../command.ts';
+import type { Result } from '../../handlers/contract/index.ts';
+import { type Command, command, readText, textOf } from '../command.ts';
 import { linkedSlug, REMOTE, readGit } from '../folder.ts';
 import { whole } from '../session.ts';
-import { ago, many, shownApp, shownFailure, status, table } from '../show.ts';
+import { ago, fields, many, shownApp, shownFailure, status, table } from '../show.ts';
 import { newestDeploy } from './deploys.ts';
 
 const STORAGE = ['local', 'bucket'] as const;
@@ -97,6 +98,43 @@ export const appCommands: readonly Command[] = [
     show: shownApp,
   }),
   command({
+    words: 'maintenance get',
+    summary: 'Shows whether visitors of an app get its maintenance page',
+    ofApp: true,
+    examples: ['maintenance'],
+    answers: 'maintenance.get',
+    run: (session) => session.call('maintenance.get', { id: session.app() }),
+    show: shownMaintenance,
+  }),
+  command({
+    words: 'maintenance on',
+    summary: 'Gives visitors of an app its maintenance page, with 503; no request reaches the app',
+    ofApp: true,
+    options: [
+      {
+        flags: '--page <file>',
+        summary: "HTML of up to 64 KiB, kept for later; `default`: Cellar's own page",
+      },
+    ],
+    examples: ['maintenance on', 'maintenance on --page maintenance.html'],
+    answers: 'maintenance.set',
+    run: (session, input) => {
+      const page = textOf(input, 'page');
+      const html = page === undefined ? {} : { html: page === 'default' ? null : readText(page) };
+      return session.call('maintenance.set', { id: session.app(), enabled: true, ...html });
+    },
+    show: shownMaintenance,
+  }),
+  command({
+    words: 'maintenance off',
+    summary: 'Lets requests reach the app again',
+    ofApp: true,
+    examples: ['maintenance off'],
+    answers: 'maintenance.set',
+    run: (session) => session.call('maintenance.set', { id: session.app(), enabled: false }),
+    show: shownMaintenance,
+  }),
+  command({
     words: 'scale',
     summary: 'Sets how many processes an app runs; more than one needs its data in the bucket',
     ofApp: true,
@@ -169,4 +207,11 @@ function starts(words: string, summary: string): Command {
     run: (session) => session.call('apps.update', { id: session.app(), desired_state: 'running' }),
     show: shownApp,
   });
+}
+
+function shownMaintenance({ enabled, html }: Result<'maintenance.get'>): string {
+  return fields([
+    ['maintenance', enabled ? 'on: visitors get 503' : 'off'],
+    ['page', html === null ? "Cellar's own" : `your own, ${many(Buffer.byteLength(html), 'byte')}`],
+  ]);
 }

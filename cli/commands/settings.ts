@@ -200,11 +200,16 @@ export const settingCommands: readonly Command[] = [
       { flags: '--root-directory <folder>', summary: 'its folder in the repository' },
       { flags: '--install-command <command>', summary: 'installs the packages, in that folder' },
       { flags: '--build-command <command>', summary: 'builds, in that folder' },
+      {
+        flags: '--release-command <command>',
+        summary: 'runs after the build, before the new version is live; `default`: nothing runs',
+      },
       { flags: '--output-directory <folder>', summary: 'the static files, from that folder' },
     ],
     examples: [
       'builds set --root-directory apps/web',
       "builds set --build-command 'npm run build:web' --output-directory default",
+      "builds set --release-command 'npm run migrate'",
     ],
     answers: 'builds.set',
     run: (session, input) =>
@@ -213,6 +218,7 @@ export const settingCommands: readonly Command[] = [
         ...buildSetting('root_directory', textOf(input, 'rootDirectory')),
         ...buildSetting('install_command', textOf(input, 'installCommand')),
         ...buildSetting('build_command', textOf(input, 'buildCommand')),
+        ...buildSetting('release_command', textOf(input, 'releaseCommand')),
         ...buildSetting('output_directory', textOf(input, 'outputDirectory')),
       }),
     show: shownBuilds,
@@ -289,6 +295,7 @@ function shownBuilds(builds: Result<'builds.get'>): string {
     ['root directory', builds.root_directory ?? 'the repository, or the one folder with a project'],
     ['install', builds.install_command ?? 'the package manager of the lock file'],
     ['build', builds.build_command ?? "build.command of Wrangler, or package.json's script build"],
+    ['release', builds.release_command ?? 'nothing runs before a new version is live'],
     [
       'output directory',
       builds.output_directory ?? 'as the project configures it, or the folder that the build writes',

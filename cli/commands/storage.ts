@@ -1,7 +1,5 @@
 // Commands for an app's storage.
-import { readFileSync } from 'node:fs';
-import { type Command, command, textOf } from '../command.ts';
-import { Stopped } from '../exit.ts';
+import { type Command, command, readText, textOf } from '../command.ts';
 import { ago, bytes, many, plain, table } from '../show.ts';
 
 const database = { name: 'database', summary: 'its name, binding or id, as `cellar storage` lists them' };
@@ -106,7 +104,7 @@ export const storageCommands: readonly Command[] = [
     destroys: ({ file, database: name }) => `Run ${file ?? 'standard input'} on the database ${name}?`,
     run: async (session, input) => {
       const file = textOf(input, 'file');
-      const sql = file === undefined ? await session.place.input() : read(file);
+      const sql = file === undefined ? await session.place.input() : readText(file);
       return session.call('storage.d1.import', {
         id: session.app(),
         database_id: String(input.database),
@@ -159,11 +157,3 @@ export const storageCommands: readonly Command[] = [
       ),
   }),
 ];
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    throw new Stopped('usage', `${file} cannot be read.`);
-  }
-}

@@ -138,6 +138,8 @@ export const meanings: Readonly<Record<string, string>> = {
     "Command that installs the packages, in the root directory; null: by the lock file's package manager.",
   build_command:
     "Command that builds, in the root directory; null: Wrangler's `build.command`, else the script `build`.",
+  release_command:
+    'Command that runs after the build, before the new version is live; not for previews; null: nothing runs.',
   output_directory: 'The folder with the static files, relative to the root directory; null: detected.',
   'previews.set.storage': 'The storage of a new preview: empty, or a copy of the storage of the app.',
   'previews.set.vars':
@@ -148,6 +150,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'alerts.set.url': 'The webhook, or `mailto:` and an e-mail address.',
   format:
     'How messages to a webhook are written: `json`, or as a chat takes them. `auto`: recognised from the address.',
+  enabled: 'Whether visitors get the maintenance page, with 503.',
+  html: "HTML of the maintenance page, up to 64 KiB; null: Cellar's own.",
   on: 'The events that the alert reports. Default: all but `no_traffic`.',
   ...Object.fromEntries(
     THRESHOLD_NAMES.map((name) => {
@@ -179,6 +183,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     storage:
       'Where it keeps its data: `local` on the machine, `bucket` in the bucket. `apps.move` changes it.',
     replicas: 'How many processes it is to run. `apps.figures` has how many do.',
+    maintenance: 'Whether visitors get its maintenance page.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',
     woke_at: 'When it woke last.',
@@ -240,6 +245,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   users: 'What an app knows of its users.',
   insights: 'Figures that an app sets itself.',
   limits: 'Limits on requests.',
+  maintenance: 'The page that visitors get while an app is worked on.',
   builds: 'Where in its repository an app is, and how it is built.',
   alerts: 'Webhooks and e-mail addresses that are notified of problems.',
   previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',

@@ -18,6 +18,9 @@ export const ENV_BYTES = 256 * 1024;
 /** A command in the build settings. */
 export const BUILD_COMMAND_BYTES = 4 * 1024;
 
+/** The HTML of a maintenance page. */
+export const MAINTENANCE_HTML_BYTES = 64 * 1024;
+
 /** One secret's value, as on Cloudflare. */
 export const SECRET_VALUE_BYTES = 5 * 1024;
 /** Most secrets of one app. All of them together fit into the environment of a process. */

@@ -54,6 +54,7 @@ export const examples: Readonly<Record<string, Json>> = {
     storage: 'local',
     home: null,
     replicas: 1,
+    maintenance: false,
     status: 'running',
     asleep_since: null,
     woke_at: AT,

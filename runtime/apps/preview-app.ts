@@ -21,10 +21,12 @@ export function previewOf(
   { id, name, versionId }: PreviewRow,
   baseDomain: string,
 ): WantedApp {
+  // Its next version can be looked at meanwhile.
+  const { maintenance: _, ...shared } = parent;
   const { slug } = parent;
   const hostnames = versionId === null ? [] : [`${versionName(versionId)}--${slug}.${baseDomain}`];
   const { vars = {} } = parent.previews ?? {};
-  return { ...parent, id, slug: `${name}--${slug}`, hostnames, replicas: 1, vars };
+  return { ...shared, id, slug: `${name}--${slug}`, hostnames, replicas: 1, vars };
 }
 
 /** Returns the idle time of a preview, in ms. @param idleMs that of an app */

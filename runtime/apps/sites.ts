@@ -1,10 +1,12 @@
 // Routes requests to their site: the control plane, the control UI, git, or an app; and sets the rate limits of each.
 import { isIP } from 'node:net';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { LocalAnswer, Refusal, RequestHead, Target } from '../edge/gateway.ts';
 import type { HealthChecks } from '../edge/health-checks.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
+import { inMaintenance } from '../edge/refusals.ts';
 import type { Backend, Refused } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Hosts } from '../hosts/hosts.ts';
@@ -95,10 +97,12 @@ export function sites({
     },
   };
 
+  const wantedOf = ({ site }: Fleet): WantedApp => apps.get(site)!.wanted;
   const wakeFleet = (fleet: Fleet | undefined): Target => ({
     kind: 'respond',
     respond: async () => {
-      const refusal = await fleet?.wake();
+      // The edge answers without a process, as it does for a stopped app.
+      const refusal = fleet && !wantedOf(fleet).maintenance && (await fleet.wake());
       return refusal ? { refusal } : json(200, { status: 'ok' });
     },
   });
@@ -127,7 +131,7 @@ export function sites({
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) {
-      return toFleet(head, fleet, limitsOf(fleet.site, head, apps.get(fleet.site)!.wanted.limits));
+      return toFleet(head, fleet, limitsOf(fleet.site, head, wantedOf(fleet).limits));
     }
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
@@ -151,10 +155,12 @@ export function sites({
     // A health check is not counted against the limit of the whole app.
     appRpm: path === FLEET_HEALTH ? 0 : (own.appRpm ?? limits.appRpm),
   });
-  const toFleet = ({ path }: RequestHead, fleet: Fleet, limits: SiteLimits): Target =>
-    path === FLEET_HEALTH
-      ? { kind: 'respond', respond: () => fleetHealth(fleet), limits }
-      : { kind: 'proxy', backend: fleet, limits };
+  const toFleet = ({ path }: RequestHead, fleet: Fleet, limits: SiteLimits): Target => {
+    if (path === FLEET_HEALTH) return { kind: 'respond', respond: () => fleetHealth(fleet), limits };
+    const { maintenance } = wantedOf(fleet);
+    if (!maintenance) return { kind: 'proxy', backend: fleet, limits };
+    return { kind: 'respond', respond: () => ({ refusal: inMaintenance(maintenance.html) }), limits };
+  };
   const isRpc = ({ method, path }: RequestHead) => method === 'POST' && path === '/rpc';
   return {
     api,

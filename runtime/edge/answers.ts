@@ -9,6 +9,9 @@ import type { Refusal } from './refusals.ts';
 /** Longest part of `Accept` that is parsed, in characters. No browser sends more, and each part costs time. */
 const ACCEPT_MAX = 1_024;
 
+/** Of a page of the app's owner, which may load what it wants. */
+const OWN_PAGE_HEADERS = { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' };
+
 /** The error code of JSON-RPC for a refusal. */
 const RPC_REFUSED = -32000;
 
@@ -47,6 +50,7 @@ export function refusalAnswer(
     return { status, headers, body: `${detail}\n` };
   }
   if (prefersHtml(headerValue(request, 'accept'))) {
+    if (refusal.page) return { status, headers: { ...headers, ...OWN_PAGE_HEADERS }, body: refusal.page };
     return { status, headers: { ...headers, ...PAGE_HEADERS }, body: refusalPage(refusal, requestId) };
   }
   headers['content-type'] = 'application/problem+json';

@@ -74,6 +74,16 @@ const ADVICE: Record<RefusalReason, Advice> = {
       'Start the app on its page in Cellar. If you did not stop it, its last error there says why it was stopped.',
     again: false,
   },
+  maintenance: {
+    state: 'Maintenance',
+    shape: 'half',
+    colour: 'warn',
+    title: 'The app is being worked on',
+    visitor: 'Try again in a few minutes.',
+    owner:
+      'Turn maintenance off in the settings of the app in Cellar. A page of your own can replace this one.',
+    again: true,
+  },
   bucket_away: {
     state: 'Waiting',
     shape: 'half',

@@ -6,6 +6,7 @@ export type RefusalReason =
   | 'unknown_host'
   | 'never_deployed'
   | 'stopped'
+  | 'maintenance'
   | 'crashed'
   | 'wake_failed'
   | 'shed'
@@ -28,6 +29,8 @@ export interface Refusal {
   /** One sentence for the client. Never contains a secret or a path of the host. */
   detail: string;
   retryAfterS?: number;
+  /** HTML of the app's owner, instead of Cellar's page. */
+  page?: string | null;
 }
 
 /** A refusal whose code is one of the contract. */
@@ -140,6 +143,20 @@ export const HOST_BROKE_OFF: OwnRefusal = {
   reason: 'no_answer',
   detail: 'The host that runs this app did not answer, and may have seen the request.',
 };
+const MAINTENANCE_RETRY_AFTER_S = 60;
+
+/** Returns the refusal of an app in maintenance. @param page HTML of its owner; null for Cellar's page */
+export function inMaintenance(page: string | null): OwnRefusal {
+  return {
+    status: 503,
+    code: 'app_unavailable',
+    reason: 'maintenance',
+    detail: 'Its owner has turned maintenance on. The app will be back.',
+    retryAfterS: MAINTENANCE_RETRY_AFTER_S,
+    page,
+  };
+}
+
 /** Returns the refusal of a malformed or unsupported request. */
 export function badRequest(detail: string): { refusal: OwnRefusal } {
   return { refusal: { status: 400, code: 'bad_request', detail } };

@@ -413,9 +413,20 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('domains remove', ['shop.example.com', '--yes']);
   assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
   await json('limits get');
+  const page = join(cellar.directory, 'maintenance.html');
+  writeFileSync(page, '<h1>Back at noon</h1>');
+  const maintained = { enabled: true, html: '<h1>Back at noon</h1>' };
+  assert.deepEqual(await json('maintenance on', ['--page', page]), maintained);
+  assert.deepEqual(await json('maintenance off'), { ...maintained, enabled: false });
+  assert.deepEqual(await json('maintenance on', ['--page', 'default']), { enabled: true, html: null });
+  await json('maintenance off');
+  assert.equal((await json('maintenance get')).enabled, false);
   const web = ['--root-directory', 'apps/web', '--build-command', 'default'];
   assert.equal((await json('builds set', web)).root_directory, 'apps/web');
   await json('builds set', ['--root-directory', 'default']);
+  const migrate = ['--release-command', 'npm run migrate'];
+  assert.equal((await json('builds set', migrate)).release_command, 'npm run migrate');
+  await json('builds set', ['--release-command', 'default']);
   assert.equal((await json('builds get')).root_directory, null);
   const account = (
     await cellar.call('POST', '/rpc', {

@@ -94,7 +94,10 @@ test('a preview has its own storage, the secrets of its app and no crons, and is
   const pushed = await change(work, 'shop', 'feature/Login', 'draft');
   const url = `http://feature-login--shop.localhost:${cellar.edgePort}`;
   assert.ok(pushed.includes(`${url} shows this push`), pushed);
+  await rpc('maintenance.set', { id, enabled: true });
+  assert.equal((await cellar.get('shop')).status, 503);
   assert.equal((await cellar.get('feature-login--shop')).text, 'draft 1 abc');
+  await rpc('maintenance.set', { id, enabled: false });
 
   const mayHaveCertificate = async (name: string) =>
     (await cellar.call('GET', `/v1/edge/tls-ask?domain=${name}.localhost`)).status === 200;

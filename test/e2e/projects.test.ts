@@ -164,6 +164,43 @@ test('an app is built in the folder that its settings name, from the next deploy
   assert.equal(await body('repository', '/'), '<h1>Web</h1>');
 });
 
+test('the release command of the settings runs before the new version is live; its failure keeps the earlier one', async () => {
+  const id = await cellar.create('released');
+  const set = async (settings: object) => {
+    const call = { jsonrpc: '2.0', id: 1, method: 'builds.set', params: { id, ...settings } };
+    return (await cellar.call('POST', '/rpc', call)).body.result;
+  };
+  const site = (page: string) => ({ 'index.html': page });
+  assert.match(await push('released', site('one')), /serves this push/);
+  // The earlier version answers while the command runs.
+  const edge = `http://127.0.0.1:${cellar.edgePort}/`;
+  const asks = `node -e 'require("http").get("${edge}", { headers: { host: "released.localhost" } }, (r) => r.pipe(process.stdout))'`;
+  await set({ release_command: `cat index.html; echo; ${asks}; echo; exit 3` });
+  const failed = await push('released', site('two'));
+  assert.match(failed, /▸ release_command: cat index\.html/);
+  assert.match(failed, /remote: +two\b/);
+  assert.match(failed, /deploy failed: .* failed with exit code 3/);
+  assert.match(failed, /stays live/);
+  assert.equal(await body('released', '/'), 'one');
+  const [deploy, first] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  assert.equal(deploy.status, 'failed');
+  assert.equal(deploy.steps.at(-1).name, 'release_command');
+  assert.equal(deploy.steps.at(-1).status, 'failed');
+
+  await set({ release_command: 'echo migrated' });
+  const released = await push('released', site('three'));
+  assert.match(released, /remote: +migrated\b.*▸ start:/s);
+  assert.equal(await body('released', '/'), 'three');
+
+  const { status, body: rollback } = await cellar.call('POST', `/v1/apps/${id}/rollback`, {
+    deploy_id: first.id,
+  });
+  assert.ok(status < 300, JSON.stringify(rollback));
+  await eventually(async () => (await body('released', '/')) === 'one', 'the first version is back');
+  const log = await cellar.call('GET', `/v1/apps/${id}/deploys/${rollback.id}/log`);
+  assert.doesNotMatch(log.body.log, /release_command|migrated/);
+});
+
 test('an entry that only the script `deploy` names is deployed with the script’s options', async () => {
   await cellar.create('scripted');
   const log = await push('scripted', {

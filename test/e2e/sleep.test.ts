@@ -61,6 +61,47 @@ test('a sleeping app has no process and the status sleeping; its next request wa
   await cellar.waitFor(/app goes to sleep app=sleeper\n[\s\S]*app wakes app=sleeper\n/);
 });
 
+test('in maintenance visitors get the page, nothing wakes the app, and a restart keeps it on', async () => {
+  const id = await cellar.deploy('maintained', 'hello', COUNTER);
+  assert.equal((await cellar.get('maintained')).text, '1 0');
+  await sleep(id);
+  await gone(id);
+  const rpc = rpcOf(cellar);
+  await rpc('maintenance.set', { id, enabled: true });
+  const asks = async (accept: string, init: { method?: string; body?: string } = {}) => {
+    const answer = await cellar.get('maintained', '/any', { ...init, headers: { accept } });
+    assert.equal(answer.status, 503);
+    assert.equal(answer.headers.get('retry-after'), '60');
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+    return answer;
+  };
+  const own = await asks('text/html');
+  assert.match(own.text, /<h1>The app is being worked on<\/h1>/);
+  assert.match(own.headers.get('content-security-policy')!, /default-src 'none'/);
+  assert.equal(JSON.parse((await asks('*/*')).text).code, 'app_unavailable');
+  assert.equal((await asks('text/html', { method: 'HEAD' })).text, '');
+  await asks('*/*', { method: 'POST', body: 'x'.repeat(1024 * 1024) });
+
+  const html = '<h1>Zurück um zwölf</h1>';
+  await rpc('maintenance.set', { id, html });
+  const shown = await asks('text/html,*/*;q=0.8');
+  assert.equal(shown.text, html);
+  assert.equal(shown.headers.get('content-type'), 'text/html; charset=utf-8');
+  assert.equal(shown.headers.get('content-security-policy'), null);
+  assert.equal((await hop('maintained.localhost')).status, 200);
+  assert.deepEqual(cells(id), [], 'nothing has started the app');
+  assert.equal((await cellar.app(id)).status, 'sleeping');
+
+  await cellar.stop();
+  await cellar.start();
+  assert.equal((await asks('text/html')).text, html);
+  const { items } = await rpc('requests.list', { id, limit: 1 });
+  assert.equal(items[0].refused, 'maintenance');
+  assert.deepEqual(await rpc('maintenance.set', { id, enabled: false }), { enabled: false, html });
+  assert.equal((await cellar.get('maintained')).text, '2 0');
+  await runs(id);
+});
+
 test('a thousand requests share one wake, and a large upload waits for it and arrives complete', async () => {
   const id = await cellar.deploy('crowded', 'hello', COUNTER);
   await sleep(id);

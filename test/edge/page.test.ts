@@ -10,6 +10,7 @@ const REASONS: RefusalReason[] = [
   'unknown_host',
   'never_deployed',
   'stopped',
+  'maintenance',
   'crashed',
   'wake_failed',
   'shed',

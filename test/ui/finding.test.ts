@@ -117,6 +117,7 @@ test('the finder knows what people type', NEEDS_CHROMIUM, async () => {
   const words: [typed: string, first: RegExp, leads: string][] = [
     ['secret', /Set a secret/, '/apps/shop/variables'],
     ['env', /Set an environment variable/, '/apps/shop/variables'],
+    ['maintenance', /Turn maintenance on or off/, '/apps/shop/settings'],
     ['rollback', /Roll back to an earlier deploy/, '/apps/shop/deploys'],
     ['cron', /Run a cron now/, '/apps/shop'],
     ['token', /API key|secret/, ''],

@@ -81,6 +81,41 @@ test('the longest possible app name fits on a small screen', NEEDS_CHROMIUM, asy
   assert.deepEqual(await ada.overflowingElements(), [], 'the question scrolls sideways');
 });
 
+test(
+  'maintenance is turned on with an own page, is shown everywhere, and is turned off',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(pathOf('settings'));
+    await settled(ada);
+    const panel = page.getByRole('region', { name: 'Maintenance' });
+    await panel.getByLabel('Page').fill('<h1>Back at noon</h1>');
+    await panel.getByRole('button', { name: 'Turn maintenance on' }).press('Enter');
+    await panel.getByText('Maintenance is on').waitFor();
+    assert.equal(
+      (await cellar.get(SHOP, '/', { headers: { accept: 'text/html' } })).text,
+      '<h1>Back at noon</h1>',
+    );
+    assert.deepEqual(await ada.findings(), []);
+    await page.setViewportSize({ width: 360, height: 740 });
+    assert.deepEqual(await ada.overflowingElements(), [], 'it scrolls sideways at 360 px');
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto('/');
+    await page.getByRole('row').filter({ hasText: SHOP }).getByText('maintenance', { exact: true }).waitFor();
+    assert.deepEqual(await ada.findings(), []);
+    await page.goto(pathOf('overview'));
+    await page.getByText('Maintenance is on').waitFor();
+    assert.deepEqual(await ada.findings(), []);
+    await page.getByRole('link', { name: 'Turn it off in the settings' }).press('Enter');
+    await panel.getByRole('button', { name: 'Turn maintenance off' }).press('Enter');
+    await panel.getByRole('button', { name: 'Turn maintenance on' }).waitFor();
+    assert.equal(await panel.getByLabel('Page').inputValue(), '<h1>Back at noon</h1>');
+    assert.equal((await cellar.get(SHOP)).status, 200);
+    browser.assertQuiet();
+  },
+);
+
 test('a failed action without a connection does not claim to be retried', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -246,6 +246,12 @@ export interface Task {
 export const tasksOfApp: readonly Task[] = [
   { text: 'Set a secret', also: 'password token', section: 'variables', needs: 'push' },
   { text: 'Set an environment variable', also: 'vars config', section: 'variables', needs: 'push' },
+  {
+    text: 'Turn maintenance on or off',
+    also: 'maintenance page 503 offline',
+    section: 'settings',
+    needs: 'admin',
+  },
   { text: 'Roll back to an earlier deploy', also: 'rollback revert undo', section: 'deploys', needs: 'push' },
   { text: 'Promote a preview', also: 'branch production', section: 'deploys', needs: 'push' },
   { text: 'Run a cron now', also: 'schedule timer trigger', section: 'overview' },

@@ -15,6 +15,7 @@ export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
 export type Limits = Result<'limits.get'>;
 export type Builds = Result<'builds.get'>;
+export type Maintenance = Result<'maintenance.get'>;
 export type Alert = Item<Result<'alerts.list'>>;
 export type AlertChange = Params<'alerts.set'>;
 export type Collaborator = Item<Result<'collaborators.list'>>;
@@ -144,6 +145,17 @@ export function limitsModel(id: string) {
       limits.set(await api('limits.set', { id, ...change }));
     },
     close: limits.close,
+  };
+}
+
+export function maintenanceModel(id: string) {
+  const maintenance = resource((signal) => api('maintenance.get', { id }, { signal }));
+  return {
+    maintenance,
+    async set(change: Partial<Maintenance>) {
+      maintenance.set(await api('maintenance.set', { id, ...change }));
+    },
+    close: maintenance.close,
   };
 }
 

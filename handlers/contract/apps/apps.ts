@@ -44,6 +44,8 @@ export const App = z.strictObject({
   /** The host that runs it; null in a Cellar of one. */
   home: AppHome.nullable(),
   replicas: z.int(),
+  /** Whether visitors get its maintenance page. */
+  maintenance: z.boolean(),
   status: appStatus,
   asleep_since: time.nullable(),
   woke_at: time.nullable(),

@@ -33,11 +33,12 @@ const commandLine = z
   .regex(/^[^\0]*$/, 'must not have a NUL character')
   .refine((value) => value.trim() !== '', { error: 'must be a command, or null' });
 
-/** Null: Cellar detects the value. */
+/** Null: Cellar detects the value; without a `release_command`, nothing runs. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
   install_command: z.string().nullable(),
   build_command: z.string().nullable(),
+  release_command: z.string().nullable(),
   output_directory: z.string().nullable(),
 });
 
@@ -61,6 +62,7 @@ export const builds = [
       root_directory: folder.nullable().optional(),
       install_command: commandLine.nullable().optional(),
       build_command: commandLine.nullable().optional(),
+      release_command: commandLine.nullable().optional(),
       output_directory: folder.nullable().optional(),
     }),
     output: Builds,

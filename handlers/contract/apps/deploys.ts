@@ -33,7 +33,17 @@ export const Deploy = z.strictObject({
   can_roll_back: z.boolean(),
   steps: z.array(
     z.strictObject({
-      name: z.enum(['checkout', 'install', 'build', 'bundle', 'release', 'cache', 'store', 'start']),
+      name: z.enum([
+        'checkout',
+        'install',
+        'build',
+        'bundle',
+        'release',
+        'cache',
+        'store',
+        'release_command',
+        'start',
+      ]),
       status: z.enum(['running', 'done', 'failed', 'skipped']),
       duration_ms: z.number().nullable(),
     }),

@@ -8,6 +8,8 @@ export interface BuildSettings {
   /** Shell commands, run in that folder. */
   install_command: string | null;
   build_command: string | null;
+  /** Runs before a new version of main is live. Left out by states that an older control plane sent. */
+  release_command?: string | null;
   /** Folder of the static files, relative to the root directory. */
   output_directory: string | null;
 }
@@ -44,6 +46,8 @@ export interface WantedApp {
   storage?: 'local' | 'bucket';
   /** How many processes it runs; one for `local` data. Left out by states that an older control plane sent: 1. */
   replicas?: number;
+  /** Set while visitors get a maintenance page: its HTML, or null for Cellar's own. */
+  maintenance?: { html: string | null };
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
   /** The generation of its last undeletion: it revokes deletions of older ones. */
@@ -166,7 +170,16 @@ export interface TailedRequest {
 
 /** One step of a deploy. Steps are in the order of execution. */
 export interface DeployStep {
-  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'store' | 'start';
+  name:
+    | 'checkout'
+    | 'install'
+    | 'build'
+    | 'bundle'
+    | 'release'
+    | 'cache'
+    | 'store'
+    | 'release_command'
+    | 'start';
   status: 'running' | 'done' | 'failed' | 'skipped';
   duration_ms: number | null;
 }

@@ -204,6 +204,7 @@ export function toApp(row: AppRow, env: Env): App {
     storage: row.storage,
     home: row.home === null ? null : { id: row.home, name: row.home_name ?? row.home },
     replicas: row.replicas,
+    maintenance: row.maintenance === 1,
     created_at: row.created_at,
   };
 }

@@ -1,8 +1,8 @@
-// The settings of an app: variables, limits and builds.
+// The settings of an app: variables, limits, builds and its maintenance page.
 
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
-import type { EnvRow } from '../../../sqlite/control/apps/settings.ts';
-import { countOtherEnv, listEnv } from '../../../sqlite/control/apps/settings.ts';
+import type { EnvRow, MaintenanceRow } from '../../../sqlite/control/apps/settings.ts';
+import { countOtherEnv, listEnv, readMaintenance } from '../../../sqlite/control/apps/settings.ts';
 import type { Context } from '../../context.ts';
 import { ENV_LIMIT } from '../../contract/apps/env.ts';
 import { ENV_BYTES } from '../../contract/sizes.ts';
@@ -53,6 +53,17 @@ const limitsSet: Service<'limits.set'> = async (context, { id, clientRpm, appRpm
   return toLimits(row, context.env);
 };
 
+const maintenanceGet: Service<'maintenance.get'> = async ({ reads }, { id }) => {
+  const row = await readMaintenance(reads, id);
+  if (row === null) throw new Problem('app_not_found');
+  return toMaintenance(row);
+};
+
+const maintenanceSet: Service<'maintenance.set'> = async (context, { id, enabled, html }) => {
+  const { changed } = await changeApp(context, id, { kind: 'maintenance', enabled, html });
+  return toMaintenance(changed as unknown as MaintenanceRow);
+};
+
 const buildsGet: Service<'builds.get'> = async (context, { id }) => toBuilds(await requireApp(context, id));
 
 const buildsSet: Service<'builds.set'> = async (context, { id, ...settings }) => {
@@ -66,12 +77,19 @@ export const settingServices = {
   'env.delete': envDelete,
   'limits.get': limitsGet,
   'limits.set': limitsSet,
+  'maintenance.get': maintenanceGet,
+  'maintenance.set': maintenanceSet,
   'builds.get': buildsGet,
   'builds.set': buildsSet,
 };
 
-function toBuilds({ root_directory, install_command, build_command, output_directory }: AppRow) {
-  return { root_directory, install_command, build_command, output_directory };
+function toMaintenance({ maintenance, maintenance_html }: MaintenanceRow) {
+  return { enabled: maintenance === 1, html: maintenance_html };
+}
+
+function toBuilds(row: AppRow) {
+  const { root_directory, install_command, build_command, release_command, output_directory } = row;
+  return { root_directory, install_command, build_command, release_command, output_directory };
 }
 
 function toLimits(row: AppRow, env: Env) {

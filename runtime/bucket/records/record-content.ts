@@ -38,6 +38,7 @@ const wanted = z.looseObject({
       output_directory: folder,
       install_command: command,
       build_command: command,
+      release_command: command.optional(),
     })
     .optional(),
   limits: z.looseObject({ clientRpm: limit, appRpm: limit }),
@@ -49,6 +50,7 @@ const wanted = z.looseObject({
     })
     .optional(),
   storage: z.literal('bucket'),
+  maintenance: z.looseObject({ html: z.string().nullable() }).optional(),
   home: hostId.optional(),
   replicas: replicas.optional(),
 });

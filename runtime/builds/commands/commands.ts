@@ -1,4 +1,4 @@
-// Runs the project's commands in a build: install, then build.
+// Runs the project's commands in a deploy: install, build, and the release command.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -100,6 +100,19 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
   await log.step('build', titleOf(commands.map(({ title }) => title).join(' && ')), async () => {
     for (const command of commands) await runInProject(input, directories, plan, command);
   });
+}
+
+/** Returns what runs the app's release command, as one step of the deploy; `null`: there is none, or it is a preview. */
+export function releaseCommand(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+): (() => Promise<void>) | null {
+  const line = input.settings.release_command ?? null;
+  if (line === null || input.isPreview) return null;
+  const command = shellCommand(line, plan.folder);
+  return () =>
+    input.log.step('release_command', command.title, () => runInProject(input, directories, plan, command));
 }
 
 function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan): ProjectCommand {

@@ -8,6 +8,7 @@ import { describeCommit } from '../../git/repository.ts';
 import { type Level, log, reason } from '../../log.ts';
 import { starvation } from '../../resources/low-priority.ts';
 import { emptyNames } from '../../storage/names.ts';
+import type { AfterBuild } from '../release/build.ts';
 import { checkSecrets, reportOverrides } from '../release/check-secrets.ts';
 import { checkServices } from '../release/check-services.ts';
 import { readRelease } from '../release/release.ts';
@@ -56,8 +57,8 @@ export class Deploy {
   readonly #madeWay = new AbortController();
   /** The final status when it is cancelled. */
   #cancelledAs: 'failed' | 'cancelled' = 'failed';
-  /** Settles when all processes of a successful build have ended. */
-  #tidied: Promise<void> = Promise.resolve();
+  /** Set by a successful build: what is left to do after it. */
+  #afterBuild: AfterBuild | null = null;
   readonly #deletedClasses: DeletedClassData;
 
   /** @throws when it cannot be recorded: then the deploy does not exist */
@@ -181,6 +182,8 @@ export class Deploy {
       const code = apps.get(app_id)?.code;
       if (code)
         await this.#log.step('store', 'in the bucket', () => code.releases.store(id, this.#abort.signal));
+      // Last, because nothing can undo what it does.
+      await this.#afterBuild?.beforeLive?.();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>
@@ -192,7 +195,7 @@ export class Deploy {
         }),
       );
       await this.#deletedClasses.find(storage);
-      await this.#tidied;
+      await this.#afterBuild?.tidy();
       this.#end('live', null);
     } catch (error) {
       const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
@@ -203,7 +206,7 @@ export class Deploy {
       if (this.fact.status !== 'live') await removeLeft(paths.release(app_id, id));
       this.#end(this.fact.status === 'live' ? 'live' : cut, message);
     } finally {
-      await this.#tidied;
+      await this.#afterBuild?.tidy();
     }
   }
 
@@ -255,13 +258,13 @@ export class Deploy {
 
   /** @returns the storage names to keep once the release is live */
   async #makeRelease(): Promise<object> {
-    const { storage, tidied } = await makeRelease(this.#options, {
+    const { storage, ...afterBuild } = await makeRelease(this.#options, {
       deploy: this.fact,
       source: this.#source,
       log: this.#log,
       signal: this.#abort.signal,
     });
-    this.#tidied = tidied;
+    this.#afterBuild = afterBuild;
     return storage;
   }
 

@@ -12,7 +12,7 @@ import type { AppUsers } from '../../isolation/users.ts';
 import { log, reason } from '../../log.ts';
 import { removeOrphanedFiles } from '../../processes/orphaned-processes.ts';
 import { emptyNames } from '../../storage/names.ts';
-import { build } from '../release/build.ts';
+import { type AfterBuild, build } from '../release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
 import { requireServices } from '../release/check-services.ts';
 import { placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
@@ -55,14 +55,12 @@ interface Deployed {
 }
 
 /** A finished release. */
-interface Made {
+interface Made extends AfterBuild {
   /** The storage names to keep once the release is live. */
   storage: object;
-  /** Settles when all processes of a successful build have ended. */
-  tidied: Promise<void>;
 }
 
-const NOTHING_TO_TIDY = Promise.resolve();
+const NOTHING_TO_DO: AfterBuild = { beforeLive: null, tidy: () => Promise.resolve() };
 
 /** Writes the release of a deploy to its directory. @throws {Error} the reason, worded for the deploy's log */
 export async function makeRelease(options: ReleaseOptions, made: Deployed): Promise<Made> {
@@ -118,9 +116,12 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     log,
     signal,
   };
-  return apps
+  const removeOrphans = () => user && removeOrphanedFiles(user);
+  const made = await apps
     .withRepository(origin, (repository) => build({ ...input, repository }))
-    .finally(() => user && removeOrphanedFiles(user));
+    .finally(removeOrphans);
+  const { beforeLive } = made;
+  return { ...made, beforeLive: beforeLive && (() => beforeLive().finally(removeOrphans)) };
 }
 
 /** Takes the release of an earlier deploy. Its storage keeps the current names. */
@@ -133,7 +134,7 @@ async function reuse(
   await log.step('release', `the one of deploy ${earlier}, without a build`, async () =>
     reuseRelease(await apps.release(app_id, earlier), paths.release(app_id, id), id, triggers),
   );
-  return { storage: store.apps.storageNames(app_id), tidied: NOTHING_TO_TIDY };
+  return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
 }
 
 /** Takes an uploaded version, or the release of a preview. */
@@ -160,7 +161,7 @@ async function place(
       isPreview,
     }),
   );
-  return { storage, tidied: NOTHING_TO_TIDY };
+  return { storage, ...NOTHING_TO_DO };
 }
 
 async function directoryOf(apps: Apps, source: Placed): Promise<string> {

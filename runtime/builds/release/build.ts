@@ -7,7 +7,7 @@ import { removeTree } from '../../disk/remove.ts';
 import { log as logOfHost, reason } from '../../log.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import { trimCache } from '../commands/cache.ts';
-import { buildStep, installStep } from '../commands/commands.ts';
+import { buildStep, installStep, releaseCommand } from '../commands/commands.ts';
 import { type BuildDirectories, makeDirectories } from '../commands/environment.ts';
 import type { InstallCache } from '../commands/install-cache.ts';
 import { compileFunctions } from '../commands/pages-functions.ts';
@@ -27,14 +27,21 @@ interface Built {
   storage: StorageNames;
 }
 
+/** What is left to do after a build. */
+export interface AfterBuild {
+  /** Runs the app's release command in the built checkout; `null`: nothing runs. @throws {BuildFailure} when it fails */
+  beforeLive: (() => Promise<void>) | null;
+  /** Resolves when the caches are stored and nothing more is logged. Call it after `beforeLive`. Never rejects. */
+  tidy: () => Promise<void>;
+}
+
 /**
  * Builds a commit. After a success the caller removes the files in `scratch`, which takes a while.
- * @returns the release, now in `releaseDirectory`; the storage names to keep once it is live; and `tidied`, which settles when
- * the caches are stored and nothing more is logged, and never rejects
+ * @returns the release, now in `releaseDirectory`, and the storage names to keep once it is live
  * @throws {BuildFailure} with a message for the project's author
  * @throws the signal's reason once it is aborted
  */
-export async function build(input: BuildInput): Promise<Built & { tidied: Promise<void> }> {
+export async function build(input: BuildInput): Promise<Built & AfterBuild> {
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
   // Starts the bundler's process while git works.
@@ -54,7 +61,9 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
-    const runsCommands = plan.hasDependencies || plan.build !== null || settings.install_command !== null;
+    const beforeLive = releaseCommand(input, directories, plan);
+    const runsCommands =
+      plan.hasDependencies || plan.build !== null || settings.install_command !== null || beforeLive !== null;
     if (runsCommands) await makeHistory(input, project, join(scratch, 'index'));
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
@@ -63,7 +72,11 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     );
     signal.throwIfAborted();
     const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
-    return { ...built, tidied: tidyUp(input, installed) };
+    let tidied: Promise<void> | null = null;
+    const tidy = () => (tidied ??= tidyUp(input, installed));
+    // Tidying up takes the packages away, which the release command may need.
+    if (beforeLive === null) void tidy();
+    return { ...built, beforeLive, tidy };
   } catch (error) {
     await tidyUp(input, null);
     for (const path of [scratch, bundled]) await removeTree(path);

@@ -21,6 +21,7 @@ export interface AppRow {
   root_directory: string | null;
   install_command: string | null;
   build_command: string | null;
+  release_command: string | null;
   output_directory: string | null;
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
@@ -29,6 +30,7 @@ export interface AppRow {
   home: string | null;
   home_name: string | null;
   replicas: number;
+  maintenance: 0 | 1;
   /** The revision of its last undeletion. */
   undeleted: number | null;
   created_at: string;
@@ -51,10 +53,10 @@ const STATUS = `CASE
     ELSE 'created'
   END`;
 
-/** Without `previews_vars`, which can be half a megabyte. */
+/** Without `previews_vars` and `maintenance_html`, which can be large. */
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
-  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, storage, replicas, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory, release_command,
+  previews_branches, previews_storage, storage, replicas, maintenance, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 

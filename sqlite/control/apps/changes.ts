@@ -27,6 +27,8 @@ export type Change =
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
+  /** undefined leaves a setting as it is */
+  | { kind: 'maintenance'; enabled: boolean | undefined; html: string | null | undefined }
   /** an omitted setting stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
@@ -126,19 +128,34 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
           change.appRpm ?? null,
         );
     case 'builds': {
-      const { root_directory, install_command, build_command, output_directory } = change.settings;
-      const values = [root_directory, install_command, build_command, output_directory];
+      const { root_directory, install_command, build_command, output_directory, release_command } =
+        change.settings;
+      const values = [root_directory, install_command, build_command, output_directory, release_command];
       return db
         .prepare(
           `UPDATE apps SET
              root_directory = CASE WHEN ?2 THEN ?3 ELSE root_directory END,
              install_command = CASE WHEN ?4 THEN ?5 ELSE install_command END,
              build_command = CASE WHEN ?6 THEN ?7 ELSE build_command END,
-             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END
+             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END,
+             release_command = CASE WHEN ?10 THEN ?11 ELSE release_command END
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
         .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
     }
+    case 'maintenance':
+      return db
+        .prepare(
+          `UPDATE apps SET maintenance = coalesce(?2, maintenance),
+             maintenance_html = CASE WHEN ?3 THEN ?4 ELSE maintenance_html END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING maintenance, maintenance_html`,
+        )
+        .bind(
+          id,
+          change.enabled === undefined ? null : Number(change.enabled),
+          change.html === undefined ? 0 : 1,
+          change.html ?? null,
+        );
     case 'previews':
       return db
         .prepare(

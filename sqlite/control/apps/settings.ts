@@ -45,6 +45,19 @@ export function listVars(db: Reader, appId: string): Promise<VarRow[] | null> {
   return readOfApp<VarRow>(db, appId, statement.bind(appId));
 }
 
+/** The maintenance page of an app. */
+export interface MaintenanceRow {
+  maintenance: 0 | 1;
+  maintenance_html: string | null;
+}
+
+/** Returns an app's maintenance page; null for an unknown app. */
+export async function readMaintenance(db: Reader, appId: string): Promise<MaintenanceRow | null> {
+  const statement = db.prepare('SELECT maintenance, maintenance_html FROM apps WHERE id = ?').bind(appId);
+  const rows = await readOfApp<MaintenanceRow>(db, appId, statement);
+  return rows && rows[0]!;
+}
+
 /** Returns the overrides of an app's previews, as a JSON object; null for an unknown app. */
 export async function readPreviewVars(db: Reader, appId: string): Promise<string | null> {
   const statement = db.prepare('SELECT previews_vars FROM apps WHERE id = ?').bind(appId);

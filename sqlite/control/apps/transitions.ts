@@ -211,7 +211,11 @@ export function isUniqueViolation(error: unknown, column: string): boolean {
 /** Returns the statements that read an app and its desired state, for `wantedFrom`. */
 export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
   return [
-    db.prepare(`SELECT ${APP_COLUMNS}, previews_vars FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
+    db
+      .prepare(
+        `SELECT ${APP_COLUMNS}, previews_vars, maintenance_html FROM apps WHERE id = ? AND deleted_at IS NULL`,
+      )
+      .bind(id),
     db.prepare('SELECT name, value FROM env WHERE app_id = ? ORDER BY name').bind(id),
     db
       .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
@@ -223,7 +227,9 @@ export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
 /** @param results of `wantedOf` @returns null for an unknown app */
 export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const [apps, env, domains, vars] = results;
-  const row = apps!.results[0] as (AppRow & { previews_vars: string }) | undefined;
+  const row = apps!.results[0] as
+    | (AppRow & { previews_vars: string; maintenance_html: string | null })
+    | undefined;
   if (row === undefined) return null;
   const variables = env!.results as { name: string; value: string }[];
   const overrides = vars!.results as { name: string; value: string }[];
@@ -241,6 +247,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       root_directory: row.root_directory,
       install_command: row.install_command,
       build_command: row.build_command,
+      release_command: row.release_command,
       output_directory: row.output_directory,
     },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
@@ -250,6 +257,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       vars: JSON.parse(row.previews_vars) as Record<string, unknown>,
     },
     storage: row.storage,
+    ...(row.maintenance === 1 && { maintenance: { html: row.maintenance_html } }),
     ...(row.home !== null && { home: row.home }),
     ...(row.undeleted !== null && { undeleted: row.undeleted }),
     replicas: row.replicas,

@@ -159,6 +159,51 @@ test('the settings choose the install command and the output directory', async (
   );
 });
 
+test('the release command runs last, in the built project, with its packages and the build variables', async () => {
+  const root = { name: 'root', workspaces: ['words'], scripts: { build: 'echo built > made.txt' } };
+  const files = {
+    'package.json': JSON.stringify(root),
+    'package-lock.json': JSON.stringify({
+      name: 'root',
+      lockfileVersion: 3,
+      requires: true,
+      packages: {
+        '': root,
+        words: { version: '1.0.0' },
+        'node_modules/words': { resolved: 'words', link: true },
+      },
+    }),
+    'words/package.json': '{"name": "words", "version": "1.0.0", "main": "index.js"}',
+    'words/index.js': 'module.exports = "installed";',
+    'wrangler.jsonc': '{ "main": "index.js", "compatibility_date": "2026-10-01" }',
+    'index.js': WORKER,
+  };
+  const release_command = 'cat made.txt && node -p "require(\'words\')" && echo $TOKEN at $WORKERS_CI_BRANCH';
+  const more = { settings: { ...NO_SETTINGS, release_command }, env: { TOKEN: 'abc' } };
+  const { lines, log, result } = await build(files, more);
+  await result;
+  for (const line of ['built', 'installed', 'abc at main']) assert.ok(lines.includes(line), lines.join('\n'));
+  assert.deepEqual(log.steps.map(({ name, status }) => `${name} ${status}`).slice(-2), [
+    'release done',
+    'release_command done',
+  ]);
+
+  const preview = await build(files, { ...more, isPreview: true });
+  assert.equal((await preview.result).beforeLive, null);
+  assert.ok(!preview.log.steps.some(({ name }) => name === 'release_command'));
+
+  const ends = { ...NO_SETTINGS, release_command: 'echo no; exit 3' };
+  const failing = await build(files, { settings: ends });
+  await assert.rejects(failing.result, /`echo no; exit 3` failed with exit code 3$/);
+  assert.equal(failing.log.steps.at(-1)?.status, 'failed');
+  const limits = { ...failing.input.limits, stepTimeoutMs: 5_000 };
+  const endless = await build(
+    { 'index.html': 'x' },
+    { settings: { ...NO_SETTINGS, release_command: 'sleep 60' }, limits },
+  );
+  await assert.rejects(endless.result, /`sleep 60` took longer than 5 s/);
+});
+
 test('a Durable Object keeps its storage in the next deploy', async () => {
   const first = await (await build(exampleApp('chat'))).result;
   const [room] = first.release.classes;

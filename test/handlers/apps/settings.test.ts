@@ -150,9 +150,42 @@ test('limits are read and set; null is the default, 0 is off, one left out stays
   assert.equal((await control.refusal('limits.get', { id: 'nope' })).code, 'app_not_found');
 });
 
+test('maintenance is set field by field; the host gets the page only while it is on', async () => {
+  const { id } = await control.create('maintained');
+  assert.deepEqual(await control.call('maintenance.get', { id }), { enabled: false, html: null });
+  const sent = () => control.host.wanted.get(id)!.maintenance;
+  assert.equal(sent(), undefined);
+  const patched = await control.api('PATCH', `/v1/apps/${id}/maintenance`, { enabled: true });
+  assert.deepEqual(patched.body, { enabled: true, html: null });
+  assert.deepEqual(sent(), { html: null });
+  assert.equal((await control.call('apps.get', { id })).maintenance, true);
+  const html = '<h1>Back at noon</h1>';
+  assert.deepEqual(await control.call('maintenance.set', { id, html }), { enabled: true, html });
+  assert.deepEqual(sent(), { html });
+  assert.deepEqual(await control.call('maintenance.set', { id, enabled: false }), { enabled: false, html });
+  assert.equal(sent(), undefined);
+  assert.deepEqual((await control.api('GET', `/v1/apps/${id}/maintenance`)).body, { enabled: false, html });
+  assert.deepEqual(await control.call('maintenance.set', { id, html: null }), { enabled: false, html: null });
+
+  const largest = 'ü'.repeat(32 * 1024);
+  assert.equal((await control.call('maintenance.set', { id, html: largest })).html, largest);
+  for (const wrong of [`${largest}.`, '', ' ', '<p>\0', 1]) {
+    assert.equal((await control.refusal('maintenance.set', { id, html: wrong })).errors[0].path, 'html');
+  }
+  assert.equal((await control.refusal('maintenance.set', { id, enabled: 'yes' })).errors[0].path, 'enabled');
+  for (const name of ['maintenance.get', 'maintenance.set'])
+    assert.equal((await control.refusal(name, { id: 'nope' })).code, 'app_not_found');
+});
+
 test('location and build settings are set field by field, and reach the host as stored', async () => {
   const { id } = await control.create('in-a-folder');
-  const none = { root_directory: null, install_command: null, build_command: null, output_directory: null };
+  const none = {
+    root_directory: null,
+    install_command: null,
+    build_command: null,
+    release_command: null,
+    output_directory: null,
+  };
   assert.deepEqual(await control.call('builds.get', { id }), none);
   const set = await control.call('builds.set', { id, root_directory: './apps//web/', build_command: 'make' });
   assert.deepEqual(set, { ...none, root_directory: 'apps/web', build_command: 'make' });
@@ -160,6 +193,10 @@ test('location and build settings are set field by field, and reach the host as 
   const less = await control.call('builds.set', { id, build_command: null, output_directory: './' });
   assert.deepEqual(less, { ...none, root_directory: 'apps/web', output_directory: '.' });
   assert.deepEqual(await control.call('builds.get', { id }), less);
+
+  const released = await control.call('builds.set', { id, release_command: 'npm run migrate' });
+  assert.deepEqual(released, { ...less, release_command: 'npm run migrate' });
+  assert.deepEqual(control.host.wanted.get(id)!.builds, released);
 
   const told = async (change: object) => {
     const { errors } = await control.refusal('builds.set', { id, ...change });
@@ -176,6 +213,7 @@ test('location and build settings are set field by field, and reach the host as 
     'root_directory must not have control characters or backslashes',
   ]);
   assert.deepEqual(await told({ build_command: 'a\0b' }), ['build_command must not have a NUL character']);
+  assert.deepEqual(await told({ release_command: '' }), ['release_command must be a command, or null']);
   assert.deepEqual(await told({ install_command: ' ' }), ['install_command must be a command, or null']);
   assert.match((await told({ install_command: '語'.repeat(1366) }))[0], /^install_command .* 4096 bytes/);
   assert.equal((await control.refusal('builds.get', { id: 'nope' })).code, 'app_not_found');

@@ -45,6 +45,8 @@ test('every implemented operation answers as the contract says', async () => {
   await call('domains.remove', { id, hostname: 'a.example' });
   await call('limits.set', { id, appRpm: 5 });
   await call('limits.get', { id });
+  await call('maintenance.set', { id, enabled: true });
+  assert.deepEqual(await call('maintenance.get', { id }), { enabled: true, html: null });
   await call('builds.set', { id, root_directory: 'apps/web' });
   assert.equal((await call('builds.get', { id })).root_directory, 'apps/web');
   assert.deepEqual(await call('previews.get', { id }), { branches: false, storage: 'empty', vars: {} });

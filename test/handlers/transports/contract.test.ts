@@ -61,6 +61,8 @@ const routes = [
   `GET ${app}/logs logs.list`,
   `GET ${app}/logs/stream logs.stream`,
   `GET ${app}/errors/stream errors.stream`,
+  `GET ${app}/maintenance maintenance.get`,
+  `PATCH ${app}/maintenance maintenance.set`,
   `GET ${app}/events events.list`,
   `POST ${app}/events events.log`,
   `GET ${app}/events/stream events.stream`,

@@ -120,6 +120,7 @@ test('written values read back as they were answered', { timeout: 120_000 }, asy
     'users.identify': ({ user_id }) => control.call('users.props', { id, user_id }),
     'builds.set': () => control.call('builds.get', { id }),
     'limits.set': () => control.call('limits.get', { id }),
+    'maintenance.set': () => control.call('maintenance.get', { id }),
     'domains.add': async ({ hostname }) => findItem('domains.list', id, 'hostname', hostname),
   };
   for (const operation of declared) {

@@ -83,7 +83,8 @@ export async function buildCommit(
     ...more,
   };
   const result = build(input).then(async (built) => {
-    await built.tidied;
+    await built.beforeLive?.();
+    await built.tidy();
     await removeTree(input.scratch);
     return built;
   });

@@ -10,7 +10,7 @@ import { bytes, count, duration, firstLine, percent, person, plural } from '../.
 import { IconBox, IconPlus, IconTriangleAlert } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty, Loaded, Skeleton } from '../../parts/status/states.tsx';
-import { AppStatus, Status } from '../../parts/status/status.tsx';
+import { AppStatus, Badge, Status } from '../../parts/status/status.tsx';
 import { Age, Time } from '../../parts/status/time.tsx';
 import { type Column, Table } from '../../parts/tables/table.tsx';
 import { queryOf, setQuery } from '../../router.ts';
@@ -117,6 +117,7 @@ function Name({ app }: { app: App }) {
       <Link to={{ name: 'overview', app: app.slug }} class="main-cell">
         {app.slug}
       </Link>
+      {app.maintenance && <Badge look="warn">maintenance</Badge>}
       {why && (
         <span class="danger" title={`${app.slug}: ${why}`}>
           <IconTriangleAlert size={14} />

@@ -50,6 +50,12 @@ export default function Overview({ app: slug }: { app: string }) {
               The app crashed: {app.last_error} The next request tries to start it again.
             </Notice>
           )}
+          {app.maintenance && (
+            <Notice look="warn" icon={IconCircleAlert}>
+              Maintenance is on: visitors get a page with 503, and no request reaches the app.{' '}
+              <Link to={{ name: 'settings', app: slug }}>Turn it off in the settings</Link>
+            </Notice>
+          )}
           {app.warnings.length > 0 && (
             <Notice look="warn" icon={IconCircleAlert}>
               {app.warnings.map((warning) => (

@@ -8,7 +8,7 @@ import { useModel } from '../../parts/model.ts';
 import { Loaded } from '../../parts/status/states.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
-/** Descriptions of the fields. An empty field means that the value is detected. */
+/** Descriptions of the fields. An empty field means that the value is detected, or that nothing runs. */
 const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: string }[] = [
   {
     name: 'root_directory',
@@ -27,6 +27,12 @@ const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: st
     label: 'Build command',
     placeholder: 'build.command of Wrangler, or the script build',
     hint: 'Runs in the root directory.',
+  },
+  {
+    name: 'release_command',
+    label: 'Release command',
+    placeholder: 'nothing',
+    hint: 'Runs in the built root directory, just before a new version of main is live. If it fails, the earlier version stays.',
   },
   {
     name: 'output_directory',

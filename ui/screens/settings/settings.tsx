@@ -19,6 +19,7 @@ import { open } from '../../router.ts';
 import { askToStop } from './ask-to-stop.ts';
 import { BuildSettings } from './settings-builds.tsx';
 import { HomePanel } from './settings-home.tsx';
+import { MaintenancePanel } from './settings-maintenance.tsx';
 import { PreviewsPanel } from './settings-previews.tsx';
 import { SourcePanel } from './settings-source.tsx';
 
@@ -46,6 +47,7 @@ export default function Settings({ app: slug }: { app: string }) {
                 <State {...{ app, model }} />
               </div>
             </section>
+            <MaintenancePanel app={slug} onSet={model.app.refresh} />
             <HomePanel app={app} onMoved={model.app.refresh} />
             <SourcePanel app={slug} />
             <BuildSettings app={slug} />
