@@ -9,6 +9,7 @@ import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
+import { isSecondVersion } from './preview-app.ts';
 import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */
@@ -137,6 +138,13 @@ export abstract class KnownApps {
   /** Returns the previews of an app, oldest first. */
   previews(id: string): PreviewRow[] {
     return [...this.apps.values()].flatMap(({ preview }) => (preview?.parentId === id ? preview : []));
+  }
+
+  /** Returns the second versions of all apps, also those that get no requests any more. */
+  seconds(): PreviewRow[] {
+    return [...this.apps.values()].flatMap(({ preview }) =>
+      preview !== null && isSecondVersion(preview) ? preview : [],
+    );
   }
 
   /** Returns the app whose repository, variables and secrets are used: the parent of a preview, else the app itself. */

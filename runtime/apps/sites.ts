@@ -127,7 +127,8 @@ export function sites({
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) {
-      return toFleet(head, fleet, limitsOf(fleet.site, head, apps.get(fleet.site)!.wanted.limits));
+      const app = apps.get(fleet.site)!;
+      return toFleet(head, app.fleetFor(head.headers), limitsOf(app.id, head, app.wanted.limits));
     }
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
@@ -164,7 +165,9 @@ export function sites({
     toApp: (head, appId, previewHost) => {
       const fleet = apps.fleetAt(appId, previewHost);
       if (fleet === undefined) return { kind: 'respond', respond: () => unknownHost(head.host) };
-      return toFleet(head, fleet, { site: fleet.site, clientRpm: 0, appRpm: 0 });
+      const { site } = fleet;
+      const chosen = apps.get(site)!.fleetFor(head.headers);
+      return toFleet(head, chosen, { site, clientRpm: 0, appRpm: 0 });
     },
     wake: (appId) => wakeFleet(apps.get(appId)?.fleet),
   };
