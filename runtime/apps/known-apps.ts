@@ -51,9 +51,12 @@ export abstract class KnownApps {
     return app === undefined ? [] : this.hostNames.of(app.wanted);
   }
 
-  /** Returns the fleet of an app; with a host name, that of the preview of the app which has it. */
-  fleetAt(id: string, previewHost: string | null): Fleet | undefined {
-    if (previewHost === null) return this.apps.get(id)?.fleet;
+  /**
+   * Returns the fleet of an app for a request; with a host name, that of the preview of the app which has it.
+   * @param headers names and values in turn, which choose one of two versions
+   */
+  fleetAt(id: string, previewHost: string | null, headers: readonly string[] = []): Fleet | undefined {
+    if (previewHost === null) return this.apps.get(id)?.fleetFor(headers);
     const fleet = this.resolve(previewHost);
     return fleet && this.originOf(fleet.site) === id ? fleet : undefined;
   }

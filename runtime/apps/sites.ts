@@ -163,11 +163,10 @@ export function sites({
     isRpcOfApi: isRpc,
     isRpcOfEdge: (head) => isRpc(head) && (head.host === baseDomain || head.host === `api.${baseDomain}`),
     toApp: (head, appId, previewHost) => {
-      const fleet = apps.fleetAt(appId, previewHost);
+      const fleet = apps.fleetAt(appId, previewHost, head.headers);
       if (fleet === undefined) return { kind: 'respond', respond: () => unknownHost(head.host) };
-      const { site } = fleet;
-      const chosen = apps.get(site)!.fleetFor(head.headers);
-      return toFleet(head, chosen, { site, clientRpm: 0, appRpm: 0 });
+      const site = previewHost === null ? appId : fleet.site;
+      return toFleet(head, fleet, { site, clientRpm: 0, appRpm: 0 });
     },
     wake: (appId) => wakeFleet(apps.get(appId)?.fleet),
   };

@@ -1,6 +1,7 @@
 // Two versions share the requests of an app, as the real Wrangler asks for it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { idOfUuid } from '../../handlers/contract/id.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -14,11 +15,13 @@ const rpc = rpcOf(cellar);
 const CONFIG = (name: string, more = '') => `name = "${name}"
 main = "index.js"
 compatibility_date = "2026-10-01"
+upload_source_maps = true
 [version_metadata]
 binding = "V"
 ${more}`;
 const worker = (text: string) => `export default {
-  fetch(_, { V, TOKEN, COLOUR }) {
+  fetch({ url }, { V, TOKEN, COLOUR }) {
+    if (url.endsWith('/boom')) throw new Error('boom of ${text}');
     console.log('asked ${text}');
     return Response.json({ text: '${text}', version: V.id, token: TOKEN, colour: COLOUR });
   },
@@ -95,10 +98,21 @@ test('two uploaded versions share the requests by weight and by key, until one h
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'secret' });
   await eventually(async () => (await ask('weighed', override(two))).token === 'secret', 'the second has it');
   assert.equal((await ask('weighed', override(one))).token, 'secret');
+  const release = idOfUuid(two);
+  const lines = async () => (await rpc('logs.list', { id, search: 'asked two' })).items;
+  await eventually(async () => (await lines())[0]?.release === release, 'the log has its lines');
+  const requests = async () => (await rpc('requests.list', { id })).items;
+  await eventually(
+    async () => (await requests()).some((each: { release: string }) => each.release === release),
+    'the requests name it',
+  );
+  await cellar.get('weighed', '/boom', { headers: override(two) });
   await eventually(async () => {
-    const { items } = await rpc('logs.list', { id, search: 'asked two' });
-    return items.length > 0;
-  }, 'the log has the lines of the second version');
+    const [error] = (await rpc('errors.list', { id })).items;
+    return error?.message.includes('boom of two') && error.last_release === release;
+  }, 'its errors are the app’s');
+  const [{ fingerprint }] = (await rpc('errors.list', { id })).items;
+  assert.match(JSON.stringify(await rpc('errors.get', { id, fingerprint })), /index\.js:3:/);
 
   // A larger share moves keys in one direction only.
   await wrangler(project, 'versions', 'deploy', `${one}@50`, `${two}@50`, '--yes');
@@ -109,6 +123,22 @@ test('two uploaded versions share the requests by weight and by key, until one h
   await wrangler(project, 'versions', 'deploy', `${two}@100`, '--yes');
   assert.equal(count(await byKey('weighed'), 'two'), 400);
   assert.match(await wrangler(project, 'deployments', 'status'), new RegExp(`\\(100%\\) ${two}`));
+});
+
+test('a sleeping app wakes only the version that is asked for', async () => {
+  const { project, one, two, id } = await withVersions('asleep');
+  await wrangler(project, 'versions', 'deploy', `${one}@90%`, `${two}@10%`, '--yes');
+  const override = (version: string) => ({
+    'cloudflare-workers-version-overrides': `asleep="${version}"`,
+  });
+  await rpc('apps.sleep', { id });
+  assert.equal((await ask('asleep', override(two))).text, 'two');
+  assert.notEqual((await rpc('apps.get', { id })).asleep_since, null);
+  assert.equal((await ask('asleep', override(one))).text, 'one');
+  await rpc('apps.update', { id, desired_state: 'stopped' });
+  assert.equal((await cellar.get('asleep', '/', { headers: override(two) })).status, 503);
+  await rpc('apps.update', { id, desired_state: 'running' });
+  assert.equal((await ask('asleep', override(two))).text, 'two');
 });
 
 test('a split survives a restart of the host, and a deploy ends it', async () => {
