@@ -108,6 +108,12 @@ export class App {
     return this.#sleep;
   }
 
+  /** The last minute with a request, in ms since 1970. */
+  get lastRequestAt(): number | null {
+    const times = [this.fleet, this.second?.app.fleet].flatMap((fleet) => fleet?.lastRequestAt ?? []);
+    return times.length === 0 ? null : Math.max(...times);
+  }
+
   /** Returns the app in the form that is reported to the control plane. */
   observe(): ObservedApp {
     return {

@@ -416,7 +416,7 @@ export class Apps extends KnownApps {
     if (preview !== null || wanted.desired_state === 'stopped' || liveDeployId === null) return false;
     if (fleet.asleep || fleet.openStreams > 0) return false;
     const { deployed_at, woke_at } = app.observe();
-    const { lastRequestAt } = fleet;
+    const { lastRequestAt } = app;
     const called = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
     if ([called, deployed_at, woke_at].some((at) => (at ?? '') >= before)) return false;
     const deploy = this.#options.store.deploys.lastAsked(id);

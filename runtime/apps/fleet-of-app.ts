@@ -89,7 +89,7 @@ export function fleetOf(
     directories: { run: paths.run(id), data: paths.data(id) },
     workerd: options.workerd,
     user: options.users(id).cell,
-    idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
+    idleMs: preview === null || version !== null ? idleMs : restsAtLeast(idleMs),
     memoryMb: options.memoryMb,
     ...(options.cpuMaxMs !== undefined && { cpuMaxMs: options.cpuMaxMs }),
     cacheMb: options.cacheMb,

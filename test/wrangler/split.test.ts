@@ -1,7 +1,7 @@
 // Two versions share the requests of an app, as the real Wrangler asks for it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { idOfUuid } from '../../handlers/contract/id.ts';
+import { idOfUuid, uuidOf } from '../../handlers/contract/id.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -20,7 +20,8 @@ upload_source_maps = true
 binding = "V"
 ${more}`;
 const worker = (text: string) => `export default {
-  fetch({ url }, { V, TOKEN, COLOUR }) {
+  async fetch({ url }, { V, TOKEN, COLOUR }) {
+    if (url.endsWith('/slow')) await scheduler.wait(3000);
     if (url.endsWith('/boom')) throw new Error('boom of ${text}');
     console.log('asked ${text}');
     return Response.json({ text: '${text}', version: V.id, token: TOKEN, colour: COLOUR });
@@ -112,7 +113,7 @@ test('two uploaded versions share the requests by weight and by key, until one h
     return error?.message.includes('boom of two') && error.last_release === release;
   }, 'its errors are the app’s');
   const [{ fingerprint }] = (await rpc('errors.list', { id })).items;
-  assert.match(JSON.stringify(await rpc('errors.get', { id, fingerprint })), /index\.js:3:/);
+  assert.match(JSON.stringify(await rpc('errors.get', { id, fingerprint })), /index\.js:4:/);
 
   // A larger share moves keys in one direction only.
   await wrangler(project, 'versions', 'deploy', `${one}@50`, `${two}@50`, '--yes');
@@ -185,7 +186,12 @@ test('an earlier version can be the second one, also with 0 %, and the live one 
   const texts = new Set<string>();
   assert.equal((await set([one, 60], [zero.id, 40])).status, 200);
   await eventually(async () => texts.add((await ask('back')).text).size === 2, 'both answer');
+  const chosen = { headers: { 'cloudflare-workers-version-overrides': `back="${uuidOf(zero.id)}"` } };
+  const slow = cellar.get('back', '/slow', chosen);
+  // It has reached the process once a later one is answered by it.
+  assert.equal((await ask('back', chosen.headers)).text, 'zero');
   const ended = await set([one, 100]);
+  assert.equal(JSON.parse((await slow).text).text, 'zero', 'a request under way is answered');
   assert.deepEqual(
     ended.body.versions.map(({ percentage }: { percentage: number }) => percentage),
     [100],
@@ -198,7 +204,8 @@ test('an earlier version can be the second one, also with 0 %, and the live one 
 
 test('versions with stored data are refused with the reason, and one with 100 % is not', async () => {
   const kv = '[[kv_namespaces]]\nbinding = "NOTES"\nid = "notes"\n[triggers]\ncrons = ["0 3 * * *"]\n';
-  const keeper = (text: string) => `${worker(text).replace('fetch(', 'scheduled() {},\n  fetch(')}`;
+  const keeper = (text: string) =>
+    `${worker(text).replace('async fetch(', 'scheduled() {},\n  async fetch(')}`;
   const project = new Project(cellar, { 'wrangler.toml': CONFIG('stored', kv), 'index.js': keeper('zero') });
   await wrangler(project, 'deploy');
   project.write({ 'index.js': keeper('one') });
