@@ -44,7 +44,12 @@ export const versions = [
     input: z.strictObject({
       id: reference,
       versions: z
-        .array(z.strictObject({ version: reference, percentage }))
+        .array(
+          z.strictObject({
+            version: reference.meta({ description: 'Its id, or its UUID as Wrangler shows it.' }),
+            percentage: percentage.meta({ description: 'Its part of the requests.' }),
+          }),
+        )
         .min(1)
         .max(2),
       message: z.string().max(MESSAGE_LENGTH).optional(),
