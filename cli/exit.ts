@@ -41,6 +41,8 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   app_not_found: 'cellar list',
   slug_taken: 'cellar list',
   deploy_not_found: 'cellar deploys',
+  split_impossible: 'cellar split',
+  deploy_failed: 'cellar deploys log',
   preview_not_found: 'cellar previews',
   release_unavailable: 'cellar deploys',
   env_not_found: 'cellar env list',

@@ -125,6 +125,7 @@ export function assemble(config: Config) {
     void appParts.memory.sample();
     apps.tick();
     deploys.previews.tick();
+    deploys.splits.tick();
     deploys.sources.tick();
     observability.alerts.lookAtDisk(disk.shortage);
     observability.bucketOutage.look(base.bucket?.problem ?? null);

@@ -3,12 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Refused } from '../../client/index.ts';
 import type { App } from '../../handlers/contract/apps/apps.ts';
 import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
+import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { hasGit } from '../folder.ts';
 import { pushFolder } from '../push.ts';
 import { type Session, whole } from '../session.ts';
-import { ago, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
+import { ago, firstLine, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 
 /** Poll interval of a running deploy, in ms. */
 const POLL_MS = 300;
@@ -134,7 +135,54 @@ export const deployCommands: readonly Command[] = [
     },
     show: shownDeploy,
   }),
+  command({
+    words: 'split get',
+    summary: 'Shows which versions serve the app, each with its percentage of the requests',
+    ofApp: true,
+    examples: ['split'],
+    answers: 'split.get',
+    run: (session) => session.call('split.get', { id: session.app() }),
+    show: shownSplit,
+  }),
+  command({
+    words: 'split set',
+    summary: 'Lets two versions share the requests of an app without stored data, or gives one all of them',
+    ofApp: true,
+    arguments: [
+      { name: 'version', summary: 'its id and percentage, such as `0f9q2t6m8r4kx1zb@90`' },
+      { name: 'other', summary: 'those of the other version', optional: true },
+    ],
+    examples: ['split set 0f9q2t6m8r4kx1zb@90 0f9q2t8d3v7ny5wc@10', 'split set 0f9q2t8d3v7ny5wc@100'],
+    answers: 'split.set',
+    run: (session, { version, other }) => {
+      const versions = [version, other].flatMap((each) => (typeof each === 'string' ? weighted(each) : []));
+      return session.call('split.set', { id: session.app(), versions });
+    },
+    show: shownSplit,
+  }),
 ];
+
+/** @throws {Stopped} for a version without a percentage */
+function weighted(text: string): { version: string; percentage: number } {
+  const [, version, percentage] = /^([^@]+)@(\d+(?:\.\d+)?)%?$/.exec(text) ?? [];
+  if (version === undefined)
+    throw new Stopped('usage', `Give "${text}" a percentage, such as ${text.replace(/@.*/, '')}@50.`);
+  return { version, percentage: Number(percentage) };
+}
+
+function shownSplit({ versions }: Result<'split.get'>): string {
+  return table(
+    ['VERSION', 'SHARE', 'MADE', 'TAG', 'MESSAGE'],
+    versions.map(({ id, percentage, created_at, tag, message }) => [
+      id,
+      `${percentage} %`,
+      ago(created_at),
+      plain(tag),
+      plain(firstLine(message)),
+    ]),
+    'Nothing was deployed yet. Next: cellar deploy',
+  );
+}
 
 /** Returns the app. @throws {Stopped} when it does not exist, with the command that creates it */
 async function appToDeploy(session: Session): Promise<App> {

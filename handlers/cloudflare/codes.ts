@@ -43,6 +43,7 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   app_not_found: CODES.SCRIPT_NOT_FOUND,
   deploy_not_found: CODES.VERSION_NOT_FOUND,
   release_unavailable: CODES.VERSION_NOT_FOUND,
+  deploy_failed: CODES.SCRIPT_INVALID,
   secret_not_found: CODES.SECRET_NOT_FOUND,
   query_failed: CODES.QUERY_FAILED,
   workflow_not_found: CODES.WORKFLOW_NOT_FOUND,

@@ -1,6 +1,6 @@
 // Converts names and ids between Cloudflare's form and ours.
 import { slug } from '../contract/apps/apps.ts';
-import { ID_DIGITS } from '../contract/id.ts';
+import { idOfUuid } from '../contract/id.ts';
 import { CloudflareError, CODES } from './codes.ts';
 
 /** @throws {CloudflareError} for a name that is not a valid slug, with a suggestion */
@@ -28,17 +28,9 @@ export function similarSlug(name: string): string {
   return `${plain.slice(0, 36)}-app`.replace(/^-/, '');
 }
 
-/** Inverse of `uuidOf`. @throws {CloudflareError} for a UUID that `uuidOf` did not make */
+/** Returns the id of a version. @throws {CloudflareError} for a UUID that no version can have */
 export function idOf(uuid: string): string {
-  const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
-    uuid,
-  );
-  if (found === null) throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `There is no version ${uuid}.`);
-  let bits = BigInt(`0x${found.slice(1).join('')}`);
-  let id = '';
-  for (let at = 0; at < 16; at++) {
-    id = ID_DIGITS[Number(bits & 31n)] + id;
-    bits >>= 5n;
-  }
+  const id = idOfUuid(uuid);
+  if (id === null) throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `There is no version ${uuid}.`);
   return id;
 }

@@ -58,6 +58,11 @@ const callerErrors = {
     status: 409,
     meaning: 'The deploy never went live, or its release is no longer kept.',
   },
+  split_impossible: {
+    status: 409,
+    meaning: 'The versions cannot share the requests of the app; `detail` says why.',
+  },
+  deploy_failed: { status: 422, meaning: 'The deploy did not go live; `detail` says why.' },
   import_failed: {
     status: 422,
     meaning: 'The repository at that address could not be imported; `detail` says why.',

@@ -30,6 +30,21 @@ function digits(value: number, count: number): string {
   return text;
 }
 
+/** Inverse of `uuidOf`; null for a UUID that it did not make. */
+export function idOfUuid(uuid: string): string | null {
+  const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
+    uuid,
+  );
+  if (found === null) return null;
+  let bits = BigInt(`0x${found.slice(1).join('')}`);
+  let id = '';
+  for (let at = 0; at < 16; at++) {
+    id = ID_DIGITS[Number(bits & 31n)] + id;
+    bits >>= 5n;
+  }
+  return id;
+}
+
 /** Formats a deploy's id as Cloudflare's version id: a UUID of version 8, whose bits are free. */
 export function uuidOf(id: string): string {
   let bits = 0n;

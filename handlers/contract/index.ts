@@ -12,6 +12,7 @@ import { moves } from './apps/move.ts';
 import { previews } from './apps/previews.ts';
 import { secrets, vars } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
+import { versions } from './apps/versions.ts';
 import { hosts } from './hosts.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
@@ -33,6 +34,7 @@ export const operations = [
   ...moves,
   ...deploys,
   ...previews,
+  ...versions,
   ...git,
   ...env,
   ...secrets,

@@ -145,6 +145,9 @@ export const meanings: Readonly<Record<string, string>> = {
   'previews.set.vars':
     'Values by name that override variables of all previews. They replace those set before.',
   branches: 'Whether a push to another branch than main makes a preview.',
+  'split.set.versions':
+    'One version with 100 percent, or two whose percentages make 100. `version`: its id, or its UUID as Wrangler shows it.',
+  'split.set.message': 'A note that the deploy shows.',
   preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',
   'alerts.set.url': 'The webhook, or `mailto:` and an e-mail address.',
@@ -248,6 +251,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   maintenance: 'The page that visitors get while an app is worked on.',
   builds: 'Where in its repository an app is, and how it is built.',
   alerts: 'Webhooks and e-mail addresses that are notified of problems.',
+  split: 'Two versions of an app that share its requests.',
   previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',
   admin: 'This Cellar as a whole.',
   hosts: 'The machines of a Cellar of several.',

@@ -225,6 +225,11 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     ...SOURCE_WRITE,
     refusals: ['deploy_not_found', 'invalid_input'],
   },
+  'PUT /apps/:id/split': {
+    ...SOURCE_WRITE,
+    refusals: ['app_not_found', 'deploy_not_found', 'release_unavailable', 'transition_conflict'],
+  },
+  'DELETE /apps/:id/split': { refusals: ['app_not_found'], changes: true },
   'GET /apps/:id/previews/:preview/log': { refusals: ['preview_not_found', 'deploy_not_found'] },
   'DELETE /apps/:id/previews/:preview': { refusals: ['preview_not_found'], deadlineMs: READ_DEADLINE_MS },
   'POST /apps/:id/previews/:preview/promote': {

@@ -12,6 +12,7 @@ import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
 import { sourceServices } from './apps/source.ts';
 import { varServices } from './apps/vars.ts';
+import { versionServices } from './apps/versions.ts';
 import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
 import { auditServices } from './people/audit.ts';
@@ -50,6 +51,7 @@ export const services = {
   ...deletedAppServices,
   ...deployServices,
   ...previewServices,
+  ...versionServices,
   ...settingServices,
   ...domainServices,
   ...eventServices,

@@ -4,6 +4,7 @@ import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { AppCode } from '../bucket/code/app-code.ts';
+import { goesToSecond, type VersionSplit } from '../edge/version-split.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { ClosableGate } from '../queues/closable-gate.ts';
@@ -20,6 +21,12 @@ export interface AppBefore {
   rest: { dueAt: number | null } | null;
   /** Why its process was stopped for its disk use; undefined when it was not. */
   heldFor: string | undefined;
+}
+
+/** A second version of an app, which gets a share of its requests. */
+export interface SecondVersion extends VersionSplit {
+  /** Its preview. */
+  app: App;
 }
 
 /** The steps of `App.makeLive`, and callbacks for it. */
@@ -53,6 +60,8 @@ export class App {
   wanted: WantedApp;
   /** The app and version that a preview shows; null for an app that is not a preview. */
   preview: PreviewRow | null;
+  /** Set while two versions share the requests. */
+  second: SecondVersion | null = null;
   readonly fleet: Fleet;
   /** Set for an app that keeps its data in the bucket. */
   cluster: AppCluster | null;
@@ -85,12 +94,24 @@ export class App {
     return this.wanted.id;
   }
 
+  /** Returns the fleet that serves a request. @param headers names and values in turn */
+  fleetFor(headers: readonly string[]): Fleet {
+    const { second } = this;
+    return second !== null && goesToSecond(headers, second) ? second.app.fleet : this.fleet;
+  }
+
   get liveDeployId(): string | null {
     return this.#liveDeployId;
   }
 
   get sleepMarker(): Readonly<SleepMarker> {
     return this.#sleep;
+  }
+
+  /** The last minute with a request, in ms since 1970. */
+  get lastRequestAt(): number | null {
+    const times = [this.fleet, this.second?.app.fleet].flatMap((fleet) => fleet?.lastRequestAt ?? []);
+    return times.length === 0 ? null : Math.max(...times);
   }
 
   /** Returns the app in the form that is reported to the control plane. */

@@ -1,7 +1,9 @@
 // All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Release } from '../../bundler/release.ts';
+import { versionOf } from '../../handlers/contract/apps/versions.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { uuidOf } from '../../handlers/contract/id.ts';
 import type { AppRecord } from '../../sqlite/host/app-records.ts';
 import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -26,7 +28,7 @@ import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
 import { StoredActivity } from './kept-activity.ts';
 import { KnownApps } from './known-apps.ts';
-import { previewOf } from './preview-app.ts';
+import { previewOf, reportedApp } from './preview-app.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
 /** Concurrent starts at boot. A start for a request waits behind at most these. */
@@ -261,6 +263,7 @@ export class Apps extends KnownApps {
     });
     this.#activity.delete(id);
     if (app) {
+      this.#withdraw(app);
       this.hostNames.remove(app);
       this.consumers.set(id, []);
       this.apps.delete(id);
@@ -332,7 +335,7 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Makes a release the live one, as `App.makeLive` does.
+   * Makes a release the live one, as `App.makeLive` does. It gets all requests, so `steps.commit` must end a split.
    * @param steps.consumes the queues that the release consumes
    * @throws {Error} with workerd's reason when the release does not start; the one before stays live
    */
@@ -344,8 +347,10 @@ export class Apps extends KnownApps {
     const app = this.#require(id);
     const commit: MakeLiveSteps['commit'] = (at, observed) => {
       steps.commit(at, observed);
+      if (app.preview !== null) return;
       // Other apps send no messages to a preview.
-      if (app.preview === null) this.consumers.set(id, consumes);
+      this.consumers.set(id, consumes);
+      this.#endSplit(app);
     };
     try {
       await app.makeLive(deployId, { ...steps, commit, synced: () => this.#synced() });
@@ -411,7 +416,7 @@ export class Apps extends KnownApps {
     if (preview !== null || wanted.desired_state === 'stopped' || liveDeployId === null) return false;
     if (fleet.asleep || fleet.openStreams > 0) return false;
     const { deployed_at, woke_at } = app.observe();
-    const { lastRequestAt } = fleet;
+    const { lastRequestAt } = app;
     const called = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
     if ([called, deployed_at, woke_at].some((at) => (at ?? '') >= before)) return false;
     const deploy = this.#options.store.deploys.lastAsked(id);
@@ -835,6 +840,39 @@ export class Apps extends KnownApps {
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
+  /**
+   * Gives a preview a share of its app's requests, as the second version of a split. The second version before it gets none.
+   * @param share the percentage, from 0 to less than 100
+   */
+  share(id: string, share: number): void {
+    const { preview } = this.#require(id);
+    const parent = this.#require(preview!.parentId);
+    this.#options.store.transaction(() => this.#options.store.previews.setShare(parent.id, id, share));
+    if (parent.second?.app.id !== id) this.#endSplit(parent);
+    this.#openPreview(parent.wanted, { ...preview!, share });
+  }
+
+  /** Lets the live release of an app have all requests again. The second version, if any, can then be deleted. */
+  endSplit(id: string): void {
+    this.#options.store.transaction(() => this.#options.store.previews.endSplit(id));
+    this.#endSplit(this.#require(id));
+  }
+
+  #endSplit(app: App): void {
+    const { second } = app;
+    if (second === null) return;
+    app.second = null;
+    second.app.preview = { ...second.app.preview!, share: null };
+    // Requests that wait for its process go on to the live release.
+    second.app.fleet.movedTo(app.fleet);
+  }
+
+  /** Takes the requests of a second version that is deleted. */
+  #withdraw(app: App): void {
+    const parent = app.preview === null ? undefined : this.apps.get(app.preview.parentId);
+    if (parent?.second?.app === app) this.#endSplit(parent);
+  }
+
   /** Ends the processes of apps that another host may run, because this host is cut off from the others. */
   cutOff(): void {
     for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
@@ -899,7 +937,7 @@ export class Apps extends KnownApps {
     const fleet = fleetOf({ id, preview, cluster, code }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
       vars: () => this.apps.get(id)?.wanted.vars ?? {},
-      say: (level, words) => this.#say(id, level, words),
+      say: (level, words) => this.#say(reportedApp({ id, preview }), level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
       onAsleep: (asleep) => {
         const app = this.apps.get(id);
@@ -939,7 +977,18 @@ export class Apps extends KnownApps {
   }
 
   #openPreview(parent: WantedApp, row: PreviewRow): App {
-    return this.#open(previewOf(parent, row, this.#options.baseDomain), row);
+    const preview = this.#open(previewOf(parent, row, this.#options.baseDomain), row);
+    if (row.share != null) this.#splitWith(preview, row, row.share);
+    return preview;
+  }
+
+  #splitWith(second: App, { parentId, versionId }: PreviewRow, share: number): void {
+    const app = this.#require(parentId);
+    const live =
+      app.liveDeployId === null ? undefined : this.#options.store.deploys.find(parentId, app.liveDeployId);
+    if (live === undefined || versionId === null) return;
+    const { slug } = app.wanted;
+    app.second = { app: second, slug, first: uuidOf(versionOf(live).id), second: uuidOf(versionId), share };
   }
 
   /** Applies a changed parent's state to a preview: its address, and whether it is stopped. Its next request starts it. */

@@ -16,7 +16,7 @@ import type { OutputSink } from '../processes/output-sink.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import type { StoredActivity } from './kept-activity.ts';
 import type { OutwardServices } from './outward-services.ts';
-import { restsAtLeast } from './preview-app.ts';
+import { reportedApp, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 
 /** What all fleets need of the rest of the host. */
@@ -82,12 +82,14 @@ export function fleetOf(
   listeners: Listeners,
 ): Fleet {
   const { paths, idleMs } = options;
+  const reported = reportedApp({ id, preview });
+  const version = preview !== null && reported !== id ? preview.versionId : null;
   return new Fleet({
     appId: id,
     directories: { run: paths.run(id), data: paths.data(id) },
     workerd: options.workerd,
     user: options.users(id).cell,
-    idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
+    idleMs: preview === null || version !== null ? idleMs : restsAtLeast(idleMs),
     memoryMb: options.memoryMb,
     ...(options.cpuMaxMs !== undefined && { cpuMaxMs: options.cpuMaxMs }),
     cacheMb: options.cacheMb,
@@ -107,8 +109,10 @@ export function fleetOf(
     load: code?.load,
     uiUrl: options.uiUrl,
     wakes: options.wakes,
-    output: (deployId) => options.output(id, deployId),
-    onFailure: (failure) => options.onFailure(id, failure),
+    version,
+    output: (deployId) => options.output(reported, version ?? deployId),
+    onFailure: (failure) =>
+      options.onFailure(reported, { ...failure, deployId: version ?? failure.deployId }),
     ...listeners,
   });
 }

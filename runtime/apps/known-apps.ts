@@ -9,6 +9,7 @@ import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
+import { isSecondVersion } from './preview-app.ts';
 import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */
@@ -50,9 +51,12 @@ export abstract class KnownApps {
     return app === undefined ? [] : this.hostNames.of(app.wanted);
   }
 
-  /** Returns the fleet of an app; with a host name, that of the preview of the app which has it. */
-  fleetAt(id: string, previewHost: string | null): Fleet | undefined {
-    if (previewHost === null) return this.apps.get(id)?.fleet;
+  /**
+   * Returns the fleet of an app for a request; with a host name, that of the preview of the app which has it.
+   * @param headers names and values in turn, which choose one of two versions
+   */
+  fleetAt(id: string, previewHost: string | null, headers: readonly string[] = []): Fleet | undefined {
+    if (previewHost === null) return this.apps.get(id)?.fleetFor(headers);
     const fleet = this.resolve(previewHost);
     return fleet && this.originOf(fleet.site) === id ? fleet : undefined;
   }
@@ -137,6 +141,13 @@ export abstract class KnownApps {
   /** Returns the previews of an app, oldest first. */
   previews(id: string): PreviewRow[] {
     return [...this.apps.values()].flatMap(({ preview }) => (preview?.parentId === id ? preview : []));
+  }
+
+  /** Returns the second versions of all apps, also those that get no requests any more. */
+  seconds(): PreviewRow[] {
+    return [...this.apps.values()].flatMap(({ preview }) =>
+      preview !== null && isSecondVersion(preview) ? preview : [],
+    );
   }
 
   /** Returns the app whose repository, variables and secrets are used: the parent of a preview, else the app itself. */

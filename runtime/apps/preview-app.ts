@@ -15,15 +15,34 @@ const NAME_PATTERN = /^(?!.*--)[a-z0-9][a-z0-9-]+[a-z0-9]$/;
 /** Reserved for the addresses of uploaded versions, which begin with such a name. */
 const VERSION_PATTERN = /^[0-9a-f]{8}$/;
 
+/** Begins the source of a preview that is the second version of a split. */
+const SPLIT = 'split:';
+
+/** Returns the source of a new second version, and the first part of its address. */
+export function secondVersionNames(id: string): { source: string; name: string } {
+  return {
+    source: `${SPLIT}${id}`,
+    name: `split-${createHash('sha256').update(id).digest('hex').slice(0, 8)}`,
+  };
+}
+
+/** Whether a preview is the second version of a split: it takes part of its app's requests, with the app's variables. */
+export function isSecondVersion({ source }: PreviewRow): boolean {
+  return source.startsWith(SPLIT);
+}
+
+/** Returns the app that logs, errors and requests are recorded for: that of a second version is the app itself. */
+export function reportedApp({ id, preview }: { id: string; preview: PreviewRow | null }): string {
+  return preview !== null && isSecondVersion(preview) ? preview.parentId : id;
+}
+
 /** Returns the wanted state of a preview of `parent`. It never sleeps: when idle its process ends, and a request starts one. */
-export function previewOf(
-  parent: WantedApp,
-  { id, name, versionId }: PreviewRow,
-  baseDomain: string,
-): WantedApp {
+export function previewOf(parent: WantedApp, row: PreviewRow, baseDomain: string): WantedApp {
+  const { id, name, versionId } = row;
   // Its next version can be looked at meanwhile.
   const { maintenance: _, ...shared } = parent;
   const { slug } = parent;
+  if (isSecondVersion(row)) return { ...parent, id, slug: `${name}--${slug}`, hostnames: [], replicas: 1 };
   const hostnames = versionId === null ? [] : [`${versionName(versionId)}--${slug}.${baseDomain}`];
   const { vars = {} } = parent.previews ?? {};
   return { ...shared, id, slug: `${name}--${slug}`, hostnames, replicas: 1, vars };

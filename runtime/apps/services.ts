@@ -110,7 +110,7 @@ export class Services {
     const binding = caller.calls.services[Number(number)];
     if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
     const name = binding.service!;
-    const target = this.#sibling(callerId, name);
+    const target = this.#sibling(callerId, name, head.headers);
     if (target === null)
       return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
     const { entrypoint, props } = binding;
@@ -163,8 +163,8 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, hopLines, ended } };
   }
 
-  /** Returns the app of a slug at any host, if it has the same owner as the calling app. */
-  #sibling(appId: string, slug: string): Backend | null {
+  /** Returns what serves a call to the app of a slug at any host, if it has the same owner as the calling app. */
+  #sibling(appId: string, slug: string, headers: readonly string[]): Backend | null {
     const { baseDomain, hosts } = this.#options;
     const apps = this.#options.apps();
     const address = `${slug}.${baseDomain}`;
@@ -173,7 +173,9 @@ export class Services {
     const known = route ?? (fleet && apps.get(fleet.site)?.wanted);
     const owner = apps.get(appId)?.wanted.owner;
     if (known?.slug !== slug || owner === undefined || known.owner !== owner) return null;
-    return fleet ?? hosts!.called(known.id);
+    if (fleet === undefined) return hosts!.called(known.id);
+    const chosen = apps.get(fleet.site)!.fleetFor(headers);
+    return { site: fleet.site, admit: () => chosen.admit() };
   }
 }
 

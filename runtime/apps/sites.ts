@@ -131,7 +131,8 @@ export function sites({
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) {
-      return toFleet(head, fleet, limitsOf(fleet.site, head, wantedOf(fleet).limits));
+      const app = apps.get(fleet.site)!;
+      return toFleet(head, app.fleetFor(head.headers), limitsOf(app.id, head, app.wanted.limits));
     }
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
@@ -168,9 +169,10 @@ export function sites({
     isRpcOfApi: isRpc,
     isRpcOfEdge: (head) => isRpc(head) && (head.host === baseDomain || head.host === `api.${baseDomain}`),
     toApp: (head, appId, previewHost) => {
-      const fleet = apps.fleetAt(appId, previewHost);
+      const fleet = apps.fleetAt(appId, previewHost, head.headers);
       if (fleet === undefined) return { kind: 'respond', respond: () => unknownHost(head.host) };
-      return toFleet(head, fleet, { site: fleet.site, clientRpm: 0, appRpm: 0 });
+      const site = previewHost === null ? appId : fleet.site;
+      return toFleet(head, fleet, { site, clientRpm: 0, appRpm: 0 });
     },
     wake: (appId) => wakeFleet(apps.get(appId)?.fleet),
   };

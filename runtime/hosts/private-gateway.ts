@@ -22,8 +22,8 @@ import { keyCheck } from './hosts-key.ts';
 import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
 
 export interface PrivateGatewayOptions extends Elsewhere {
-  /** Returns an app of this host; with a host name, the preview of the app that has it. */
-  here: (appId: string, previewHost: string | null) => Backend | undefined;
+  /** Returns an app of this host for a request's headers; with a host name, the preview of the app that has it. */
+  here: (appId: string, previewHost: string | null, headers: readonly string[]) => Backend | undefined;
   /** Whether this host has an app. */
   has: (appId: string) => boolean;
   /** Routes a visitor's request to an app or a preview of this host, without limits. Answers 404 for an unknown preview. */
@@ -78,7 +78,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
   ): Target {
     const previewHost = to === 'preview' ? head.host : null;
     if (has(appId) && to !== 'call') return { ...toApp(head, appId, previewHost), share: appId };
-    const find = () => here(appId, previewHost);
+    const find = () => here(appId, previewHost, head.headers);
     const elsewhere = new RemoteBackend(options, appId, to, find, hops);
     const backend = new ArrivingApp(options, elsewhere, find, generation);
     const limits = { site: appId, clientRpm: 0, appRpm: 0 };

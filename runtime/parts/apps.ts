@@ -158,7 +158,7 @@ export function makeApps(
     memoryMb: (appId) => config.RUNNER_CELL_MAX_MB * Math.max(1, apps.processes(appId)),
     lastRequestAt: (appId) => {
       const app = apps.get(appId);
-      return app === undefined || app.wanted.desired_state === 'stopped' ? null : app.fleet.lastRequestAt;
+      return app === undefined || app.wanted.desired_state === 'stopped' ? null : app.lastRequestAt;
     },
     // A reading of an app in the bucket needs its process, and would keep that from going idle.
     backlogs: async (appId) =>

@@ -11,6 +11,7 @@ import { hasDisk } from '../builds/usage/size.ts';
 import { BranchChanges } from '../git/branch-changes.ts';
 import { copyIntoPreview } from '../previews/copied-storage.ts';
 import { Previews } from '../previews/previews.ts';
+import { Splits } from '../previews/splits.ts';
 import { requireRoom } from '../refusal.ts';
 import { readMemory } from '../resources/memory.ts';
 import { Sources } from '../sources/sources.ts';
@@ -66,6 +67,7 @@ export function makeDeploys(
   const requests = new DeployRequests(queue, { store, paths, apps });
   const uploads = new Uploads({ paths, store, apps, secrets, assetsMb: config.RUNNER_BUILD_MAX_MB });
   const previews = new Previews({ store, paths, apps, requests, queue });
+  const splits = new Splits({ store, apps, requests, previews });
   const imports = new Imports({ paths, isolation, limits, reachable });
   const changes = new BranchChanges();
   const sources = new Sources({
@@ -94,5 +96,17 @@ export function makeDeploys(
   const unstored = new UnstoredReleases({ store, apps, paused: () => disk.short });
   const codeCache =
     bucket && new CodeCache({ store, paths, apps, bucket, maxMb: config.RUNNER_BUCKET_CACHE_MB });
-  return { queue, requests, uploads, previews, imports, sources, changes, missed, unstored, codeCache };
+  return {
+    queue,
+    requests,
+    uploads,
+    previews,
+    splits,
+    imports,
+    sources,
+    changes,
+    missed,
+    unstored,
+    codeCache,
+  };
 }

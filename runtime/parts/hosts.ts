@@ -6,6 +6,7 @@ import type { Base } from './base.ts';
 /** Returns null for the only host. @param apps those of this host */
 export function makeHosts({ config, homes, clusterKey }: Base, apps: () => KnownApps): Hosts | null {
   if (homes === null) return null;
-  const here = (appId: string, previewHost: string | null) => apps().fleetAt(appId, previewHost);
+  const here = (appId: string, previewHost: string | null, headers?: readonly string[]) =>
+    apps().fleetAt(appId, previewHost, headers);
   return new Hosts({ homes, baseDomain: config.RUNNER_BASE_DOMAIN, clusterKey, here });
 }

@@ -12,6 +12,7 @@ import { AppReports, type AppReportsOptions } from '../telemetry/app-reports.ts'
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
 import type { Source } from '../telemetry/logs/log-lines.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
+import { versionsIn } from '../uploads/version-files.ts';
 import type { Base } from './base.ts';
 
 export type ObservabilityParts = ReturnType<typeof makeObservability>;
@@ -40,6 +41,7 @@ export function makeObservability(
       bucket: bucketPlace(config),
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
+      versions: versionsIn(paths.uploads),
     },
     {
       onErrors: (groups) => void alerts.reportErrors(groups),

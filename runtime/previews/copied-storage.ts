@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { KnownApps } from '../apps/known-apps.ts';
+import { isSecondVersion } from '../apps/preview-app.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { freeMegabytes } from '../disk/disk.ts';
 import { removeTree } from '../disk/remove.ts';
@@ -40,7 +41,9 @@ export async function copyIntoPreview(
   const { apps, store, snapshots, paths, users } = options;
   const parent = apps.get(apps.originOf(id))?.wanted;
   const isNew = apps.get(id)?.liveDeployId === null && Object.keys(store.apps.storageNames(id)).length === 0;
-  if (parent?.previews?.storage !== 'copy' || !isNew) return;
+  const preview = apps.get(id)?.preview;
+  const isSecond = preview != null && isSecondVersion(preview);
+  if (parent?.previews?.storage !== 'copy' || !isNew || isSecond) return;
   const names = store.apps.storageNames(parent.id);
   await requireRoom(options, parent.id);
   log("copying the app's storage");

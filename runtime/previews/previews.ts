@@ -6,7 +6,7 @@ import { newId } from '../../handlers/contract/id.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Apps } from '../apps/apps.ts';
-import { branchName, isPreviewName, versionName } from '../apps/preview-app.ts';
+import { branchName, isPreviewName, isSecondVersion, versionName } from '../apps/preview-app.ts';
 import { type Deploy, isInterrupted } from '../builds/deploy/deploy.ts';
 import type { DeployQueue } from '../builds/queue/queue.ts';
 import type { DeployRequests } from '../builds/queue/requests.ts';
@@ -49,6 +49,8 @@ export class Previews {
    */
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
+      // Second versions are looked after elsewhere, unless their deletion was interrupted.
+      if (isSecondVersion(row) && !row.isDeleted && this.#options.apps.get(row.parentId)) continue;
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
       this.#restore(row, () => (isOver ? this.#remove(row) : this.#resume(row)));
     }
@@ -57,7 +59,7 @@ export class Previews {
   /** Resumes what the last home of a preview left unfinished, which has come from another host. */
   arrived(id: string): void {
     const row = this.#options.apps.get(id)?.preview;
-    if (row) this.#restore(row, () => this.#resume(row));
+    if (row && !isSecondVersion(row)) this.#restore(row, () => this.#resume(row));
   }
 
   #restore({ parentId, name }: PreviewRow, work: () => Promise<void>): void {
@@ -145,7 +147,10 @@ export class Previews {
 
   /** The previews of an app, newest first. */
   list(appId: string): HostPreview[] {
-    const rows = this.#options.apps.previews(appId).reverse();
+    const rows = this.#options.apps
+      .previews(appId)
+      .filter((row) => !isSecondVersion(row))
+      .reverse();
     return rows.map((row) => this.#shown(row));
   }
 
@@ -255,7 +260,10 @@ export class Previews {
   #makeRoom(appId: string): void {
     this.#work
       .run(appId, async () => {
-        const rows = this.#options.apps.previews(appId).sort((a, b) => b.expiresAt - a.expiresAt);
+        const rows = this.#options.apps
+          .previews(appId)
+          .filter((row) => !isSecondVersion(row))
+          .sort((a, b) => b.expiresAt - a.expiresAt);
         for (const row of rows.slice(PREVIEWS)) await this.#remove(row);
       })
       .catch((error: unknown) =>

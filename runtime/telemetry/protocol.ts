@@ -173,6 +173,8 @@ export interface ThreadOptions {
   bucket: S3Place | null;
   /** Directory of all releases: `<app id>/<deploy id>` in it. */
   releases: string;
+  /** Directory of all uploaded versions; default: the same. */
+  versions?: string;
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;
 }

@@ -36,7 +36,7 @@ const names = new Map<string, string>();
 const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB, so they are loaded only when needed.
 const otlp = options.otlp === null ? null : new (await import('./otlp/otlp.ts')).Otlp(options.otlp, slugOf);
-const stacks = new SourceStacks(options.releases);
+const stacks = new SourceStacks(options.releases, options.versions);
 const cronRuns = new CronRuns(store);
 const datapoints = new Datapoints(store, options);
 const requests = new Requests(store);

@@ -31,6 +31,7 @@ import {
   readBundle,
   readVersion,
   VERSION_FILE,
+  versionsIn,
 } from './version-files.ts';
 
 /** Limit of an upload: Cloudflare accepts 64 MiB of modules, and source maps are added. */
@@ -77,7 +78,7 @@ export class Uploads {
     const { uploads } = options.paths;
     this.#incoming = new Incoming(join(uploads, 'incoming'));
     this.#sessions = join(uploads, 'assets');
-    this.#versions = join(uploads, 'versions');
+    this.#versions = versionsIn(uploads);
     // Left by a killed host.
     rmSync(join(uploads, 'incoming'), { recursive: true, force: true });
     for (const path of [this.#sessions, this.#versions]) mkdirSync(path, { recursive: true, mode: 0o700 });

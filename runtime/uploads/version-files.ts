@@ -11,6 +11,11 @@ export const BUNDLE_FILE = 'bundle.json';
 /** In a session's directory: its account. */
 export const ACCOUNT_FILE = 'account';
 
+/** Returns the directory of all versions. @param uploads that of all uploads */
+export function versionsIn(uploads: string): string {
+  return join(uploads, 'versions');
+}
+
 const ID = /^[0-9a-z]{16}$/;
 
 /** Whether a name is that of a complete version's directory. */

@@ -82,7 +82,7 @@ export function appRecordQueries(database: Database) {
   );
   const preview = database.prepare<[string], PreviewRow>(
     `SELECT id, parent_id AS parentId, name, source, version_id AS versionId, created_at AS createdAt,
-       expires_at AS expiresAt FROM previews WHERE id = ?`,
+       expires_at AS expiresAt, share FROM previews WHERE id = ?`,
   );
   const previewIds = database
     .prepare<[string], string>(
@@ -129,8 +129,8 @@ export function appRecordQueries(database: Database) {
        storage_names = excluded.storage_names, asleep_since = excluded.asleep_since, woke_at = excluded.woke_at`,
   );
   const addPreview = database.prepare<PreviewRow>(
-    `INSERT OR IGNORE INTO previews (id, parent_id, name, source, version_id, created_at, expires_at)
-     VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt)`,
+    `INSERT OR IGNORE INTO previews (id, parent_id, name, source, version_id, created_at, expires_at, share)
+     VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt, @share)`,
   );
   const isThere = database.prepare<[string]>('SELECT 1 FROM apps WHERE id = ? AND deleted_at IS NULL');
   const removal = database
@@ -315,7 +315,8 @@ export function appRecordQueries(database: Database) {
       }
       // Newest first: an older one of the same source was deleted, and its record is still there.
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
-        if (isThere.get(row.parentId) === undefined || addPreview.run(row).changes === 0) dropPreview(row.id);
+        if (isThere.get(row.parentId) === undefined || addPreview.run({ share: null, ...row }).changes === 0)
+          dropPreview(row.id);
       forgetChanges.run();
       // A restored database may have apps that this bucket does not know.
       const taken = records.map((record) => ('deletedApp' in record ? record.deletedApp : record.wanted.id));
@@ -329,7 +330,7 @@ export function appRecordQueries(database: Database) {
     takeOne: (records: readonly AppRecord[]): void => {
       for (const record of records) {
         putApp(record);
-        if (record.preview !== null) addPreview.run(record.preview);
+        if (record.preview !== null) addPreview.run({ share: null, ...record.preview });
         if (record.wanted.storage === 'bucket') noRemoval.run(record.wanted.id);
         notKept.run(record.wanted.id);
       }

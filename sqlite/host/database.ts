@@ -230,6 +230,8 @@ const MIGRATIONS = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX pulls_due ON pulls (due_at) WHERE due_at IS NOT NULL;
   `,
+  // The percentage of its app's requests that a second version gets; NULL for none.
+  'ALTER TABLE previews ADD COLUMN share REAL;',
 ];
 
 function appOf(alertId: string): string {

@@ -9,12 +9,14 @@ export interface PreviewRow {
   parentId: string;
   /** The first part of its address, before the app's slug. */
   name: string;
-  /** Its source: `refs/heads/…`, `alias:…` or `version:…`. An app has one preview of each. */
+  /** Its source: `refs/heads/…`, `alias:…`, `version:…` or `split:…`. An app has one preview of each. */
   source: string;
   /** The uploaded version that it shows; `null` for a branch. */
   versionId: string | null;
   createdAt: number;
   expiresAt: number;
+  /** The percentage of its app's requests that it gets, as the second version of a split; null or left out for none. */
+  share?: number | null;
 }
 
 /** A preview, with columns of its row in `apps`. */
@@ -35,15 +37,19 @@ const BELONGINGS = ['deploys', 'activity', 'held', 'secrets', 'alerts'];
 export function previewQueries(database: Database) {
   const all = database.prepare<[], Stored>(
     `SELECT previews.id, parent_id AS parentId, name, source, version_id AS versionId, created_at AS createdAt,
-       expires_at AS expiresAt, deleted_at IS NOT NULL AS isDeleted, live_deploy_id AS liveDeployId, deployed_at AS deployedAt
+       expires_at AS expiresAt, share, deleted_at IS NOT NULL AS isDeleted, live_deploy_id AS liveDeployId, deployed_at AS deployedAt
      FROM previews JOIN apps ON apps.id = previews.id ORDER BY previews.id`,
   );
   const add = database.prepare<PreviewRow>(
-    `INSERT INTO previews (id, parent_id, name, source, version_id, created_at, expires_at)
-     VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt)`,
+    `INSERT INTO previews (id, parent_id, name, source, version_id, created_at, expires_at, share)
+     VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt, @share)`,
   );
   const renew = database.prepare<[string | null, number, string]>(
     'UPDATE previews SET version_id = ?, expires_at = ? WHERE id = ?',
+  );
+  const setShare = database.prepare<[number, string]>('UPDATE previews SET share = ? WHERE id = ?');
+  const endSplit = database.prepare<[string]>(
+    'UPDATE previews SET share = NULL WHERE parent_id = ? AND share IS NOT NULL',
   );
   const remove = [
     'DELETE FROM previews WHERE id = ?',
@@ -56,11 +62,20 @@ export function previewQueries(database: Database) {
     all: (): HostedPreview[] => all.all().map((row) => ({ ...row, isDeleted: row.isDeleted === 1 })),
     /** Adds a preview, whose app exists already. */
     add: (row: PreviewRow): void => {
-      add.run(row);
+      add.run({ share: null, ...row });
     },
     /** Sets the version that a preview shows, and its expiry time. */
     renew: (id: string, versionId: string | null, expiresAt: number): void => {
       renew.run(versionId, expiresAt, id);
+    },
+    /** Sets the percentage of its app's requests that a second version gets. The one before it gets none, from now on. */
+    setShare: (parentId: string, id: string, share: number): void => {
+      endSplit.run(parentId);
+      setShare.run(share, id);
+    },
+    /** Lets the live release of an app have all requests. */
+    endSplit: (parentId: string): void => {
+      endSplit.run(parentId);
     },
     /** Removes a preview and its app, in the caller's transaction. No tombstone: the control plane does not know it. */
     remove: (id: string): void => {

@@ -341,6 +341,10 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.equal((await json('deploys log')).deploy_id, list[0].id, 'the newest');
   assert.equal((await json('rollback')).trigger, 'rollback');
   assert.equal((await cellar.get('shop')).text, 'first');
+  const [{ id: version, percentage }] = (await json('split get')).versions;
+  assert.equal(percentage, 100);
+  assert.equal((await json('split set', [`${version}@100`])).versions[0].id, version);
+  assert.match((await cli(`split set ${version}`)).said, /Give ".*" a percentage/);
   assert.equal((await json('redeploy')).status, 'live');
   assert.deepEqual(await json('previews on', ['--copy']), { branches: true, storage: 'copy', vars: {} });
   const { stderr } = await cellar.git(folder, 'push', cellar.remote('shop'), 'HEAD:refs/heads/draft');

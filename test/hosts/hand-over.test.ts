@@ -27,6 +27,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
 const PREVIEW = 'b'.repeat(16);
+const SECOND = 's'.repeat(16);
 const DEPLOYS = ['1', '2'].map((digit) => digit.repeat(16)) as [string, string];
 const AT = '2026-11-27T10:00:00.000Z';
 const RECORD = `of/cellar/records/${APP}.json`;
@@ -276,10 +277,16 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   });
   await deploy(one, PREVIEW, DEPLOYS[0]);
   assert.equal(await ask(one, '/add', 'side--shop'), '1');
+  const times = { createdAt: Date.now(), expiresAt: Date.now() + 600_000 };
+  const second = { id: SECOND, parentId: APP, name: 'split-1', source: 'split:1', versionId: DEPLOYS[0] };
+  one.apps.addPreview({ ...second, ...times, share: null });
+  await deploy(one, SECOND, DEPLOYS[0]);
+  one.apps.share(SECOND, 25);
   await one.bucket.records.storeAll();
 
   await rehome(one, other);
-  assert.deepEqual(other.arrived, [APP, PREVIEW]);
+  assert.deepEqual(other.arrived, [APP, PREVIEW, SECOND]);
+  assert.deepEqual([other.apps.get(APP)!.second?.app.id, other.apps.get(APP)!.second?.share], [SECOND, 25]);
   assert.equal(await ask(one, '/'), '2 open');
   assert.equal(await ask(one, '/add', 'side--shop'), '2');
   assert.deepEqual(
@@ -291,6 +298,7 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   assert.equal(other.store.deploys.find(APP, DEPLOYS[0])!.can_roll_back, true);
   assert.ok(existsSync(await other.apps.release(APP, DEPLOYS[0])));
   await deploy(other, APP, DEPLOYS[0]);
+  assert.equal(other.apps.get(APP)!.second, null, 'a deploy ends the split');
   assert.equal(await ask(one, '/'), '1 open');
   const { store } = one;
   assert.deepEqual(

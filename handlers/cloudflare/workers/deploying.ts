@@ -1,33 +1,21 @@
 // Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
-import { homeOf } from '../../../sqlite/control/hosts.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { SecretChanges } from '../../contract/apps/secrets.ts';
-import type { SecretChanges as Changes, DeployFact } from '../../contract/host/host-calls.ts';
+import type { SecretChanges as Changes } from '../../contract/host/host-calls.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
+import { type Deployed, ended } from '../../services/apps/versions.ts';
 import { validate } from '../../transports/validate.ts';
-import { type CallContext, run } from '../call.ts';
-import { CloudflareError, CODES } from '../codes.ts';
+import type { CallContext } from '../call.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { homeOfUpload } from './upload-home.ts';
 
-/** Timeout and poll interval of a rollback, in ms. */
-const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
-const POLL_MS = 100;
-
 type Uploaded = HostCalls['POST /uploads/versions']['answer'];
 
-/** A deploy that went live. */
-export interface Deployed {
-  id: string;
-  /** Duration of its start step in ms. */
-  startMs: number;
-}
-
-/** Deploys an upload with the secrets that came with it. @throws {CloudflareError} with the reason why the deploy failed */
+/** Deploys an upload with the secrets that came with it. @throws {Problem} `deploy_failed` with the reason */
 export async function deployUpload(
   context: Context,
   appId: string,
@@ -54,7 +42,7 @@ export async function changeSecrets({ host }: Context, appId: string, changes: C
 
 /**
  * Has the live release called by other triggers, and waits until it is. Nothing is deployed when nothing changes.
- * @throws {CloudflareError} when the deploy fails; {Problem} `release_unavailable` when nothing is deployed
+ * @throws {Problem} `deploy_failed`, and `release_unavailable` when nothing is deployed
  */
 export async function changeTriggers(
   context: CallContext,
@@ -81,33 +69,6 @@ export async function uploadVersion(
       body: requireBody(request),
       contentType: request.headers.get('content-type') ?? '',
     },
-  );
-}
-
-/** Makes an earlier release live again, and waits until it serves. @throws {CloudflareError} when it does not go live */
-export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
-  const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
-  const end = Date.now() + ROLLBACK_TIMEOUT_MS;
-  const home = (await homeOf(context.db, appId)) ?? undefined;
-  for (;;) {
-    const asked = { query: { home }, body: [{ app_id: appId, id }] };
-    const { items } = await context.host.call('POST /deploys', {}, asked);
-    const fact = items[0];
-    if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
-    await scheduler.wait(POLL_MS);
-  }
-}
-
-/** @throws {CloudflareError} for a deploy that did not go live */
-export function ended({ id, status, error, steps }: DeployFact): Deployed {
-  if (status === 'live' || status === 'replaced')
-    return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };
-  if (status === 'queued' || status === 'building')
-    throw new CloudflareError(409, CODES.BAD_REQUEST, `Deploy ${id} is still running; see its log.`);
-  throw new CloudflareError(
-    400,
-    CODES.SCRIPT_INVALID,
-    `Deploy ${id} ${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer one took its place'}`,
   );
 }
 

@@ -1,19 +1,18 @@
 // Versions and deployments. A version is a deploy of ours, or an upload that is not deployed yet.
 import * as z from 'zod';
-import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
-import type { Context } from '../../context.ts';
 import type { Deploy } from '../../contract/apps/deploys.ts';
+import { MESSAGE_LENGTH } from '../../contract/apps/versions.ts';
+import type { HostSplit } from '../../contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
-import { appCall, type CallContext, run } from '../call.ts';
+import { ended, kept, serveAlone, servedDeploys, serving } from '../../services/apps/versions.ts';
+import { appCall, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { idOf } from '../names.ts';
-import { authorOf, changeSecrets, ended, rollBack, uploadVersion } from './deploying.ts';
+import { authorOf, changeSecrets, uploadVersion } from './deploying.ts';
 import { bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
-/** Most deploys that are searched for those that went live. */
-const DEPLOYS_SEARCHED = 200;
 /** Deployments that Wrangler shows. */
 const DEPLOYMENTS_SHOWN = 10;
 
@@ -21,9 +20,7 @@ const DEPLOYMENTS_SHOWN = 10;
 const TRIGGERS: Partial<Record<Deploy['trigger'], string>> = { rollback: 'rollback', promote: 'promotion' };
 
 const Deployment = z.object({
-  versions: z
-    .array(z.object({ version_id: z.string(), percentage: z.number() }))
-    .length(1, 'one version has all of the traffic here: it cannot be split'),
+  versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
   annotations: z.object({ 'workers/message': z.string().optional() }).optional(),
 });
 
@@ -36,7 +33,7 @@ export const versionCalls = [
     as: 'deploys.list',
     answer: async ({ host, ...context }, _body, app) => {
       const waiting = (await host.call(VERSIONS, { id: app.id })).map(shownUpload);
-      const served = kept(await servedDeploys({ host, ...context }, app)).map(shownVersion);
+      const served = kept(await servedDeploys({ host, ...context }, app.id)).map(shownVersion);
       // Wrangler sorts by number and shows the newest last.
       const items = [...waiting, ...served].sort((a, b) => (a.id < b.id ? 1 : -1));
       return { items: items.map((item, at) => ({ ...item, number: items.length - at })) };
@@ -50,7 +47,7 @@ export const versionCalls = [
       const { host, words } = context;
       const id = idOf(words.version!);
       const upload = (await host.call(VERSIONS, { id: app.id })).find((version) => version.id === id);
-      const deploy = upload ? undefined : serving(await servedDeploys(context, app), id);
+      const deploy = upload ? undefined : serving(await servedDeploys(context, app.id), id);
       const shown = upload ? shownUpload(upload) : deploy && shownVersion(deploy);
       if (shown === undefined)
         throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `The app has no version ${words.version}.`);
@@ -94,58 +91,39 @@ export const versionCalls = [
     method: 'GET',
     path: `${SCRIPT}/deployments`,
     as: 'deploys.list',
-    answer: async (context, _body, app) => ({
-      deployments: (await servedDeploys(context, app)).slice(0, DEPLOYMENTS_SHOWN).map(shownDeployment),
-    }),
+    answer: async (context, _body, app) => {
+      const split = await context.host.call('GET /apps/:id/split', { id: app.id });
+      const served = (await servedDeploys(context, app.id)).map(shownDeployment);
+      const shown = split === null ? served : [shownSplit(split), ...served];
+      return { deployments: shown.slice(0, DEPLOYMENTS_SHOWN) };
+    },
   }),
   appCall({
     method: 'POST',
     path: `${SCRIPT}/deployments`,
-    as: 'deploys.rollback',
+    as: 'split.set',
     body: Deployment,
     answer: async (context, { versions, annotations }, app) => {
-      const id = idOf(versions[0]!.version_id);
-      const deploy = await deployVersion(context, app, id, annotations?.['workers/message']);
-      return { id: uuidOf(deploy), versions };
+      const [one, ...others] = versions;
+      const message = annotations?.['workers/message'] ?? '';
+      if (one?.percentage === 100 && others.length === 0) {
+        const by = { author: await authorOf(context), message };
+        return { id: uuidOf(await serveAlone(context, app.id, idOf(one.version_id), by)), versions };
+      }
+      const asked = versions.map(({ version_id, percentage }) => ({ version: version_id, percentage }));
+      await run(context, 'split.set', {
+        id: app.id,
+        versions: asked,
+        message: message.slice(0, MESSAGE_LENGTH),
+      });
+      const split = await context.host.call('GET /apps/:id/split', { id: app.id });
+      return { id: uuidOf(split?.id ?? app.id), versions };
     },
   }),
 ];
 
-/** @returns the id of the deploy */
-async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
-  const waiting = (await context.host.call(VERSIONS, { id: app.id })).find((version) => version.id === id);
-  if (waiting === undefined) {
-    const deploy = serving(await servedDeploys(context, app), id);
-    return (await rollBack(context, app.id, deploy?.id ?? id)).id;
-  }
-  const author = await authorOf(context);
-  const body = { owner: waiting.owner, message: message || waiting.message, author };
-  const words = { id: app.id, deploy: id };
-  return ended(await context.host.call('POST /apps/:id/versions/:deploy', words, { body })).id;
-}
-
-/** Returns deploys that are or were live, newest first. */
-async function servedDeploys(context: Context, app: AppRow): Promise<Deploy[]> {
-  const { items } = await run(context, 'deploys.list', { id: app.id, limit: DEPLOYS_SEARCHED });
-  return items.filter(({ status }) => status === 'live' || status === 'replaced');
-}
-
 function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) {
   return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
-}
-
-/** Returns the newest deploy of each version whose release is kept. */
-function kept(deploys: Deploy[]): Deploy[] {
-  const newest = new Map<string, Deploy>();
-  for (const deploy of deploys)
-    if (deploy.can_roll_back && !newest.has(deploy.version.id)) newest.set(deploy.version.id, deploy);
-  return [...newest.values()];
-}
-
-/** Returns the deploy that has a version's release; undefined when the version never went live. */
-function serving(deploys: Deploy[], version: string): Deploy | undefined {
-  const of = deploys.filter((deploy) => deploy.version.id === version);
-  return kept(of)[0] ?? of[0];
 }
 
 /** Formats the version that a deploy serves. */
@@ -171,6 +149,18 @@ function shown(id: string, at: string, author: string, annotations: Record<strin
       has_preview: false,
     },
     resources: { script: { etag: id } },
+  };
+}
+
+function shownSplit({ id, author, created_at, message, versions }: HostSplit) {
+  return {
+    id: uuidOf(id),
+    source: 'wrangler',
+    strategy: 'percentage',
+    author_email: author,
+    created_on: created_at,
+    annotations: { 'workers/message': message, 'workers/triggered_by': 'deployment' },
+    versions: versions.map(({ id, percentage }) => ({ version_id: uuidOf(id), percentage })),
   };
 }
 

@@ -78,6 +78,19 @@ export interface HostPreview {
   expires_at: string;
 }
 
+/** Two versions that share the requests of an app: the live one, then the second one. */
+export interface HostSplit {
+  id: string;
+  author: string;
+  message: string;
+  /** ISO 8601. */
+  created_at: string;
+  versions: [SplitVersion, SplitVersion];
+}
+
+/** `percentage`: of the app's requests. */
+export type SplitVersion = DeployVersion & { percentage: number };
+
 /** State of an app's process on the host. `idle`: nothing to run, or hibernated. */
 export type ProcessState = 'none' | 'starting' | 'running' | 'idle' | 'stopped' | 'crashed';
 

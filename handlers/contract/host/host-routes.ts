@@ -21,6 +21,7 @@ import type {
   DeployFact,
   DeployFacts,
   HostPreview,
+  HostSplit,
   Mail,
   ObservedApp,
   SecretChanges,
@@ -382,6 +383,23 @@ export interface HostCalls extends TelemetryCalls {
   };
   /** Deploys a version to its preview, and responds like the call above. */
   'POST /apps/:id/versions/:deploy/preview': { body: { owner: string }; answer: DeployFact };
+  /** The versions that share an app's requests; null when its live release gets all of them. */
+  'GET /apps/:id/split': { body: null; answer: HostSplit | null };
+  /**
+   * Gives a second version a percentage of an app's requests, from 0 to less than 100. It is the release of a deploy of the app,
+   * or an uploaded version, of `owner`. Responds like a deploy, with null when nothing was deployed.
+   */
+  'PUT /apps/:id/split': {
+    body: {
+      release: { deploy: string } | { version: string; owner: string };
+      percentage: number;
+      author: string;
+      message: string;
+    };
+    answer: DeployFact | null;
+  };
+  /** Lets the live release have all requests again. */
+  'DELETE /apps/:id/split': { body: null; answer: null };
   /** The previews of an app, newest first. */
   'GET /apps/:id/previews': { body: null; answer: HostPreview[] };
   'GET /apps/:id/previews/:preview/log': {

@@ -51,7 +51,7 @@ const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => 
 };
 
 /** Returns the caller's readable name. */
-async function nameOf({ reads, actor }: Context): Promise<string> {
+export async function nameOf({ reads, actor }: Context): Promise<string> {
   const account = accountOf(actor);
   return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
 }
@@ -98,7 +98,8 @@ export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
   return { deploy_id, lines };
 }
 
-function toDeploy(row: DeployRow): Deploy {
+/** Formats a stored deploy for the API. */
+export function toDeploy(row: DeployRow): Deploy {
   const steps = JSON.parse(row.steps) as DeployFact['steps'];
   const { requested_by, version, can_roll_back, ...rest } = row;
   const by = requested_by === null ? {} : { requested_by };

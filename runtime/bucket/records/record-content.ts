@@ -66,6 +66,8 @@ const appRecord = z.looseObject({
       versionId: z.string().nullable(),
       createdAt: z.number(),
       expiresAt: z.number(),
+      // Left out by an older Cellar.
+      share: z.number().min(0).max(100).nullable().optional(),
     })
     .nullable(),
   previews: z.array(id).optional(),

@@ -36,6 +36,7 @@ export async function makeLive(
         const before = apps.get(app_id)?.liveDeployId;
         if (before) markReplaced(store, app_id, before);
         store.apps.setLive(app_id, id, at, storage, consumes);
+        store.previews.endSplit(app_id);
         store.outbox.add({ type: 'app', app });
       }),
   });

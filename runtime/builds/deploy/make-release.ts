@@ -15,7 +15,7 @@ import { emptyNames } from '../../storage/names.ts';
 import { type AfterBuild, build } from '../release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
 import { requireServices } from '../release/check-services.ts';
-import { placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
+import { COPIED, placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
 
@@ -28,6 +28,8 @@ export type DeploySource =
   | { kind: 'upload'; directory: string; notes: string[] }
   /** The release of a preview. */
   | { kind: 'preview'; appId: string; deployId: string; name: string }
+  /** The release of another app's deploy, without its crons. */
+  | { kind: 'copy'; appId: string; deployId: string }
   /** The live release, with other triggers. */
   | { kind: 'triggers'; triggers: Retriggered };
 
@@ -67,6 +69,7 @@ export async function makeRelease(options: ReleaseOptions, made: Deployed): Prom
   const { source, deploy } = made;
   if (source.kind === 'commit') return buildCommit(options, made);
   if (source.kind === 'release') return reuse(options, made, source.of);
+  if (source.kind === 'copy') return copy(options, made, source);
   const live = options.apps.get(deploy.app_id)?.liveDeployId ?? null;
   if (source.kind === 'triggers') {
     if (live === null) throw new Error('nothing is deployed yet');
@@ -133,6 +136,20 @@ async function reuse(
 ): Promise<Made> {
   await log.step('release', `the one of deploy ${earlier}, without a build`, async () =>
     reuseRelease(await apps.release(app_id, earlier), paths.release(app_id, id), id, triggers),
+  );
+  return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
+}
+
+/** Copies the release of an earlier deploy of another app, which has no storage. */
+async function copy(
+  { store, paths, apps }: ReleaseOptions,
+  { deploy: { id, app_id }, log }: Deployed,
+  earlier: { appId: string; deployId: string },
+): Promise<Made> {
+  const directory = paths.release(app_id, id);
+  mkdirSync(dirname(directory), { recursive: true, mode: 0o700 });
+  await log.step('release', `the one of deploy ${earlier.deployId}, without a build`, async () =>
+    reuseRelease(await apps.release(earlier.appId, earlier.deployId), directory, id, { crons: [] }, COPIED),
   );
   return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
 }

@@ -147,6 +147,19 @@ export class DeployRequests {
   }
 
   /**
+   * Records a deploy of the release of an earlier deploy of another app, and runs it when its turn comes.
+   * @param by the commit, author and version that the deploy shows
+   * @throws {Error} while the host is stopping
+   */
+  copy(
+    appId: string,
+    of: { appId: string; deployId: string },
+    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author' | 'version'>,
+  ): Deploy {
+    return this.#queue.add({ app_id: appId, ...by, trigger: 'promote' }, { kind: 'copy', ...of });
+  }
+
+  /**
    * Records a deploy of the live release with other triggers, and runs it when its turn comes.
    * @throws {Error} while the host is stopping
    */

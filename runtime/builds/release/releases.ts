@@ -14,12 +14,16 @@ import { placeBundle, placeRelease, readRelease } from './release.ts';
 const TIMEOUT_MS = 60_000;
 const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
+/** How files get into another directory: `LINKED` takes no space, `COPIED` is for files of another user. */
+export const LINKED = '-l';
+export const COPIED = '--reflink=auto';
+
 /** The parts of a release that another deploy of it may change. */
 export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows'] };
 
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
- * directory of its own. Linked, so it takes no space.
+ * directory of its own.
  * @param retriggered takes the place of the earlier release's triggers
  * @throws {Error} when the earlier release is gone
  */
@@ -28,6 +32,7 @@ export async function reuseRelease(
   directory: string,
   deployId: string,
   { workflows, ...triggers }: Retriggered = {},
+  how: typeof LINKED | typeof COPIED = LINKED,
 ): Promise<void> {
   const beside = `${directory}.new`;
   const release = await readRelease(earlier);
@@ -36,7 +41,7 @@ export async function reuseRelease(
   const hasTriggers = Object.values(changed).some((list) => list.length > 0);
   const { triggers: _, ...rest } = release;
   try {
-    await copyTree(earlier, beside, '-l');
+    await copyTree(earlier, beside, how);
     // A new file: the linked one belongs to the earlier release.
     await rm(join(beside, RELEASE_FILE));
     const { versionMetadata } = rest;
@@ -80,7 +85,7 @@ export async function placeUpload(
   const bundle = await readBundle(upload);
   const live = to.live === null ? null : await readRelease(to.live);
   try {
-    await copyTree(upload, beside, to.isCopied ? '--reflink=auto' : '-l');
+    await copyTree(upload, beside, to.isCopied ? COPIED : LINKED);
     // An uploaded version has a version file, a preview's release a description: neither belongs into the new release.
     for (const name of [VERSION_FILE, BUNDLE_FILE, RELEASE_FILE])
       await rm(join(beside, name), { force: true });
@@ -91,13 +96,10 @@ export async function placeUpload(
   }
 }
 
-/**
- * Copies or links the files of a directory into a new one. They are on the disk already and never change.
- * @param how `-l` links them
- */
-async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {
+/** Copies or links the files of a directory into a new one. They are on the disk already and never change. */
+async function copyTree(from: string, to: string, how: typeof LINKED | typeof COPIED): Promise<void> {
   await removeTree(to);
   await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
   // Linked files are on the disk, the folders that name them are new.
-  await syncFiles(to, how === '-l' ? ['d'] : ['f', 'd']);
+  await syncFiles(to, how === LINKED ? ['d'] : ['f', 'd']);
 }

@@ -3,6 +3,7 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import type { Deploy } from '../../builds/deploy/deploy.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import type { Previews } from '../../previews/previews.ts';
+import type { Splits } from '../../previews/splits.ts';
 import { requireRoom } from '../../refusal.ts';
 import type { Uploads } from '../../uploads/uploads.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
@@ -13,13 +14,17 @@ const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 
 /** The calls about previews. */
-export type PreviewCall = Extract<HostCall, `${string}/previews${string}` | `${string}/preview`>;
+export type PreviewCall = Extract<
+  HostCall,
+  `${string}/previews${string}` | `${string}/preview` | `${string}/split`
+>;
 
 /** What the routes need of the rest of the host. */
 export interface PreviewRouteOptions {
   disk: DiskWatch;
   outbox: Outbox;
   previews: Previews;
+  splits: Splits;
   uploads: Uploads;
 }
 
@@ -27,6 +32,7 @@ export function previewRoutes({
   disk,
   outbox,
   previews,
+  splits,
   uploads,
 }: PreviewRouteOptions): Pick<HostRoutes, PreviewCall> {
   return {
@@ -46,6 +52,21 @@ export function previewRoutes({
       void dropWhenLive(deploy);
       await outbox.flushed(FLUSH_MS);
       return deploy.fact;
+    },
+    'GET /apps/:id/split': ({ words }) => splits.get(words[0]!),
+    'PUT /apps/:id/split': async ({ request, words }) => {
+      const appId = words[0]!;
+      const { release, percentage, ...by } = await readJson<'PUT /apps/:id/split'>(request);
+      requireRoom(disk);
+      const set = { share: percentage, ...by };
+      if ('deploy' in release) return splits.set(appId, { deployId: release.deploy }, set);
+      return uploads.deploying(appId, release.version, release.owner, (upload, directory) =>
+        splits.set(appId, { upload, directory }, set),
+      );
+    },
+    'DELETE /apps/:id/split': async ({ words }) => {
+      await splits.end(words[0]!);
+      return null;
     },
     'POST /apps/:id/versions/:deploy/preview': async ({ request, words }) => {
       requireRoom(disk);

@@ -43,6 +43,8 @@ export interface SupervisorOptions extends Place {
   say: (level: Level, words: string) => void;
   /** Called when the process did not start, or ended by itself. */
   onFailure: (failure: ProcessFailure) => void;
+  /** The id of the version that requests are recorded with; null or left out for that of the deploy. */
+  version?: string | null;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /** Called when the app falls asleep, and when it begins to serve requests again. */
@@ -308,7 +310,7 @@ export class Supervisor implements StartingApp {
   }
 
   #connect(cell: Cell): Upstream {
-    const release = this.live?.deployId ?? null;
+    const release = this.options.version ?? this.live?.deployId ?? null;
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
     return new Upstream({ socketPath: cell.socketPath('http') }, started, cell.callSockets);
   }

@@ -1,4 +1,5 @@
 // Maps the stacks that releases print to places in the project's own files, with a cache.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type SourcePlace, toSources } from './source-places.ts';
 import { placesIn, type SourceStack, withSources } from './stack.ts';
@@ -8,18 +9,25 @@ const PLACES = 5_000;
 
 export class SourceStacks {
   readonly #releases: string;
+  readonly #versions: string;
   readonly #places = new Map<string, SourcePlace | null>();
 
-  /** @param releases the directory with the releases of each app */
-  constructor(releases: string) {
+  /**
+   * @param releases the directory with the releases of each app
+   * @param versions that of the uploaded versions, which serve before they are releases of their app
+   */
+  constructor(releases: string, versions = releases) {
     this.#releases = releases;
+    this.#versions = versions;
   }
 
   /** Returns a text with its stacks mapped to the sources. Places not found in time stay unchanged. */
   async find(appId: string, release: string | null, text: string): Promise<SourceStack> {
     const unknown = this.#unknown(release, text);
     if (release !== null && unknown.length > 0) {
-      const find = () => toSources(join(this.#releases, appId, release), unknown);
+      const own = join(this.#releases, appId, release);
+      const directory = existsSync(own) ? own : join(this.#versions, release);
+      const find = () => toSources(directory, unknown);
       // A loaded machine may delay the thread once. Failures are not cached.
       const found = await find()
         .catch(find)

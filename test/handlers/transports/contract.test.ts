@@ -25,6 +25,8 @@ const routes = [
   `GET ${app}/deploys/stream deploys.stream`,
   `GET ${app}/deploys/{deploy_id}/log deploys.log`,
   `POST ${app}/rollback deploys.rollback`,
+  `GET ${app}/split split.get`,
+  `POST ${app}/split split.set`,
   `POST ${app}/git-remote git.remote`,
   `GET ${app}/env env.list`,
   `POST ${app}/env env.set`,

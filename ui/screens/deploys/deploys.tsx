@@ -15,6 +15,7 @@ import { Listed } from '../../parts/tables/pages.tsx';
 import type { Column } from '../../parts/tables/table.tsx';
 import { open } from '../../router.ts';
 import { Previews } from './deploys-previews.tsx';
+import { Split } from './deploys-split.tsx';
 
 /** Returns a deploy's title from its message. */
 export function titleOf({ message, sha }: Deploy): string {
@@ -103,6 +104,7 @@ export default function Deploys({ app }: { app: string }) {
         )}
       </Head>
       <div class="stack loose">
+        <Split app={app} />
         <div class="panel">
           <Listed
             of={list}
