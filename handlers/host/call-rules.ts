@@ -113,7 +113,15 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },
   'POST /apps/:id/deploys': {
     ...SOURCE_WRITE,
-    refusals: ['deploy_not_found', 'ref_not_found', 'host_unavailable'],
+    refusals: [
+      'deploy_not_found',
+      'ref_not_found',
+      'invalid_input',
+      'import_failed',
+      'commit_conflict',
+      'rate_limited',
+      'host_unavailable',
+    ],
   },
   'POST /apps/:id/deploys/:deploy/cancel': {
     refusals: ['deploy_not_found', 'transition_conflict'],

@@ -27,6 +27,7 @@ import keyScopes from './migrations/0024_key_scopes.sql';
 import maxApps from './migrations/0025_max_apps.sql';
 import undelete from './migrations/0026_undelete.sql';
 import vars from './migrations/0027_vars.sql';
+import deployOn from './migrations/0030_deploy_on.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -57,6 +58,7 @@ const migrations: Migration[] = [
   { name: '0025_max_apps.sql', sql: maxApps },
   { name: '0026_undelete.sql', sql: undelete },
   { name: '0027_vars.sql', sql: vars },
+  { name: '0030_deploy_on.sql', sql: deployOn },
 ];
 
 /**

@@ -288,6 +288,28 @@ test('deploy pushes the commits of a repository, and exits with 1 and the source
   );
 });
 
+test('deploy goes live where pushes do not deploy, and with --ref deploys a tag or a commit', async () => {
+  const work = await cellar.checkout('hello');
+  const app = ['--app', 'named'];
+  await cellar.create('named');
+  await json('builds set', ['--deploy-on', 'manual', ...app]);
+  const deploy = (...words: string[]) => cli(`deploy --app named ${words.join(' ')}`, { in: work });
+  const pushed = await deploy('--json');
+  assert.equal(pushed.code, 0, pushed.said);
+  const { sha, trigger } = JSON.parse(pushed.out) as Deploy;
+  assert.equal(trigger, 'redeploy');
+  writeFileSync(join(work, 'other.txt'), 'x');
+  await cellar.commit(work, 'other');
+  assert.notEqual(JSON.parse((await deploy('--json')).out).sha, sha);
+  const named = await deploy('--json', '--ref', sha.slice(0, 8));
+  assert.equal(named.code, 0, named.said);
+  assert.equal(JSON.parse(named.out).sha, sha);
+  const unknown = await deploy('--ref', 'v9');
+  assert.equal(unknown.code, 4);
+  assert.match(unknown.said, /Ref: the repository has no tag, branch or commit v9/);
+  assert.equal((await deploy('--ref', 'main', '--upload')).code, 2);
+});
+
 test('deploy by upload bundles locally, and sends crons, migrations and only new assets', async () => {
   const plain = join(cellar.directory, 'plain');
   const files = {
@@ -416,7 +438,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   const web = ['--root-directory', 'apps/web', '--build-command', 'default'];
   assert.equal((await json('builds set', web)).root_directory, 'apps/web');
   await json('builds set', ['--root-directory', 'default']);
+  assert.equal((await json('builds set', ['--deploy-on', 'tags'])).deploy_on, 'tags');
   assert.equal((await json('builds get')).root_directory, null);
+  await json('builds set', ['--deploy-on', 'main']);
   const account = (
     await cellar.call('POST', '/rpc', {
       jsonrpc: '2.0',

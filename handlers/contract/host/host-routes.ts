@@ -241,8 +241,11 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps': { body: null; answer: HostInventory };
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: { text: string } | null };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
-  /** With `deploy_id`, deploys its commit again; without it, the tip of main. */
-  'POST /apps/:id/deploys': { body: { deploy_id: string | null; by: string }; answer: DeployFact };
+  /** Deploys the commit of `deploy_id`, or that of a tag, a branch or a hash in `ref`; without both, the tip of main. */
+  'POST /apps/:id/deploys': {
+    body: { deploy_id: string | null; ref: string | null; by: string };
+    answer: DeployFact;
+  };
   /** `by` is shown to people, here and below. */
   'POST /apps/:id/deploys/:deploy/cancel': { body: { by: string }; answer: DeployFact };
   'POST /apps/:id/rollback': { body: { deploy_id: string; by: string }; answer: DeployFact };

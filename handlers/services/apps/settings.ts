@@ -55,8 +55,8 @@ const limitsSet: Service<'limits.set'> = async (context, { id, clientRpm, appRpm
 
 const buildsGet: Service<'builds.get'> = async (context, { id }) => toBuilds(await requireApp(context, id));
 
-const buildsSet: Service<'builds.set'> = async (context, { id, ...settings }) => {
-  const { row } = await changeApp(context, id, { kind: 'builds', settings });
+const buildsSet: Service<'builds.set'> = async (context, { id, deploy_on: deployOn, ...settings }) => {
+  const { row } = await changeApp(context, id, { kind: 'builds', settings, deployOn });
   return toBuilds(row);
 };
 
@@ -70,8 +70,9 @@ export const settingServices = {
   'builds.set': buildsSet,
 };
 
-function toBuilds({ root_directory, install_command, build_command, output_directory }: AppRow) {
-  return { root_directory, install_command, build_command, output_directory };
+function toBuilds(row: AppRow) {
+  const { root_directory, install_command, build_command, output_directory, deploy_on } = row;
+  return { root_directory, install_command, build_command, output_directory, deploy_on };
 }
 
 function toLimits(row: AppRow, env: Env) {

@@ -1,5 +1,6 @@
 // The deploys of an app, newest first.
 
+import { useState } from 'preact/hooks';
 import { api } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
 import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
@@ -14,6 +15,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { Listed } from '../../parts/tables/pages.tsx';
 import type { Column } from '../../parts/tables/table.tsx';
 import { open } from '../../router.ts';
+import { DeployRef } from './deploy-ref.tsx';
 import { Previews } from './deploys-previews.tsx';
 
 /** Returns a deploy's title from its message. */
@@ -89,6 +91,7 @@ const columns = (app: string): readonly Column<Deploy>[] => [
 
 export default function Deploys({ app }: { app: string }) {
   const { list, isNew } = useModel(() => deploysModel(app));
+  const [asks, setAsks] = useState(false);
   const again = async () => {
     const deploy = await api('deploys.create', { id: app });
     open({ name: 'deploy', app, deploy: deploy.id });
@@ -96,6 +99,9 @@ export default function Deploys({ app }: { app: string }) {
   return (
     <>
       <Head title="Deploys">
+        <Button needs="push" onClick={() => setAsks(true)}>
+          <IconRocket /> Deploy a tag or commit
+        </Button>
         {list.items.value.length > 0 && (
           <Button needs="push" onClick={again}>
             <IconRefreshCw /> Deploy main again
@@ -119,6 +125,7 @@ export default function Deploys({ app }: { app: string }) {
         </div>
         <Previews app={app} />
       </div>
+      {asks && <DeployRef app={app} onClose={() => setAsks(false)} />}
     </>
   );
 }
