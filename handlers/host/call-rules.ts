@@ -71,6 +71,10 @@ const UPLOAD: CallRule = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
   deadlineMs: SOURCE_DEADLINE_MS,
 };
+const FOLDER: CallRule = {
+  ...UPLOAD,
+  refusals: [...UPLOAD.refusals!, 'insufficient_storage', 'host_unavailable'],
+};
 const SNAPSHOT: CallRule = {
   refusals: ['snapshot_unusable', 'snapshot_failed'],
   deadlineMs: SNAPSHOT_DEADLINE_MS,
@@ -228,6 +232,9 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /uploads/assets': UPLOAD,
   'POST /uploads/assets/:session': UPLOAD,
   'POST /uploads/versions': UPLOAD,
+  'POST /apps/:id/uploads': FOLDER,
+  'POST /apps/:id/uploads/:session': FOLDER,
+  'POST /apps/:id/uploads/:session/deploy': { ...FOLDER, changes: true },
   'POST /apps/:id/versions/:deploy': { ...SOURCE_WRITE, refusals: ['deploy_not_found'] },
   'POST /apps/:id/versions/:deploy/preview': {
     ...SOURCE_WRITE,

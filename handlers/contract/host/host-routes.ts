@@ -366,6 +366,14 @@ export interface HostCalls extends TelemetryCalls {
   /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
+  /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */
+  'POST /apps/:id/uploads': {
+    body: { manifest: Record<string, { hash: string; size: number }> };
+    answer: { session: string; buckets: string[][] };
+  };
+  'POST /apps/:id/uploads/:session': { body: Record<string, string>; answer: { complete: boolean } };
+  /** Answers when the deploy is queued. */
+  'POST /apps/:id/uploads/:session/deploy': { body: { message: string; author: string }; answer: DeployFact };
   /** `secrets`: values from the upload. The caller must set them. */
   'POST /uploads/versions': {
     body: Bytes;

@@ -51,7 +51,7 @@ const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => 
 };
 
 /** Returns the caller's readable name. */
-async function nameOf({ reads, actor }: Context): Promise<string> {
+export async function nameOf({ reads, actor }: Context): Promise<string> {
   const account = accountOf(actor);
   return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
 }

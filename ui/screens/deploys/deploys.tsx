@@ -2,12 +2,14 @@
 
 import { useState } from 'preact/hooks';
 import { api } from '../../api.ts';
+import { FolderDrop } from '../../layout/folder-drop.tsx';
 import { Head } from '../../layout/head.tsx';
 import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
 import { duration, firstLine, shortSha } from '../../parts/format.ts';
-import { IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
+import { IconFolder, IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty } from '../../parts/status/states.tsx';
 import { Status } from '../../parts/status/status.tsx';
@@ -91,7 +93,8 @@ const columns = (app: string): readonly Column<Deploy>[] => [
 
 export default function Deploys({ app }: { app: string }) {
   const { list, isNew } = useModel(() => deploysModel(app));
-  const [asks, setAsks] = useState(false);
+  const [asks, setAsks] = useState<'ref' | 'folder' | null>(null);
+  const close = () => setAsks(null);
   const again = async () => {
     const deploy = await api('deploys.create', { id: app });
     open({ name: 'deploy', app, deploy: deploy.id });
@@ -99,8 +102,11 @@ export default function Deploys({ app }: { app: string }) {
   return (
     <>
       <Head title="Deploys">
-        <Button needs="push" onClick={() => setAsks(true)}>
+        <Button needs="push" onClick={() => setAsks('ref')}>
           <IconRocket /> Deploy a tag or commit
+        </Button>
+        <Button needs="push" onClick={() => setAsks('folder')}>
+          <IconFolder /> Upload a folder
         </Button>
         {list.items.value.length > 0 && (
           <Button needs="push" onClick={again}>
@@ -125,7 +131,12 @@ export default function Deploys({ app }: { app: string }) {
         </div>
         <Previews app={app} />
       </div>
-      {asks && <DeployRef app={app} onClose={() => setAsks(false)} />}
+      {asks === 'ref' && <DeployRef app={app} onClose={close} />}
+      {asks === 'folder' && (
+        <Dialog title="Deploy a built folder" onClose={close}>
+          <FolderDrop app={app} onDeploy={(deploy) => open({ name: 'deploy', app, deploy })} />
+        </Dialog>
+      )}
     </>
   );
 }
