@@ -50,14 +50,14 @@ export async function deployFolder(session: Session, app: App, directory: string
     byHash.set(hash, { file, size: content.length });
   }
   const { id } = app;
-  const { upload, missing } = await session.call('deploys.begin_upload', { id, files: manifest });
+  const { upload, missing } = await session.call('deploys.begin_upload', { id, manifest });
   const sizeOf = (hashes: string[]) => hashes.reduce((sum, hash) => sum + byHash.get(hash)!.size, 0);
   const total = sizeOf(missing.flat());
   say(`▸ ${missing.flat().length} of ${files.size} files are new, ${bytes(total)}\n`);
   let sent = 0;
   for (const hashes of missing) {
     const contents = hashes.map((hash) => [hash, readFileSync(byHash.get(hash)!.file).toString('base64')]);
-    await session.call('deploys.upload_files', { id, upload, files: Object.fromEntries(contents) });
+    await session.call('deploys.upload_files', { id, upload, contents: Object.fromEntries(contents) });
     sent += sizeOf(hashes);
     if (missing.length > 1) say(`▸ ${bytes(sent)} of ${bytes(total)} sent\n`);
   }

@@ -36,10 +36,11 @@ export const meanings: Readonly<Record<string, string>> = {
     'What is deployed: each commit of the branch (main), the tag with the highest version (tags), or only what source.sync names (manual).',
   'builds.set.deploy_on':
     'Which pushes to Cellar deploy: those to main (main), tags with the highest version (tags), or none (manual). A connected repository has its own.',
-  'deploys.begin_upload.files':
-    'The files by path, with a leading slash: the first 32 hexadecimal digits of the SHA-256, and the size in bytes.',
+  manifest: 'All files of the folder, by path with a leading slash. One is /index.html.',
   upload: 'What deploys.begin_upload has returned.',
-  'deploys.upload_files.files': 'Contents in base64, by hash.',
+  contents: 'Contents of files in base64, by hash.',
+  hash: 'The first 32 hexadecimal digits of the SHA-256 of a file.',
+  size: 'Bytes.',
   'deploys.finish_upload.message': 'The message of the deploy. Default: Upload of a folder.',
   'deploys.create.deploy_id': 'An earlier deploy, whose commit is deployed again. Either this or `ref`.',
   'deploys.create.ref':

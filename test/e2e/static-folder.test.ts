@@ -31,12 +31,15 @@ function manifestOf(files: Files) {
 
 /** Uploads the missing files. @returns the upload, and the contents that were sent */
 async function send(id: string, files: Files): Promise<{ upload: string; sent: string[] }> {
-  const { upload, missing, ...refused } = await rpc('deploys.begin_upload', { id, files: manifestOf(files) });
+  const { upload, missing, ...refused } = await rpc('deploys.begin_upload', {
+    id,
+    manifest: manifestOf(files),
+  });
   assert.deepEqual(refused, {});
   const byHash = new Map(Object.values(files).map((content) => [hashOf(content), Buffer.from(content)]));
   for (const hashes of missing as string[][]) {
     const contents = hashes.map((hash) => [hash, byHash.get(hash)!.toString('base64')]);
-    await rpc('deploys.upload_files', { id, upload, files: Object.fromEntries(contents) });
+    await rpc('deploys.upload_files', { id, upload, contents: Object.fromEntries(contents) });
   }
   return { upload, sent: (missing as string[][]).flat() };
 }
@@ -113,22 +116,25 @@ test('a page that loads a script answers all paths', async () => {
 
 test('what cannot be a site is refused, with the file and the fix', async () => {
   const id = await cellar.create('refused');
-  const begin = async (files: object) => (await rpc('deploys.begin_upload', { id, files })).detail as string;
+  const begin = async (manifest: object) =>
+    (await rpc('deploys.begin_upload', { id, manifest })).detail as string;
   const file = { hash: hashOf('x'), size: 1 };
-  assert.match(await begin({}), /files: has no index\.html at its top; choose the built folder\./);
+  assert.match(await begin({}), /[Mm]anifest: has no index\.html at its top; choose the built folder\./);
   assert.match(
     await begin({ '/dist/index.html': file, '/package.json': file }),
     /choose the built folder, such as dist\./,
   );
   const page = { '/index.html': file };
   for (const path of ['/.env', '/.git/config', '/a/node_modules/b.js', '/.dev.vars.local'])
-    assert.ok((await begin({ ...page, [path]: file })).includes(`files: has ${path}, which is never served`));
+    assert.ok(
+      (await begin({ ...page, [path]: file })).includes(`anifest: has ${path}, which is never served`),
+    );
   assert.match(
     await begin({ ...page, '/../x': file }),
     /"\/\.\.\/x" must not have an empty part, or \. or \.\./,
   );
   assert.match(await begin({ ...page, x: file }), /"x" must begin with a slash/);
-  assert.match(await begin({ ...page, '/x': { ...file, size: FOLDER_FILE_BYTES + 1 } }), /files\./);
+  assert.match(await begin({ ...page, '/x': { ...file, size: FOLDER_FILE_BYTES + 1 } }), /anifest\./);
   const many = Object.fromEntries(Array.from({ length: 20_001 }, (_, n) => [`/${n}`, file]));
   assert.match(await begin(many), /has 20001 files, more than the 20000 that a site may have/);
 });
@@ -136,8 +142,8 @@ test('what cannot be a site is refused, with the file and the fix', async () => 
 test('an upload deploys only what was sent, in the app that it was begun for', async () => {
   const id = await cellar.create('incomplete');
   const files = { '/index.html': 'page', '/a.txt': 'a' };
-  const { upload } = await rpc('deploys.begin_upload', { id, files: manifestOf(files) });
-  const upload_files = (given: object) => rpc('deploys.upload_files', { id, upload, files: given });
+  const { upload } = await rpc('deploys.begin_upload', { id, manifest: manifestOf(files) });
+  const upload_files = (given: object) => rpc('deploys.upload_files', { id, upload, contents: given });
   const base64 = (text: string) => Buffer.from(text).toString('base64');
   assert.match((await upload_files({ [hashOf('a')]: base64('b') })).detail, /is not what its hash says/);
   assert.match((await upload_files({ [hashOf('c')]: base64('c') })).detail, /is not of this session/);

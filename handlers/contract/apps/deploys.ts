@@ -105,12 +105,7 @@ export const deploys = [
       'Builds and deploys the tip of main again, a tag, a branch or a commit, or the commit of an earlier deploy; wakes a sleeping app first',
     method: 'POST',
     needs: 'push',
-    input: z
-      .strictObject({ id: reference, deploy_id: reference.optional(), ref: gitName.optional() })
-      .refine(({ deploy_id, ref }) => deploy_id === undefined || ref === undefined, {
-        error: 'must be left out beside deploy_id',
-        path: ['ref'],
-      }),
+    input: z.strictObject({ id: reference, deploy_id: reference.optional(), ref: gitName.optional() }),
     output: Deploy,
     status: 202,
     errors: [

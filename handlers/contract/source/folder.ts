@@ -4,7 +4,7 @@ import { Deploy } from '../apps/deploys.ts';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { FOLDER_BODY_BYTES, FOLDER_MANIFEST_BYTES } from '../sizes.ts';
-import { FILE_HASH_DIGITS, FOLDER_FILE_BYTES, folderFault } from './folder-files.ts';
+import { FILE_HASH_DIGITS, FOLDER_FILE_BYTES } from './folder-files.ts';
 
 const hash = z
   .string()
@@ -24,12 +24,10 @@ export const folders = [
     needs: 'push',
     input: z.strictObject({
       id: reference,
-      files: z
-        .record(z.string().max(1024), z.strictObject({ hash, size: z.int().min(0).max(FOLDER_FILE_BYTES) }))
-        .superRefine((files, context) => {
-          const fault = folderFault(Object.keys(files));
-          if (fault !== null) context.addIssue({ code: 'custom', message: fault });
-        }),
+      manifest: z.record(
+        z.string().max(1024),
+        z.strictObject({ hash, size: z.int().min(0).max(FOLDER_FILE_BYTES) }),
+      ),
     }),
     output: z.strictObject({
       upload: z.string(),
@@ -45,7 +43,7 @@ export const folders = [
     method: 'POST',
     audited: false,
     needs: 'push',
-    input: z.strictObject({ id: reference, upload, files: z.record(hash, z.base64()) }),
+    input: z.strictObject({ id: reference, upload, contents: z.record(hash, z.base64()) }),
     output: z.strictObject({
       /** Whether Cellar now has all files. */
       complete: z.boolean(),

@@ -61,16 +61,16 @@ export async function deployFolder(
     manifest[path] = { hash, size: file.size };
     byHash.set(hash, file);
   }
-  const { upload, missing } = await api('deploys.begin_upload', { id: app, files: manifest }, { signal });
+  const { upload, missing } = await api('deploys.begin_upload', { id: app, manifest }, { signal });
   const sizeOf = (hashes: string[]) => hashes.reduce((sum, hash) => sum + byHash.get(hash)!.size, 0);
   const total = sizeOf(missing.flat());
   let sent = 0;
   for (const hashes of missing) {
     const words = `${bytes(sent)} of ${bytes(total)} sent`;
     onProgress({ words, part: total === 0 ? 1 : sent / total });
-    const contents = hashes.map(async (hash) => [hash, await base64Of(byHash.get(hash)!)] as const);
-    const files = Object.fromEntries(await Promise.all(contents));
-    await api('deploys.upload_files', { id: app, upload, files }, { signal });
+    const read = hashes.map(async (hash) => [hash, await base64Of(byHash.get(hash)!)] as const);
+    const contents = Object.fromEntries(await Promise.all(read));
+    await api('deploys.upload_files', { id: app, upload, contents }, { signal });
     sent += sizeOf(hashes);
   }
   onProgress({ words: 'Beginning the deploy', part: 1 });
