@@ -43,7 +43,7 @@ export const folders = [
     method: 'POST',
     audited: false,
     needs: 'push',
-    input: z.strictObject({ id: reference, upload, contents: z.record(hash, z.base64()) }),
+    input: z.strictObject({ id: reference, upload, contents: z.record(z.string().max(64), z.base64()) }),
     output: z.strictObject({
       /** Whether Cellar now has all files. */
       complete: z.boolean(),
