@@ -31,7 +31,7 @@ import {
   nothingDeployable,
   SERVER_ADVICE,
 } from './project/project.ts';
-import { readHead } from './project/regular-file.ts';
+import { counted, siteAssets } from './project/site.ts';
 import type { Assets, Bundle } from './release.ts';
 import { syncTree } from './sync.ts';
 
@@ -42,8 +42,6 @@ export interface Bundled {
 }
 
 const ASSETS = 'assets';
-/** Maximum size of a single-page app's page. */
-const PAGE_BYTES = 2 ** 20;
 /** Maximum lines for the deploy's log, and maximum characters of each. */
 const NOTES = 100;
 const NOTE_LENGTH = 2_000;
@@ -122,30 +120,11 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
       `"start" of package.json runs a Node server${SERVER_ADVICE}. To serve ${show(root, directory)} alone, name it as "assets.directory" in a wrangler.jsonc`,
     );
   const { files, pages } = copyAssets(place, directory, join(out, ASSETS), assetsMb);
-  const isSinglePage = pages === 1 && hasScript(root, join(directory, 'index.html'));
-  const assets: Assets = {
-    directory: ASSETS,
-    binding: null,
-    notFoundHandling: isSinglePage ? 'single-page-application' : '404-page',
-    htmlHandling: 'auto-trailing-slash',
-    runWorkerFirst: false,
-    rules: assetRules(join(out, ASSETS)),
-  };
-  const what = isSinglePage ? 'single-page app' : 'static site';
+  const { assets, what } = siteAssets({ root, from: directory, pages }, out, ASSETS);
   return {
     bundle: { ...nothing, assets },
     notes: [`${what}: ${counted(files)} in ${show(root, directory)}`],
   };
-}
-
-function counted(files: number): string {
-  return files === 1 ? '1 file' : `${files} files`;
-}
-
-/** Whether a page has at most `PAGE_BYTES` and loads a script. */
-function hasScript(root: string, path: string): boolean {
-  const page = readHead(root, path, PAGE_BYTES + 1);
-  return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
 }
 
 async function bundlePlainWorker(root: string, main: string, out: string): Promise<Bundled> {

@@ -20,7 +20,7 @@ export const MANIFEST_FILE = 'assets.json';
 /** In a session's directory. */
 export const SESSION_FILE = 'session.json';
 export const FILES = 'files';
-const ASSETS = 'assets';
+export const ASSETS = 'assets';
 /** Maximum bytes of one asset, as in Wrangler. */
 export const ASSET_BYTES = 25 * 2 ** 20;
 const NAME_BYTES = 255;
@@ -29,8 +29,7 @@ const HASH = /^[0-9a-f]{32}$/;
 export const SESSION_ID = /^[0-9a-z]{52}$/;
 
 /** The message about an unknown session. */
-export const NO_SESSION =
-  'the session of the assets is not known here, or has ended: run wrangler deploy again';
+export const NO_SESSION = 'the session of the assets is not known here, or has ended: deploy again';
 
 /** The assets of a Worker, by URL path with a leading slash. */
 export type Manifest = Record<string, { hash: string; size: number }>;
@@ -38,9 +37,22 @@ export type Manifest = Record<string, { hash: string; size: number }>;
 /** The content of `SESSION_FILE`. */
 export interface Session {
   owner: string;
+  /** How files were hashed: as Wrangler does when it is left out. */
+  hashing?: 'sha256';
   manifest: Manifest;
   /** Hashes of the assets still to be sent. */
   missing: string[];
+}
+
+/** Where the files of an upload are, and where its release is made. */
+export interface SessionPlace {
+  out: string;
+  /** The directory of all sessions. */
+  sessions: string;
+  /** Who began the session. */
+  owner: string;
+  /** The directory of the app's releases, or `null`. */
+  releases: string | null;
 }
 
 /** Checks a manifest. @throws {BuildFailure} naming the invalid path */
@@ -136,7 +148,7 @@ function sessionOf(token: string): string {
  */
 export function placeAssets(
   { assets, bindings }: Metadata,
-  options: { out: string; sessions: string; owner: string; releases: string | null },
+  options: SessionPlace,
   hasWorker: boolean,
 ): Assets | null {
   const binding = bindings.find(({ type }) => type === 'assets')?.name ?? null;
@@ -145,29 +157,7 @@ export function placeAssets(
       throw new BuildFailure(`the binding ${binding} is for assets, and the upload has none`);
     return null;
   }
-  const { out, sessions, owner, releases } = options;
-  const id = sessionOf(assets.jwt);
-  const session = readSession(sessions, id);
-  if (session.owner !== owner)
-    throw new BuildFailure('the session of the assets belongs to another Worker: run wrangler deploy again');
-  const { manifest } = session;
-  const sent = new Set(names(join(sessions, id, FILES)));
-  const known = knownAssets(releases);
-  for (const [path, { hash, size }] of Object.entries(manifest)) {
-    const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
-    if (from === undefined)
-      throw new BuildFailure(`the asset ${JSON.stringify(path)} was declared but never uploaded`);
-    // After a power cut a file may exist without its contents.
-    if (statSync(from).size !== size)
-      throw new BuildFailure(
-        `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: run wrangler deploy again`,
-      );
-    const to = join(out, ASSETS, path);
-    mkdirSync(dirname(to), { recursive: true });
-    link(from, to);
-  }
-  mkdirSync(join(out, ASSETS), { recursive: true });
-  writeFileSync(join(out, MANIFEST_FILE), JSON.stringify(manifest));
+  linkAssets(sessionOf(assets.jwt), options);
   const { config } = assets;
   const rules = {
     ...(config._headers !== undefined && { headers: rule('_headers', config._headers) }),
@@ -181,6 +171,36 @@ export function placeAssets(
     runWorkerFirst: hasWorker ? (config.run_worker_first ?? false) : false,
     rules,
   };
+}
+
+/**
+ * Creates hard links to the files of a session in `out`.
+ * @returns all of them
+ * @throws {BuildFailure} for an unknown session, and naming the missing asset
+ */
+export function linkAssets(id: string, { out, sessions, owner, releases }: SessionPlace): Manifest {
+  const session = readSession(sessions, id);
+  if (session.owner !== owner)
+    throw new BuildFailure('the session of the assets belongs to another Worker: deploy again');
+  const { manifest } = session;
+  const sent = new Set(names(join(sessions, id, FILES)));
+  const known = knownAssets(releases);
+  for (const [path, { hash, size }] of Object.entries(manifest)) {
+    const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
+    if (from === undefined)
+      throw new BuildFailure(`the asset ${JSON.stringify(path)} was declared but never uploaded`);
+    // After a power cut a file may exist without its contents.
+    if (statSync(from).size !== size)
+      throw new BuildFailure(
+        `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: deploy again`,
+      );
+    const to = join(out, ASSETS, path);
+    mkdirSync(dirname(to), { recursive: true });
+    link(from, to);
+  }
+  mkdirSync(join(out, ASSETS), { recursive: true });
+  writeFileSync(join(out, MANIFEST_FILE), JSON.stringify(manifest));
+  return manifest;
 }
 
 function rule(name: string, text: string): string {

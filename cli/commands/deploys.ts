@@ -24,7 +24,8 @@ const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it'
 export const deployCommands: readonly Command[] = [
   command({
     words: 'deploy',
-    summary: 'Deploys the folder by git or by upload, waits, and ends with 1 when that failed',
+    summary:
+      'Deploys the folder by git or by upload, a built folder, or a ref; waits, and ends with 1 when that failed',
     ofApp: true,
     options: [
       {
@@ -32,12 +33,35 @@ export const deployCommands: readonly Command[] = [
         summary:
           'bundles it on this machine and sends that, with changes that are not committed; it needs no git',
       },
+      {
+        flags: '--dir <folder>',
+        summary:
+          'deploys a built folder, such as dist, as a static site without a configuration; it needs no git',
+      },
+      {
+        flags: '--ref <ref>',
+        summary: "deploys a tag, a branch or a commit of the app's repository instead of the folder",
+      },
       { flags: '-e, --env <name>', summary: 'with --upload: the environment of the Wrangler configuration' },
     ],
-    examples: ['deploy', 'deploy --app shop', 'deploy --upload'],
+    examples: ['deploy', 'deploy --app shop', 'deploy --upload', 'deploy --dir dist', 'deploy --ref v1.4'],
     answers: 'deploys.create',
     run: async (session, input) => {
+      const ref = textOf(input, 'ref');
+      const directory = textOf(input, 'dir');
+      const isUpload = input.upload === true || input.env !== undefined;
+      if ([ref !== undefined, directory !== undefined, isUpload].filter(Boolean).length > 1)
+        throw new Stopped('usage', 'Give --ref, --dir, or --upload with --env, not several of them.');
       const app = await appToDeploy(session);
+      if (ref !== undefined) {
+        const begun = await session.call('deploys.create', { id: app.id, ref });
+        return succeeded(session, app, await finished(session, app.id, begun, true));
+      }
+      if (directory !== undefined) {
+        const { deployFolder } = await import('../static-folder.ts');
+        const begun = await deployFolder(session, app, directory);
+        return succeeded(session, app, await finished(session, app.id, begun, true));
+      }
       if (input.upload === true || !hasGit()) {
         const { uploadFolder } = await import('../upload.ts');
         const environment = textOf(input, 'env') ?? session.place.env.CLOUDFLARE_ENV ?? null;
@@ -47,8 +71,10 @@ export const deployCommands: readonly Command[] = [
       }
       const sha = await pushFolder(session, app);
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
-      const deploy = items.find((each) => each.sha === sha);
-      if (deploy === undefined) throw new Stopped('failed', 'The push led to no deploy.', 'cellar deploys');
+      const deploy =
+        items.find((each) => each.sha === sha) ??
+        // Where pushes do not deploy, this command does.
+        (await session.call('deploys.create', { id: app.id, ref: sha }));
       // If the deploy ended during the push, git has shown its log.
       const isLogShown = deploy.status !== 'queued' && deploy.status !== 'building';
       return succeeded(session, app, await finished(session, app.id, deploy, false), { isLogShown });

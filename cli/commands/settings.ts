@@ -4,6 +4,7 @@ import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
 import { ago, fields, plain, status, table } from '../show.ts';
+import { deployModeOf } from './sources.ts';
 
 const roles = ['view', 'push', 'admin'] as const;
 const value = {
@@ -185,7 +186,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'builds get',
-    summary: 'Shows where in its repository an app is, and how it is built',
+    summary: 'Shows where in its repository an app is, how it is built, and which pushes deploy it',
     ofApp: true,
     examples: ['builds'],
     answers: 'builds.get',
@@ -194,7 +195,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'builds set',
-    summary: 'Sets where an app is and how it is built, from the next deploy on; `default`: detected',
+    summary: 'Sets where an app is, how it is built, and which pushes deploy it; `default`: detected',
     ofApp: true,
     options: [
       { flags: '--root-directory <folder>', summary: 'its folder in the repository' },
@@ -205,9 +206,14 @@ export const settingCommands: readonly Command[] = [
         summary: 'runs after the build, before the new version is live; `default`: nothing runs',
       },
       { flags: '--output-directory <folder>', summary: 'the static files, from that folder' },
+      {
+        flags: '--deploy-on <what>',
+        summary: 'main: each push to main; tags: the highest version; or manual',
+      },
     ],
     examples: [
       'builds set --root-directory apps/web',
+      'builds set --deploy-on tags',
       "builds set --build-command 'npm run build:web' --output-directory default",
       "builds set --release-command 'npm run migrate'",
     ],
@@ -220,6 +226,7 @@ export const settingCommands: readonly Command[] = [
         ...buildSetting('build_command', textOf(input, 'buildCommand')),
         ...buildSetting('release_command', textOf(input, 'releaseCommand')),
         ...buildSetting('output_directory', textOf(input, 'outputDirectory')),
+        ...(textOf(input, 'deployOn') !== undefined && { deploy_on: deployModeOf(input) }),
       }),
     show: shownBuilds,
   }),
@@ -286,7 +293,7 @@ function limitOf(name: 'clientRpm' | 'appRpm', text: string | undefined) {
   );
 }
 
-function buildSetting(name: keyof Result<'builds.get'>, text: string | undefined) {
+function buildSetting(name: Exclude<keyof Result<'builds.get'>, 'deploy_on'>, text: string | undefined) {
   return text === undefined ? {} : { [name]: text === 'default' ? null : text };
 }
 
@@ -300,6 +307,7 @@ function shownBuilds(builds: Result<'builds.get'>): string {
       'output directory',
       builds.output_directory ?? 'as the project configures it, or the folder that the build writes',
     ],
+    ['deploys', builds.deploy_on === 'main' ? 'each push to main' : builds.deploy_on],
   ]);
 }
 

@@ -45,7 +45,7 @@ export const sourceCommands: readonly Command[] = [
       return session.call('source.connect', {
         id: session.app(),
         url: String(input.url),
-        deploy_on: modeOf(input),
+        deploy_on: deployModeOf(input),
         poll_minutes: minutes,
         ...given(input, ['branch', 'secret', 'token']),
       });
@@ -103,7 +103,8 @@ function pullsOf({ pulls }: Result<'source.get'>): string {
   return `\n\n${table(['PULL REQUEST', 'TITLE', 'STATE', 'COMMIT', 'PREVIEW'], rows, '')}`;
 }
 
-function modeOf(input: Input): (typeof MODES)[number] {
+/** Returns the option `--deploy-on`; `main` without it. @throws {Stopped} for another word */
+export function deployModeOf(input: Input): (typeof MODES)[number] {
   const text = textOf(input, 'deployOn') ?? 'main';
   const mode = MODES.find((each) => each === text);
   if (mode === undefined) throw new Stopped('usage', `--deploy-on is ${MODES.join(', ')}, not ${text}.`);

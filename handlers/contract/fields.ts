@@ -15,6 +15,16 @@ export const moment = z.iso
   .transform((value) => new Date(value).toISOString())
   .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
 
+/** A name that git accepts, without what its programs would take for an option or a pattern. */
+export const gitName = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(
+    /^(?![-./])(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)))[^\p{Cc}\s~^:?*[\\]+(?<![./])$/u,
+    'must be the name of a branch, a tag or a commit',
+  );
+
 /** The input of every list, besides its filters. */
 export const page = {
   limit: z.int().min(1).max(200).default(50),

@@ -19,6 +19,7 @@ import { accounts, collaborators, keys } from './people/accounts.ts';
 import { audit } from './people/audit.ts';
 import { invites } from './people/invites.ts';
 import { connections } from './source/connections.ts';
+import { folders } from './source/folder.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
 import { workflows } from './storage/workflows.ts';
@@ -33,6 +34,7 @@ export const operations = [
   ...apps,
   ...moves,
   ...deploys,
+  ...folders,
   ...previews,
   ...versions,
   ...git,

@@ -34,6 +34,17 @@ export const meanings: Readonly<Record<string, string>> = {
   branch: 'The branch that is deployed.',
   deploy_on:
     'What is deployed: each commit of the branch (main), the tag with the highest version (tags), or only what source.sync names (manual).',
+  'builds.set.deploy_on':
+    'Which pushes to Cellar deploy: those to main (main), tags with the highest version (tags), or none (manual). A connected repository has its own.',
+  manifest: 'All files of the folder, by path with a leading slash. One is /index.html.',
+  upload: 'What deploys.begin_upload has returned.',
+  contents: 'Contents of files in base64, by hash.',
+  hash: 'The first 32 hexadecimal digits of the SHA-256 of a file.',
+  size: 'Bytes.',
+  'deploys.finish_upload.message': 'The message of the deploy. Default: Upload of a folder.',
+  'deploys.create.deploy_id': 'An earlier deploy, whose commit is deployed again. Either this or `ref`.',
+  'deploys.create.ref':
+    'A tag, a branch or a commit, which may be cut to at least 4 digits in a repository of Cellar. Default: the tip of main.',
   poll_minutes:
     'How often the repository is looked at, in minutes, where no webhook reaches this machine; null for never.',
   token:

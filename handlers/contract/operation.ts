@@ -39,7 +39,7 @@ export interface Operation {
   queryNames?: Readonly<Record<string, string>>;
   /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
-  /** Set for what the audit log leaves out: an app's reports about itself, which may be many, and a POST that only reads. */
+  /** Set for what the audit log leaves out: an app's reports about itself and files before their deploy, which may be many, and a POST that only reads. */
   audited?: false;
   /** What an API key may do at least, where it does not follow from the role: for an operation that needs only an account. */
   scope?: KeyScope;

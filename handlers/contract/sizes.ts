@@ -11,6 +11,11 @@ export const RPC_ENVELOPE_BYTES = 4096;
 /** A commit on its way to the host: its contents, and up to 1,000 paths with their changes. */
 export const HOST_COMMIT_BYTES = 32 * 1024 * 1024;
 
+/** The list of the files of a folder that is deployed. */
+export const FOLDER_MANIFEST_BYTES = 8 * 1024 * 1024;
+/** Files of a folder in base64: one of 25 MiB, or several small ones. */
+export const FOLDER_BODY_BYTES = 36 * 1024 * 1024;
+
 /** One variable's value. */
 export const ENV_VALUE_BYTES = 16 * 1024;
 /** All variables of an app, names and values. A process accepts 2 MiB at most, arguments included. */

@@ -71,6 +71,10 @@ const UPLOAD: CallRule = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
   deadlineMs: SOURCE_DEADLINE_MS,
 };
+const FOLDER: CallRule = {
+  ...UPLOAD,
+  refusals: [...UPLOAD.refusals!, 'insufficient_storage', 'host_unavailable'],
+};
 const SNAPSHOT: CallRule = {
   refusals: ['snapshot_unusable', 'snapshot_failed'],
   deadlineMs: SNAPSHOT_DEADLINE_MS,
@@ -113,7 +117,15 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },
   'POST /apps/:id/deploys': {
     ...SOURCE_WRITE,
-    refusals: ['deploy_not_found', 'ref_not_found', 'host_unavailable'],
+    refusals: [
+      'deploy_not_found',
+      'ref_not_found',
+      'invalid_input',
+      'import_failed',
+      'commit_conflict',
+      'rate_limited',
+      'host_unavailable',
+    ],
   },
   'POST /apps/:id/deploys/:deploy/cancel': {
     refusals: ['deploy_not_found', 'transition_conflict'],
@@ -220,6 +232,9 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /uploads/assets': UPLOAD,
   'POST /uploads/assets/:session': UPLOAD,
   'POST /uploads/versions': UPLOAD,
+  'POST /apps/:id/uploads': FOLDER,
+  'POST /apps/:id/uploads/:session': FOLDER,
+  'POST /apps/:id/uploads/:session/deploy': { ...FOLDER, changes: true },
   'POST /apps/:id/versions/:deploy': { ...SOURCE_WRITE, refusals: ['deploy_not_found'] },
   'POST /apps/:id/versions/:deploy/preview': {
     ...SOURCE_WRITE,

@@ -7,6 +7,7 @@ import { cronServices } from './apps/crons.ts';
 import { deletedAppServices } from './apps/deleted.ts';
 import { deployServices } from './apps/deploys.ts';
 import { domainServices } from './apps/domains.ts';
+import { folderServices } from './apps/folders.ts';
 import { previewServices } from './apps/previews.ts';
 import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
@@ -35,6 +36,7 @@ export const servicesOfHost = {
   ...connectionServices,
   ...cronServices,
   ...errorServices,
+  ...folderServices,
   ...logServices,
   ...metricServices,
   ...secretServices,

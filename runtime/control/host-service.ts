@@ -19,11 +19,13 @@ import type { Mailer } from '../mail/mail.ts';
 import type { Moves } from '../move/moves.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
+import { clientLeft } from '../sockets/client-left.ts';
 import {
   type ConnectionCall,
   type ConnectionOptions,
   connectionRoutes,
 } from '../sources/connection-routes.ts';
+import { createDeploy } from '../sources/create-deploy.ts';
 import type { StorageQueries } from '../storage/storage-queries.ts';
 import {
   type Call,
@@ -219,10 +221,10 @@ function routesOf(
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
-    'POST /apps/:id/deploys': async ({ request, words }) => {
+    'POST /apps/:id/deploys': async ({ request, response, words }) => {
       requireRoom(disk);
-      const { deploy_id, by } = await readJson<'POST /apps/:id/deploys'>(request);
-      const { fact } = await requests.again(words[0]!, deploy_id, by);
+      const asked = await readJson<'POST /apps/:id/deploys'>(request);
+      const fact = await createDeploy(options, words[0]!, asked, clientLeft(response));
       await outbox.flushed(FLUSH_MS);
       return fact;
     },

@@ -1,8 +1,11 @@
 // Deploys pushes, and streams the log of the deploy to the pusher.
 import type { Duplex } from 'node:stream';
+import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Deploy } from '../builds/deploy/deploy.ts';
+import { deployOn } from '../builds/queue/deploy-on.ts';
 import type { DeployRequests } from '../builds/queue/requests.ts';
+import { highestTag, type NamedCommit, TAGS } from '../git/named-commit.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';
@@ -12,13 +15,20 @@ import type { Outbox } from './outbox.ts';
 /** Longest wait of a push until its facts are in the control plane, in ms. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
-const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
+/** What is deployed, by the app's setting. */
+const RULES = {
+  main: 'Only pushes to main deploy',
+  tags: 'Only pushes of tags deploy',
+  manual: 'Pushes do not deploy',
+} as const;
+type DeployOn = keyof typeof RULES;
 const NO_PREVIEWS =
-  'Only pushes to main deploy; nothing was deployed. With previews on (`cellar previews on`) other branches get an address of their own.\n';
+  'nothing was deployed. With previews on (`cellar previews on`) other branches get an address of their own.\n';
 const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
 
 /** What a push needs of the rest of the host. */
 export interface PushesOptions {
+  store: HostStore;
   apps: Apps;
   requests: DeployRequests;
   previews: Previews;
@@ -60,15 +70,18 @@ async function deployAll(
   say: (line: string) => void,
 ): Promise<Made | string> {
   const { apps } = options;
+  const on = deployOn(options, appId);
   const main = updates.find(({ ref }) => ref === DEPLOY_REF);
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
   // Before the first await: the order of pushes must be the order of deploys.
-  const deployed = main && main.after !== NO_SHA ? deployMain(options, appId, main) : null;
+  const deployed = deployOwn(options, appId, on, updates);
   // In parallel, so that a failed recording of the deploy is reported even while previews are removed.
-  const [live, [first, ...others]] = await Promise.all([
-    deployed && unlessRefused(deployed, `${nameOf(DEPLOY_REF)} was not deployed`, say),
+  const [result, [first, ...others]] = await Promise.all([
+    deployed && unlessRefused(deployed, `${on === 'tags' ? 'the tag' : 'main'} was not deployed`, say),
     deployBranches(options, appId, branches, say),
   ]);
+  if (typeof result === 'string') say(result);
+  const live = typeof result === 'string' ? null : result;
   const announced = live === null ? others : [...(first ? [first] : []), ...others];
   for (const { address } of announced) say(`▸ preview: ${address}, when it is built\n`);
   const made = live ?? first;
@@ -76,17 +89,50 @@ async function deployAll(
   if (deployed !== null) return '';
   if (main) return MAIN_DELETED;
   const mayHavePreview = branches.some(({ after }) => after !== NO_SHA);
-  if (!mayHavePreview) return NOT_MAIN;
-  return apps.get(appId)?.wanted.previews?.branches ? '' : NO_PREVIEWS;
+  if (!mayHavePreview) return `${RULES[on]}; nothing was deployed.\n`;
+  return apps.get(appId)?.wanted.previews?.branches ? '' : `${RULES[on]}; ${NO_PREVIEWS}`;
 }
 
-/** Deploys a push to main. */
+/** @returns the deploy of the app itself, or why nothing is deployed; null when the push has neither main nor tags to deploy */
+function deployOwn(
+  options: PushesOptions,
+  appId: string,
+  on: DeployOn,
+  updates: RefUpdate[],
+): Promise<Made | string> | null {
+  const stored = updates.filter(({ after }) => after !== NO_SHA);
+  const main = stored.find(({ ref }) => ref === DEPLOY_REF);
+  if (on === 'main') return main ? deployMain(options, appId, { ref: main.ref, sha: main.after }) : null;
+  const tags = stored.filter(({ ref }) => ref.startsWith(TAGS));
+  if (on === 'tags' && tags.length > 0) return deployTag(options, appId, tags);
+  const ref = main?.ref ?? tags[0]?.ref;
+  return ref === undefined ? null : Promise.resolve(storedOnly(ref, RULES[on]));
+}
+
+/** Deploys the pushed tag with the highest version of all tags. @returns why nothing is deployed when that was there before */
+async function deployTag(
+  options: PushesOptions,
+  appId: string,
+  tags: readonly RefUpdate[],
+): Promise<Made | string> {
+  const highest = await options.apps.withRepository(appId, highestTag);
+  if (highest === null) return 'The tag with the highest version has no commit; nothing was deployed.\n';
+  if (tags.some(({ ref }) => ref === highest.ref)) return deployMain(options, appId, highest);
+  return storedOnly(tags[0]!.ref, `${nameOf(highest.ref)} has a higher version`);
+}
+
+function storedOnly(ref: string, why: string): string {
+  const name = nameOf(ref);
+  return `${name} is stored. ${why}; nothing was deployed. \`cellar deploy --ref ${name}\` deploys it.\n`;
+}
+
+/** Deploys a pushed commit to the app itself. */
 async function deployMain(
   { apps, requests, urlOf }: PushesOptions,
   appId: string,
-  { ref, after }: RefUpdate,
+  commit: NamedCommit,
 ): Promise<Made> {
-  const deploy = await requests.commit({ appId, sha: after, ref, trigger: 'push' });
+  const deploy = await requests.commit({ appId, ...commit, trigger: 'push' });
   const served = () => {
     const app = apps.get(appId)?.wanted;
     if (!app) return '';
@@ -139,7 +185,7 @@ async function unlessRefused<T>(
   }
 }
 
-/** Returns the name of a branch, by its ref. */
+/** Returns the name of a branch or a tag, by its ref. */
 function nameOf(ref: string): string {
-  return ref.slice(BRANCHES.length);
+  return ref.slice((ref.startsWith(TAGS) ? TAGS : BRANCHES).length);
 }

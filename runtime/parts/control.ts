@@ -73,7 +73,7 @@ export function makeControl(
       users,
       storageNames: (appId) => store.apps.storageNames(appId),
       controlUi: { url: config.RUNNER_UI_URL, token },
-      onPush: pushes({ apps, requests, previews, outbox, urlOf: (slug) => base.urlOf(slug)! }),
+      onPush: pushes({ store, apps, requests, previews, outbox, urlOf: (slug) => base.urlOf(slug)! }),
     }),
   });
   const ui =

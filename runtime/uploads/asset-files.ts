@@ -1,5 +1,5 @@
 // Asset upload sessions on disk. Runs in a thread: a tenant decides the number and size of assets.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import blake3 from 'blake3-wasm';
@@ -31,6 +31,13 @@ export interface Started {
   buckets: string[][];
 }
 
+/** Who begins a session, and its limits. */
+export interface StartOptions extends Pick<Session, 'owner' | 'hashing'> {
+  account: string;
+  releases: string | null;
+  assetsMb: number;
+}
+
 /**
  * Begins a session.
  * @param body the file with the manifest as JSON
@@ -40,19 +47,19 @@ export interface Started {
 export function startSession(
   sessions: string,
   body: string,
-  {
-    owner,
-    account,
-    releases,
-    assetsMb,
-  }: { owner: string; account: string; releases: string | null; assetsMb: number },
+  { owner, account, releases, assetsMb, hashing }: StartOptions,
 ): Started {
   const manifest = checkManifest(manifestOf(readFileSync(body, 'utf8')), assetsMb);
   const session = secretId();
   const directory = join(sessions, session);
   mkdirSync(join(directory, FILES), { recursive: true, mode: 0o700 });
   const missing = missingOf(manifest, knownAssets(releases));
-  const described: Session = { owner, manifest, missing: missing.map(([hash]) => hash) };
+  const described: Session = {
+    owner,
+    ...(hashing && { hashing }),
+    manifest,
+    missing: missing.map(([hash]) => hash),
+  };
   writeFileSync(join(directory, SESSION_FILE), JSON.stringify(described));
   writeFileSync(join(directory, ACCOUNT_FILE), account);
   return { session, buckets: bucketsOf(missing) };
@@ -68,27 +75,21 @@ export async function keepAssets(
   session: string,
   { body, contentType }: { body: string; contentType: string },
 ): Promise<boolean> {
-  const { manifest, missing } = readSession(sessions, session);
+  const { manifest, missing, hashing } = readSession(sessions, session);
   const extensions = extensionsOf(manifest);
-  const form = await new Response(readFileSync(body), { headers: { 'content-type': contentType } })
-    .formData()
-    .catch(() => null);
-  if (form === null) throw new BuildFailure('the body is not a complete multipart/form-data');
+  const parts = await partsOf(readFileSync(body), contentType);
   const files = join(sessions, session, FILES);
-  for (const [hash, part] of form) {
+  for (const [hash, part] of parts) {
     const extension = extensions.get(hash);
     if (extension === undefined)
       throw new BuildFailure(
-        `the asset ${JSON.stringify(hash.slice(0, 100))} is not of this session: run wrangler deploy again`,
+        `the asset ${JSON.stringify(hash.slice(0, 100))} is not of this session: deploy again`,
       );
     const text = typeof part === 'string' ? part : await part.text();
     const bytes = Buffer.from(text, 'base64');
     if (bytes.length > ASSET_BYTES)
       throw new BuildFailure(`the asset ${hash} has more than ${ASSET_BYTES} bytes`);
-    const found = blake3
-      .hash(bytes.toString('base64') + extension)
-      .toString('hex')
-      .slice(0, HASH_DIGITS);
+    const found = hashing === 'sha256' ? sha256(bytes) : wranglersHash(bytes, extension);
     if (found !== hash)
       throw new BuildFailure(
         `the asset ${hash} is not what its hash says: that of what was sent is ${found}`,
@@ -100,6 +101,31 @@ export async function keepAssets(
   }
   const here = new Set(readdirSync(files));
   return missing.every((hash) => here.has(hash));
+}
+
+/** Returns the parts of a body by name: a form of Wrangler, or the JSON of an uploaded folder. */
+async function partsOf(
+  body: Buffer<ArrayBuffer>,
+  contentType: string,
+): Promise<Iterable<[string, string | File]>> {
+  if (contentType === 'application/json')
+    return Object.entries(JSON.parse(body.toString('utf8')) as Record<string, string>);
+  const form = await new Response(body, { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => null);
+  if (form === null) throw new BuildFailure('the body is not a complete multipart/form-data');
+  return form;
+}
+
+function sha256(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, HASH_DIGITS);
+}
+
+function wranglersHash(bytes: Buffer, extension: string): string {
+  return blake3
+    .hash(bytes.toString('base64') + extension)
+    .toString('hex')
+    .slice(0, HASH_DIGITS);
 }
 
 /** An unguessable id: it authorizes sending assets. */

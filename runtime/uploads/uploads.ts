@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Bundle } from '../../bundler/release.ts';
 import { NO_SESSION } from '../../bundler/upload/assets.ts';
+import type * as folder from '../../bundler/upload/folder.ts';
 import type * as unpack from '../../bundler/upload/unpack.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 import { newId } from '../../handlers/contract/id.ts';
@@ -44,6 +45,7 @@ const MANIFEST_BYTES = 16 * 2 ** 20;
 const UNPACKING = { name: 'uploads', running: 2, runningPerOwner: 1, waitingPerOwner: 16 };
 const UNPACK_MS = 60_000;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
+const FOLDER = new URL('../../bundler/upload/folder.ts', import.meta.url);
 const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
 
 /** Who uploads, and for which app. */
@@ -61,6 +63,11 @@ export interface UploadsOptions {
   secrets: Secrets;
   /** Limit of a release's assets, in MiB. */
   assetsMb: number;
+}
+
+/** What an upload became. */
+interface Made extends Pick<unpack.Unpacked, 'bundle' | 'message' | 'tag' | 'alias' | 'notes'> {
+  author: string;
 }
 
 /** All uploads. They are limited in number and lifetime. */
@@ -87,7 +94,7 @@ export class Uploads {
   }
 
   /** Begins a session of assets. @throws {Refusal} for an invalid manifest */
-  async startAssets(upload: Upload, from: Uploader): Promise<assetFiles.Started> {
+  async startAssets(upload: Upload, from: Uploader, hashing?: 'sha256'): Promise<assetFiles.Started> {
     this.#tidySoon();
     const { owner } = from;
     const account = accountOf(owner);
@@ -95,7 +102,13 @@ export class Uploads {
       inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', { key: account, signal }, [
         this.#sessions,
         body,
-        { owner, account, releases: this.#releases(from), assetsMb: this.#options.assetsMb },
+        {
+          owner,
+          account,
+          releases: this.#releases(from),
+          assetsMb: this.#options.assetsMb,
+          ...(hashing && { hashing }),
+        },
       ]),
     );
   }
@@ -132,6 +145,29 @@ export class Uploads {
         this.#unpack({ body, contentType, from, author, signal }),
       ),
     );
+  }
+
+  /**
+   * Stores the files of a session as a version: a static site.
+   * @throws {Refusal} for an unknown session, and for files that were not sent
+   */
+  async takeFolder(
+    session: string,
+    from: Uploader,
+    by: { message: string; author: string },
+    signal: AbortSignal,
+  ): Promise<UploadedVersion> {
+    this.#tidySoon();
+    const { owner } = from;
+    const turn = { key: accountOf(owner), signal };
+    return this.#keep(from, async (out) => {
+      const place = { out, sessions: this.#sessions, owner, releases: this.#releases(from) };
+      const { bundle, notes } = await inThread<typeof folder.unpackFolder>(FOLDER, 'unpackFolder', turn, [
+        session,
+        place,
+      ]);
+      return { ...by, bundle, notes, tag: '', alias: '' };
+    });
   }
 
   /** The undeployed versions of an app, newest first. */
@@ -197,12 +233,11 @@ export class Uploads {
   }): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
     const { apps, secrets, store } = this.#options;
     const { owner, appId } = from;
-    const id = newId();
-    const out = join(this.#versions, `${id}.new`);
     const live = appId === null ? null : (apps.get(appId)?.liveDeployId ?? null);
     const names = appId === null ? {} : (store.apps.storageNames(appId) as Partial<StorageNames>);
-    try {
-      const turn = { key: accountOf(owner), signal };
+    const turn = { key: accountOf(owner), signal };
+    let values: Record<string, string> = {};
+    const version = await this.#keep(from, async (out) => {
       const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', turn, [
         {
           body,
@@ -216,16 +251,27 @@ export class Uploads {
           keys: keysOf(names),
         },
       ]);
-      const { bundle, notes } = unpacked;
-      const message = cutText(unpacked.message, SHOWN_LENGTH);
-      const tag = cutText(unpacked.tag, SHOWN_LENGTH);
+      values = unpacked.secrets;
+      return { ...unpacked, author };
+    });
+    return { version, secrets: values };
+  }
+
+  /** Stores a version on disk, atomically. @param make writes its files to the directory that it gets */
+  async #keep({ owner, appId }: Uploader, make: (out: string) => Promise<Made>): Promise<UploadedVersion> {
+    const id = newId();
+    const out = join(this.#versions, `${id}.new`);
+    try {
+      const { bundle, notes, author, ...made } = await make(out);
+      const message = cutText(made.message, SHOWN_LENGTH);
+      const tag = cutText(made.tag, SHOWN_LENGTH);
       const at = new Date().toISOString();
-      const alias = cutText(unpacked.alias, SHOWN_LENGTH);
+      const alias = cutText(made.alias, SHOWN_LENGTH);
       const version = { id, app_id: appId, owner, author, message, tag, alias, created_at: at, notes };
       await writeFile(join(out, BUNDLE_FILE), JSON.stringify(bundle));
       await writeFile(join(out, VERSION_FILE), JSON.stringify(version));
       await publish(out, join(this.#versions, id));
-      return { version, secrets: unpacked.secrets };
+      return version;
     } catch (error) {
       await removeUpload(out);
       throw error;

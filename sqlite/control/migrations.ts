@@ -29,6 +29,7 @@ import undelete from './migrations/0026_undelete.sql';
 import vars from './migrations/0027_vars.sql';
 import releaseCommand from './migrations/0028_release_command.sql';
 import maintenance from './migrations/0029_maintenance.sql';
+import deployOn from './migrations/0030_deploy_on.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -61,6 +62,7 @@ const migrations: Migration[] = [
   { name: '0027_vars.sql', sql: vars },
   { name: '0028_release_command.sql', sql: releaseCommand },
   { name: '0029_maintenance.sql', sql: maintenance },
+  { name: '0030_deploy_on.sql', sql: deployOn },
 ];
 
 /**

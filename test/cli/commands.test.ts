@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../cli/cli.ts';
@@ -288,6 +288,76 @@ test('deploy pushes the commits of a repository, and exits with 1 and the source
   );
 });
 
+test('deploy goes live where pushes do not deploy, and with --ref deploys a tag or a commit', async () => {
+  const work = await cellar.checkout('hello');
+  const app = ['--app', 'named'];
+  await cellar.create('named');
+  await json('builds set', ['--deploy-on', 'manual', ...app]);
+  const deploy = (...words: string[]) => cli(`deploy --app named ${words.join(' ')}`, { in: work });
+  const pushed = await deploy('--json');
+  assert.equal(pushed.code, 0, pushed.said);
+  const { sha, trigger } = JSON.parse(pushed.out) as Deploy;
+  assert.equal(trigger, 'redeploy');
+  writeFileSync(join(work, 'other.txt'), 'x');
+  await cellar.commit(work, 'other');
+  assert.notEqual(JSON.parse((await deploy('--json')).out).sha, sha);
+  const named = await deploy('--json', '--ref', sha.slice(0, 8));
+  assert.equal(named.code, 0, named.said);
+  assert.equal(JSON.parse(named.out).sha, sha);
+  const unknown = await deploy('--ref', 'v9');
+  assert.equal(unknown.code, 4);
+  assert.match(unknown.said, /Ref: the repository has no tag, branch or commit v9/);
+  assert.equal((await deploy('--ref', 'main', '--upload')).code, 2);
+});
+
+test('deploy of a folder sends only new files, leaves private ones out, and refuses what leaves the folder', async () => {
+  const work = join(cellar.directory, 'static');
+  const dist = join(work, 'dist');
+  const write = (path: string, text: string) => {
+    mkdirSync(dirname(join(dist, path)), { recursive: true });
+    writeFileSync(join(dist, path), text);
+  };
+  for (const path of ['index.html', 'a/b.txt', '.env', '.git/config', 'node_modules/x.js']) write(path, path);
+  symlinkSync('a/b.txt', join(dist, 'link.txt'));
+  symlinkSync('.env', join(dist, 'settings.txt'));
+  await cellar.create('built');
+  const deploy = (...words: string[]) => cli(['deploy', '--app', 'built', '--dir', ...words], { in: work });
+  const first = await deploy('dist', '--json');
+  assert.equal(first.code, 0, first.said);
+  const { trigger, status } = operationsByName
+    .get('deploys.finish_upload')!
+    .output.parse(JSON.parse(first.out)) as Deploy;
+  assert.deepEqual([trigger, status], ['upload', 'live']);
+  assert.match(first.said, /▸ left out: \.env, \.git, node_modules, settings\.txt\n/);
+  assert.match(first.said, /▸ 2 of 3 files are new, /);
+  assert.equal((await cellar.get('built', '/link.txt')).text, 'a/b.txt');
+  for (const path of ['/.env', '/settings.txt']) assert.equal((await cellar.get('built', path)).status, 404);
+  write('index.html', 'changed');
+  const second = await deploy('dist');
+  assert.match(second.said, /▸ 1 of 3 files are new, 7 B/);
+  assert.equal((await cellar.get('built')).text, 'changed');
+
+  const refused = async (folder: string, words: RegExp) => {
+    const { code, said } = await deploy(folder);
+    assert.equal(code, 2);
+    assert.match(said, words);
+  };
+  await refused('.', /\. has no index\.html at its top; choose the built folder, such as dist\./);
+  await refused('none', /none is not a folder\./);
+  const other = (name: string, target: string) => {
+    rmSync(join(dist, 'odd'), { force: true });
+    symlinkSync(target, join(dist, 'odd'));
+    return name;
+  };
+  await refused(other('dist', '../../'), /odd is a link that leaves the folder; copy what it leads to\./);
+  await refused(other('dist', 'nowhere'), /odd is a link that leads nowhere; remove it\./);
+  await refused(other('dist', '.'), /odd is a link to a folder that contains it\./);
+  rmSync(join(dist, 'odd'));
+  truncateSync(join(dist, 'index.html'), 25 * 2 ** 20 + 1);
+  await refused('dist', /index\.html has .*, more than the 25.* of one file\./);
+  assert.equal((await deploy('dist', '--upload')).code, 2);
+});
+
 test('deploy by upload bundles locally, and sends crons, migrations and only new assets', async () => {
   const plain = join(cellar.directory, 'plain');
   const files = {
@@ -431,7 +501,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   const migrate = ['--release-command', 'npm run migrate'];
   assert.equal((await json('builds set', migrate)).release_command, 'npm run migrate');
   await json('builds set', ['--release-command', 'default']);
+  assert.equal((await json('builds set', ['--deploy-on', 'tags'])).deploy_on, 'tags');
   assert.equal((await json('builds get')).root_directory, null);
+  await json('builds set', ['--deploy-on', 'main']);
   const account = (
     await cellar.call('POST', '/rpc', {
       jsonrpc: '2.0',

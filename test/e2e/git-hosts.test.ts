@@ -109,6 +109,11 @@ test('a connected repository is deployed at once, then by hand: the branch, a ta
   assert.equal((await rpc('source.sync', { id })).result.sha, second);
   assert.equal((await rpc('source.sync', { id, ref: 'v1' })).result.sha, sha);
   assert.equal((await rpc('source.sync', { id, ref: second })).result.sha, second);
+  const named = (await rpc('deploys.create', { id, ref: 'v1' })).result;
+  assert.deepEqual([named.sha, named.trigger], [sha, 'push'], 'a deploy by ref fetches, too');
+  assert.equal((await rpc('deploys.create', { id, ref: 'v1' })).result.trigger, 'redeploy', 'main is there');
+  assert.equal((await rpc('deploys.create', { id, ref: 'nothing' })).error.data.code, 'import_failed');
+  assert.equal((await rpc('source.sync', { id, ref: second })).result.sha, second);
   const missing = (await rpc('source.sync', { id, ref: 'nothing' })).error.data;
   assert.equal(missing.code, 'import_failed');
   assert.match(missing.detail, /it has no refs\/tags\/nothing/);

@@ -1,4 +1,4 @@
-// Three ways to deploy the first code of an app.
+// Ways to deploy the first code of an app.
 import { useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { commands, startModel } from '../models/start.ts';
@@ -6,11 +6,12 @@ import { Code } from '../parts/code/code.tsx';
 import { Button } from '../parts/controls/button.tsx';
 import { TextField } from '../parts/controls/field.tsx';
 import { useSubmit } from '../parts/controls/submit.ts';
-import { IconGitBranch, IconKeyRound, IconLayers, IconSquareTerminal } from '../parts/icons.tsx';
+import { IconFolder, IconGitBranch, IconKeyRound, IconLayers, IconSquareTerminal } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Loaded, Skeleton } from '../parts/status/states.tsx';
 import { Status } from '../parts/status/status.tsx';
 import { session } from '../session.ts';
+import { FolderDrop } from './folder-drop.tsx';
 
 /** @param props.onDeploy gets the id of the deploy that was started */
 export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string) => void }) {
@@ -82,6 +83,12 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
             )}
           </Loaded>
           <FromAddress take={async (url) => onDeploy(await model.fromAddress(url))} />
+        </div>
+        <div class="panel way">
+          <h2>
+            <IconFolder /> Drop a built folder
+          </h2>
+          <FolderDrop app={slug} onDeploy={onDeploy} />
         </div>
       </div>
     </section>

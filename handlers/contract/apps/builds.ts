@@ -1,4 +1,4 @@
-// Build settings of an app: its folder in the repository and its commands.
+// Build settings of an app: what is deployed, its folder in the repository and its commands.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -33,6 +33,9 @@ const commandLine = z
   .regex(/^[^\0]*$/, 'must not have a NUL character')
   .refine((value) => value.trim() !== '', { error: 'must be a command, or null' });
 
+/** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only what `deploys.create` names. */
+const deployOn = z.enum(['main', 'tags', 'manual']);
+
 /** Null: Cellar detects the value; without a `release_command`, nothing runs. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
@@ -40,12 +43,13 @@ export const Builds = z.strictObject({
   build_command: z.string().nullable(),
   release_command: z.string().nullable(),
   output_directory: z.string().nullable(),
+  deploy_on: deployOn,
 });
 
 export const builds = [
   operation({
     name: 'builds.get',
-    summary: 'Reads where in its repository an app is, and how it is built',
+    summary: 'Reads where in its repository an app is, how it is built, and which pushes deploy it',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -54,7 +58,7 @@ export const builds = [
   operation({
     name: 'builds.set',
     summary:
-      'Sets where an app is and how it is built, from the next deploy on; omitted fields do not change',
+      'Sets where an app is, how it is built, and which pushes deploy it; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({
@@ -64,6 +68,7 @@ export const builds = [
       build_command: commandLine.nullable().optional(),
       release_command: commandLine.nullable().optional(),
       output_directory: folder.nullable().optional(),
+      deploy_on: deployOn.optional(),
     }),
     output: Builds,
     errors: ['transition_conflict', 'host_unavailable'],

@@ -1,6 +1,6 @@
 // Deploys, and the git remote to push to.
 import * as z from 'zod';
-import { id, listOf, page, reference, time } from '../fields.ts';
+import { gitName, id, listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { lastEventId } from '../telemetry/events.ts';
 
@@ -112,13 +112,21 @@ export const deploys = [
   operation({
     name: 'deploys.create',
     summary:
-      'Builds and deploys the tip of main again, or the commit of an earlier deploy; wakes a sleeping app first',
+      'Builds and deploys the tip of main again, a tag, a branch or a commit, or the commit of an earlier deploy; wakes a sleeping app first',
     method: 'POST',
     needs: 'push',
-    input: z.strictObject({ id: reference, deploy_id: reference.optional() }),
+    input: z.strictObject({ id: reference, deploy_id: reference.optional(), ref: gitName.optional() }),
     output: Deploy,
     status: 202,
-    errors: ['deploy_not_found', 'ref_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: [
+      'deploy_not_found',
+      'ref_not_found',
+      'transition_conflict',
+      'import_failed',
+      'commit_conflict',
+      'rate_limited',
+      'host_unavailable',
+    ],
   }),
   operation({
     name: 'deploys.cancel',

@@ -242,8 +242,11 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps': { body: null; answer: HostInventory };
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: { text: string } | null };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
-  /** With `deploy_id`, deploys its commit again; without it, the tip of main. */
-  'POST /apps/:id/deploys': { body: { deploy_id: string | null; by: string }; answer: DeployFact };
+  /** Deploys the commit of `deploy_id`, or that of a tag, a branch or a hash in `ref`; without both, the tip of main. */
+  'POST /apps/:id/deploys': {
+    body: { deploy_id: string | null; ref: string | null; by: string };
+    answer: DeployFact;
+  };
   /** `by` is shown to people, here and below. */
   'POST /apps/:id/deploys/:deploy/cancel': { body: { by: string }; answer: DeployFact };
   'POST /apps/:id/rollback': { body: { deploy_id: string; by: string }; answer: DeployFact };
@@ -369,6 +372,14 @@ export interface HostCalls extends TelemetryCalls {
   /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
+  /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */
+  'POST /apps/:id/uploads': {
+    body: { manifest: Record<string, { hash: string; size: number }> };
+    answer: { session: string; buckets: string[][] };
+  };
+  'POST /apps/:id/uploads/:session': { body: Record<string, string>; answer: { complete: boolean } };
+  /** Answers when the deploy is queued. */
+  'POST /apps/:id/uploads/:session/deploy': { body: { message: string; author: string }; answer: DeployFact };
   /** `secrets`: values from the upload. The caller must set them. */
   'POST /uploads/versions': {
     body: Bytes;

@@ -1,6 +1,6 @@
 // Deploys from a repository on a Git host.
 import * as z from 'zod';
-import { id, nothing, reference, time } from '../fields.ts';
+import { id, gitName as name, nothing, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { approve, Pull, type PullEvent, SHOWN_PULLS } from './pulls.ts';
 import { parseRemote } from './remote.ts';
@@ -14,15 +14,6 @@ const url = z
   .refine(
     (text) => parseRemote(text) !== null,
     'must be https://host/path, ssh://git@host/path or git@host:path, without a password',
-  );
-/** A name that git accepts, without what its programs would take for an option or a pattern. */
-const name = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(
-    /^(?![-./])(?!.*(?:\.\.|\/\/|@\{|\.lock(?:\/|$)))[^\p{Cc}\s~^:?*[\\]+(?<![./])$/u,
-    'must be the name of a branch, a tag or a commit',
   );
 const visible = /^[\x21-\x7e]+$/;
 const secret = z.string().min(16).max(200).regex(visible, 'must be visible ASCII characters');

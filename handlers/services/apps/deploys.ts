@@ -36,10 +36,14 @@ const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id })
   return shownDeploy(await context.host.call('POST /apps/:id/rollback', { id }, { body }));
 };
 
-const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
+const create: Service<'deploys.create'> = async (context, { id, deploy_id = null, ref = null }) => {
+  if (deploy_id !== null && ref !== null) {
+    const message = 'must be left out beside deploy_id';
+    throw new Problem('invalid_input', `ref: ${message}.`, [{ path: 'ref', message }]);
+  }
   if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);
   await requireApp(context, id);
-  const body = { deploy_id, by: await nameOf(context) };
+  const body = { deploy_id, ref, by: await nameOf(context) };
   return shownDeploy(await context.host.call('POST /apps/:id/deploys', { id }, { body }));
 };
 

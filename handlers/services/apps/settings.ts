@@ -66,8 +66,8 @@ const maintenanceSet: Service<'maintenance.set'> = async (context, { id, enabled
 
 const buildsGet: Service<'builds.get'> = async (context, { id }) => toBuilds(await requireApp(context, id));
 
-const buildsSet: Service<'builds.set'> = async (context, { id, ...settings }) => {
-  const { row } = await changeApp(context, id, { kind: 'builds', settings });
+const buildsSet: Service<'builds.set'> = async (context, { id, deploy_on: deployOn, ...settings }) => {
+  const { row } = await changeApp(context, id, { kind: 'builds', settings, deployOn });
   return toBuilds(row);
 };
 
@@ -88,8 +88,9 @@ function toMaintenance({ maintenance, maintenance_html }: MaintenanceRow) {
 }
 
 function toBuilds(row: AppRow) {
-  const { root_directory, install_command, build_command, release_command, output_directory } = row;
-  return { root_directory, install_command, build_command, release_command, output_directory };
+  const { root_directory, install_command, build_command, release_command, output_directory, deploy_on } =
+    row;
+  return { root_directory, install_command, build_command, release_command, output_directory, deploy_on };
 }
 
 function toLimits(row: AppRow, env: Env) {

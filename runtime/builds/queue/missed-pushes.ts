@@ -5,11 +5,13 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
+import { highestTag, type NamedCommit } from '../../git/named-commit.ts';
 import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
 import { deployTip } from '../../git/source.ts';
 import { log, reason } from '../../log.ts';
 import { isInterrupted } from '../deploy/deploy.ts';
 import { isOutOfDisk } from '../usage/size.ts';
+import { deployOn } from './deploy-on.ts';
 import type { DeployRequests } from './requests.ts';
 
 /** What `MissedDeploys` needs from the rest of the host. */
@@ -106,18 +108,29 @@ export class MissedDeploys {
     // One that is only in the bucket is brought to the disk when it is used.
     const isOnDisk = existsSync(paths.repository(appId));
     if (!isOnDisk && !this.#arrived.has(appId)) return;
-    const tip = isOnDisk
-      ? await apps.withRepository(appId, deployTip)
-      : ((await app.code?.repository.find(DEPLOY_REF)) ?? null);
+    const tip = await this.#pushed(appId, isOnDisk);
     this.#arrived.delete(appId);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
     // that are deployed again do not count: they move no branch.
     if (tip === null || changes.has(appId)) return;
-    if (!isMissed(store, appId, tip)) return;
+    const { sha, ref } = tip;
+    if (!isMissed(store, appId, sha)) return;
     const [newest] = store.deploys.newest(appId, 1);
-    if (newest?.sha === tip && !isInterrupted(newest) && !hasRoom()) return;
-    log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
-    await requests.commit({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
+    if (newest?.sha === sha && !isInterrupted(newest) && !hasRoom()) return;
+    log('info', 'a push was missed and is deployed now', { app: appId, sha });
+    await requests.commit({ appId, sha, ref, trigger: 'push' });
+  }
+
+  /** Returns the commit that pushes to an app lead to; null for none, and when pushes are not deployed. */
+  async #pushed(appId: string, isOnDisk: boolean): Promise<NamedCommit | null> {
+    const { apps } = this.#options;
+    const on = deployOn(this.#options, appId);
+    if (on === 'manual') return null;
+    if (on === 'tags') return apps.withRepository(appId, highestTag);
+    const sha = isOnDisk
+      ? await apps.withRepository(appId, deployTip)
+      : ((await apps.get(appId)?.code?.repository.find(DEPLOY_REF)) ?? null);
+    return sha === null ? null : { sha, ref: DEPLOY_REF };
   }
 }
 

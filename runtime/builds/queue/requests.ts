@@ -4,6 +4,7 @@ import { versionOf } from '../../../handlers/contract/apps/versions.ts';
 import type { DeployFact, DeployTrigger, DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
+import { namedCommit } from '../../git/named-commit.ts';
 import { DEPLOY_REF, SHOWN_LENGTH } from '../../git/repository.ts';
 import { resolveCommit } from '../../git/source.ts';
 import { Refusal } from '../../refusal.ts';
@@ -106,6 +107,19 @@ export class DeployRequests {
       throw new Refusal(404, 'ref_not_found', missing);
     }
     return this.commit({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy', by });
+  }
+
+  /**
+   * Records a deploy of the commit of a tag, a branch or a hash in the app's own repository. It moves no branch.
+   * @param by the name of the person who requests it
+   * @throws {Refusal} `ref_not_found`, and `invalid_input` for an ambiguous hash
+   * @throws {Error} while the host is stopping
+   */
+  async named(appId: string, name: string, by?: string): Promise<Deploy> {
+    const found = await this.#options.apps.withRepository(appId, (repository) =>
+      namedCommit(repository, name),
+    );
+    return this.commit({ appId, ...found, trigger: 'redeploy', by });
   }
 
   /**

@@ -34,7 +34,7 @@ const CONFIG = '[core]\n\tcheckStat = minimal\n\ttrustctime = false\n';
 
 /** Returns the name of the branch that a build is of. */
 export function branchOf({ ref }: Pick<BuildInput, 'ref'>): string {
-  return ref.replace(/^refs\/heads\//, '').replace(/^refs\/(pull\/\d+)\/head$/, '$1');
+  return ref.replace(/^refs\/(?:heads|tags)\//, '').replace(/^refs\/(pull\/\d+)\/head$/, '$1');
 }
 
 /**

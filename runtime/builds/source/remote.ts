@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Remote } from '../../../handlers/contract/source/remote.ts';
+import { VERSION_ORDER } from '../../git/named-commit.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { quote } from '../../processes/shell.ts';
 
@@ -17,8 +18,7 @@ const ALWAYS = {
   'protocol.allow': 'never',
   'credential.helper': '',
   'transfer.bundleURI': 'false',
-  // A version before its release, such as 2.0-rc1, comes before 2.0.
-  'versionsort.suffix': '-',
+  ...VERSION_ORDER,
 };
 
 /** What opens a private repository. */

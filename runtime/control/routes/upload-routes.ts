@@ -13,6 +13,7 @@ import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { SerialQueues } from '../../queues/serial-queue.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
+import { clientLeft } from '../../sockets/client-left.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { Stored } from '../../storage/places.ts';
 import type { StorageQueries } from '../../storage/storage-queries.ts';
@@ -28,6 +29,7 @@ const ID = /^[0-9a-z]{16}$/;
 export type UploadCall = Extract<
   HostCall,
   | `${string}/uploads/${string}`
+  | 'POST /apps/:id/uploads'
   | `${string}/versions`
   | `${string}/versions/:deploy`
   | `${string}/triggers`
@@ -63,6 +65,20 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
     'POST /uploads/versions': (call) => {
       requireRoom(disk);
       return uploads.take(call, uploader(options, call), call.query.get('author') ?? '');
+    },
+    'POST /apps/:id/uploads': (call) => {
+      requireRoom(disk);
+      return uploads.startAssets(call, folderOf(options, call), 'sha256');
+    },
+    'POST /apps/:id/uploads/:session': async (call) => {
+      requireRoom(disk);
+      folderOf(options, call);
+      return { complete: await uploads.keepAssets(call, call.words[1]!) };
+    },
+    'POST /apps/:id/uploads/:session/deploy': async (call) => {
+      requireRoom(disk);
+      const by = await readJson<'POST /apps/:id/uploads/:session/deploy'>(call.request);
+      return deployFolder(options, call, by);
     },
     'GET /apps/:id/versions': ({ words }) => uploads.list(words[0]!),
     'POST /apps/:id/versions/:deploy': async ({ request, words }) => {
@@ -110,6 +126,38 @@ function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
   const appId = query.get('app');
   if (appId !== null && !apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
   return { owner: query.get('owner') ?? '', appId };
+}
+
+/** Returns who uploads a folder. No other upload has such an owner, so sessions are not mixed up. */
+function folderOf(options: UploadOptions, { words }: Call): Uploader {
+  const appId = words[0]!;
+  requireApp(options, appId);
+  return { owner: `${options.apps.ownerOf(appId)}/folder of ${appId}`, appId };
+}
+
+/** Queues the deploy of an uploaded folder. @returns it, before it has ended */
+async function deployFolder(
+  options: UploadOptions,
+  call: Call,
+  by: { message: string; author: string },
+): Promise<DeployFact> {
+  const { uploads, requests, outbox } = options;
+  const [appId, session] = call.words as [string, string];
+  const from = folderOf(options, call);
+  const { id } = await uploads.takeFolder(session, from, by, clientLeft(call.response));
+  const { promise, resolve, reject } = Promise.withResolvers<DeployFact>();
+  uploads
+    .deploying(appId, id, from.owner, async ({ tag, message, created_at, notes }, directory) => {
+      const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
+      resolve(deploy.fact);
+      await untilEnded(options, deploy);
+      if (deploy.fact.status === 'live') await uploads.drop(id);
+    })
+    // Nobody waits for the end of the deploy: its log has the failure.
+    .catch(reject);
+  const fact = await promise;
+  await outbox.flushed(FLUSH_MS);
+  return fact;
 }
 
 function requireApp({ apps }: UploadOptions, id: string): void {

@@ -23,6 +23,7 @@ export interface AppRow {
   build_command: string | null;
   release_command: string | null;
   output_directory: string | null;
+  deploy_on: 'main' | 'tags' | 'manual';
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
   storage: 'local' | 'bucket';
@@ -56,7 +57,7 @@ const STATUS = `CASE
 /** Without `previews_vars` and `maintenance_html`, which can be large. */
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory, release_command,
-  previews_branches, previews_storage, storage, replicas, maintenance, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  deploy_on, previews_branches, previews_storage, storage, replicas, maintenance, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 

@@ -30,7 +30,11 @@ export type Change =
   /** undefined leaves a setting as it is */
   | { kind: 'maintenance'; enabled: boolean | undefined; html: string | null | undefined }
   /** an omitted setting stays as it is */
-  | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
+  | {
+      kind: 'builds';
+      settings: { [Name in keyof BuildSettings]?: string | null | undefined };
+      deployOn: 'main' | 'tags' | 'manual' | undefined;
+    }
   /** undefined leaves a setting as it is */
   | {
       kind: 'previews';
@@ -138,10 +142,15 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
              install_command = CASE WHEN ?4 THEN ?5 ELSE install_command END,
              build_command = CASE WHEN ?6 THEN ?7 ELSE build_command END,
              output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END,
-             release_command = CASE WHEN ?10 THEN ?11 ELSE release_command END
+             release_command = CASE WHEN ?10 THEN ?11 ELSE release_command END,
+             deploy_on = coalesce(?12, deploy_on)
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
-        .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
+        .bind(
+          id,
+          ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]),
+          change.deployOn ?? null,
+        );
     }
     case 'maintenance':
       return db

@@ -250,6 +250,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       release_command: row.release_command,
       output_directory: row.output_directory,
     },
+    deploy_on: row.deploy_on,
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
     previews: {
       branches: row.previews_branches === 1,

@@ -384,7 +384,11 @@ async function makePushes(t: TestContext) {
   const { store, apps, requests } = made;
   const previews = new Previews(made);
   const outbox = new Outbox(store, async () => {});
-  return { ...made, previews, push: pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug }) };
+  return {
+    ...made,
+    previews,
+    push: pushes({ store, apps, requests, previews, outbox, urlOf: (slug) => slug }),
+  };
 }
 
 /** Deploys each pushed branch as a preview. */

@@ -51,6 +51,7 @@ test('a created app has every field of the contract, and the host was sent its w
       release_command: null,
       output_directory: null,
     },
+    deploy_on: 'main',
     limits: { clientRpm: null, appRpm: null },
     previews: { branches: false, storage: 'empty', vars: {} },
     storage: 'local',

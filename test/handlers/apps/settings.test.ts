@@ -177,22 +177,28 @@ test('maintenance is set field by field; the host gets the page only while it is
     assert.equal((await control.refusal(name, { id: 'nope' })).code, 'app_not_found');
 });
 
-test('location and build settings are set field by field, and reach the host as stored', async () => {
+test('location, build settings and the pushes that deploy are set field by field, and reach the host as stored', async () => {
   const { id } = await control.create('in-a-folder');
-  const none = {
+  const detected = {
     root_directory: null,
     install_command: null,
     build_command: null,
     release_command: null,
     output_directory: null,
   };
+  const none = { ...detected, deploy_on: 'main' };
   assert.deepEqual(await control.call('builds.get', { id }), none);
   const set = await control.call('builds.set', { id, root_directory: './apps//web/', build_command: 'make' });
   assert.deepEqual(set, { ...none, root_directory: 'apps/web', build_command: 'make' });
-  assert.deepEqual(control.host.wanted.get(id)!.builds, set);
+  const { deploy_on: on, ...builds } = set;
+  assert.deepEqual([control.host.wanted.get(id)!.builds, on], [builds, 'main']);
   const less = await control.call('builds.set', { id, build_command: null, output_directory: './' });
   assert.deepEqual(less, { ...none, root_directory: 'apps/web', output_directory: '.' });
   assert.deepEqual(await control.call('builds.get', { id }), less);
+  const tags = await control.call('builds.set', { id, deploy_on: 'tags' });
+  assert.deepEqual(tags, { ...less, deploy_on: 'tags' });
+  assert.equal((await control.call('builds.set', { id, root_directory: null })).deploy_on, 'tags');
+  assert.equal(control.host.wanted.get(id)!.deploy_on, 'tags');
 
   const released = await control.call('builds.set', { id, release_command: 'npm run migrate' });
   assert.deepEqual(released, { ...less, release_command: 'npm run migrate' });
@@ -202,6 +208,7 @@ test('location and build settings are set field by field, and reach the host as 
     const { errors } = await control.refusal('builds.set', { id, ...change });
     return errors.map(({ path, message }: { path: string; message: string }) => `${path} ${message}`);
   };
+  assert.match((await told({ deploy_on: 'never' }))[0], /^deploy_on .*main/);
   assert.deepEqual(await told({ root_directory: '/srv/app' }), [
     'root_directory must be relative to the root of the repository',
   ]);

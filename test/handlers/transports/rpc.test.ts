@@ -1,7 +1,7 @@
 // JSON-RPC 2.0: the examples of jsonrpc.org with this API's methods, and our additions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { COMMIT_BODY_BYTES, RPC_ENVELOPE_BYTES } from '../../../handlers/contract/sizes.ts';
+import { FOLDER_BODY_BYTES, RPC_ENVELOPE_BYTES } from '../../../handlers/contract/sizes.ts';
 import { TestControl } from '../../support/handlers/control.ts';
 
 let control: TestControl;
@@ -156,7 +156,7 @@ test('a refusal has the problem that REST answers, and a deletion answers null',
 });
 
 test('size and type of the body are refused as in REST', async () => {
-  assert.equal((await control.rpc('x'.repeat(COMMIT_BODY_BYTES + RPC_ENVELOPE_BYTES + 1))).status, 413);
+  assert.equal((await control.rpc('x'.repeat(FOLDER_BODY_BYTES + RPC_ENVELOPE_BYTES + 1))).status, 413);
   assert.equal((await control.rpc('{}', { 'content-type': 'text/plain' })).status, 415);
   assert.equal((await control.rpc('['.repeat(1000))).body.error.code, -32700);
 });

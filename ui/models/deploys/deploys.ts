@@ -35,8 +35,11 @@ export function originOf({
   trigger,
   author,
   requested_by,
-}: Pick<Deploy, 'trigger' | 'author' | 'requested_by'>): string {
+  ref,
+}: Pick<Deploy, 'trigger' | 'author' | 'requested_by' | 'ref'>): string {
   const name = authorName(author);
+  if (requested_by !== null && trigger === 'redeploy' && ref !== 'refs/heads/main')
+    return `${requested_by} deployed ${ref.replace(/^refs\/(?:heads|tags)\//, '')}`;
   if (requested_by !== null)
     return `${requested_by} ${trigger === 'rollback' ? 'rolled back' : 'deployed again'}`;
   const words: Record<Deploy['trigger'], string> = {

@@ -1,12 +1,15 @@
 // The deploys of an app, newest first.
 
+import { useState } from 'preact/hooks';
 import { api } from '../../api.ts';
+import { FolderDrop } from '../../layout/folder-drop.tsx';
 import { Head } from '../../layout/head.tsx';
 import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
 import { duration, firstLine, shortSha } from '../../parts/format.ts';
-import { IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
+import { IconFolder, IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty } from '../../parts/status/states.tsx';
 import { Status } from '../../parts/status/status.tsx';
@@ -14,6 +17,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { Listed } from '../../parts/tables/pages.tsx';
 import type { Column } from '../../parts/tables/table.tsx';
 import { open } from '../../router.ts';
+import { DeployRef } from './deploy-ref.tsx';
 import { Previews } from './deploys-previews.tsx';
 import { Split } from './deploys-split.tsx';
 
@@ -90,6 +94,8 @@ const columns = (app: string): readonly Column<Deploy>[] => [
 
 export default function Deploys({ app }: { app: string }) {
   const { list, isNew } = useModel(() => deploysModel(app));
+  const [asks, setAsks] = useState<'ref' | 'folder' | null>(null);
+  const close = () => setAsks(null);
   const again = async () => {
     const deploy = await api('deploys.create', { id: app });
     open({ name: 'deploy', app, deploy: deploy.id });
@@ -97,6 +103,12 @@ export default function Deploys({ app }: { app: string }) {
   return (
     <>
       <Head title="Deploys">
+        <Button needs="push" onClick={() => setAsks('ref')}>
+          <IconRocket /> Deploy a tag or commit
+        </Button>
+        <Button needs="push" onClick={() => setAsks('folder')}>
+          <IconFolder /> Upload a folder
+        </Button>
         {list.items.value.length > 0 && (
           <Button needs="push" onClick={again}>
             <IconRefreshCw /> Deploy main again
@@ -121,6 +133,12 @@ export default function Deploys({ app }: { app: string }) {
         </div>
         <Previews app={app} />
       </div>
+      {asks === 'ref' && <DeployRef app={app} onClose={close} />}
+      {asks === 'folder' && (
+        <Dialog title="Deploy a built folder" onClose={close}>
+          <FolderDrop app={app} onDeploy={(deploy) => open({ name: 'deploy', app, deploy })} />
+        </Dialog>
+      )}
     </>
   );
 }

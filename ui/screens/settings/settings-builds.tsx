@@ -1,15 +1,20 @@
-// Build settings: the app's folder in the repository, and commands.
+// Build settings: which pushes deploy, the app's folder in the repository, and commands.
 import { useState } from 'preact/hooks';
 import { type Builds, buildsModel } from '../../models/settings.ts';
 import { Button } from '../../parts/controls/button.tsx';
-import { TextField } from '../../parts/controls/field.tsx';
+import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { useModel } from '../../parts/model.ts';
 import { Loaded } from '../../parts/status/states.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
 /** Descriptions of the fields. An empty field means that the value is detected, or that nothing runs. */
-const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: string }[] = [
+const FIELDS: {
+  name: Exclude<keyof Builds, 'deploy_on'>;
+  label: string;
+  placeholder: string;
+  hint: string;
+}[] = [
   {
     name: 'root_directory',
     label: 'Root directory',
@@ -42,6 +47,13 @@ const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: st
   },
 ];
 
+/** Which pushes deploy. */
+const PUSHES = [
+  ['main', 'each push to main'],
+  ['tags', 'the pushed tag with the highest version'],
+  ['manual', 'only what I deploy'],
+] as const;
+
 export function BuildSettings({ app }: { app: string }) {
   const model = useModel(() => buildsModel(app));
   return (
@@ -68,7 +80,8 @@ export function BuildSettings({ app }: { app: string }) {
 function Form({ builds, save }: { builds: Builds; save: (change: Builds) => Promise<void> }) {
   const [typed, setTyped] = useState(builds);
   const { busy, onSubmit } = useSubmit(() => save(typed));
-  const isChanged = FIELDS.some(({ name }) => typed[name] !== builds[name]);
+  const isChanged =
+    typed.deploy_on !== builds.deploy_on || FIELDS.some(({ name }) => typed[name] !== builds[name]);
   return (
     <form class="body stack form" onSubmit={onSubmit}>
       {FIELDS.map(({ name, label, placeholder, hint }) => (
@@ -84,6 +97,12 @@ function Form({ builds, save }: { builds: Builds; save: (change: Builds) => Prom
           autocomplete="off"
         />
       ))}
+      <Select
+        label="Which pushes deploy"
+        value={typed.deploy_on}
+        onValue={(deploy_on) => setTyped({ ...typed, deploy_on })}
+        options={PUSHES}
+      />
       <div>
         <Button needs="admin" type="submit" disabled={busy || !isChanged}>
           Set how it is built

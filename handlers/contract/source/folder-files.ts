@@ -1,0 +1,31 @@
+// Which files of a folder are deployed as a static site. Pure values: the browser imports them too.
+
+/** Maximum files of one upload. */
+export const FOLDER_FILES = 20_000;
+/** Maximum bytes of one file, as on Cloudflare. */
+export const FOLDER_FILE_BYTES = 25 * 1024 * 1024;
+/** Hexadecimal digits of a file's hash: the first ones of its SHA-256. */
+export const FILE_HASH_DIGITS = 32;
+
+/** Never served, in any folder: secrets of local development, packages, and internal files of git and of tools. */
+const PRIVATE = /^(?:\.git|\.cellar|\.dev\.vars(?:\..*)?|\.env(?:\..*)?|\.wrangler|\.DS_Store|node_modules)$/;
+
+/** Whether a file or folder of this name is left out. */
+export function isPrivateName(name: string): boolean {
+  return PRIVATE.test(name);
+}
+
+/**
+ * Returns why files cannot be deployed as a site; null when they can.
+ * @param paths with a leading slash
+ */
+export function folderFault(paths: readonly string[]): string | null {
+  if (paths.length > FOLDER_FILES)
+    return `has ${paths.length} files, more than the ${FOLDER_FILES} that a site may have`;
+  const secret = paths.find((path) => path.split('/').some(isPrivateName));
+  if (secret !== undefined) return `has ${secret}, which is never served; leave it out`;
+  if (paths.includes('/index.html')) return null;
+  const below = paths.filter((path) => /^\/[^/]+\/index\.html$/.test(path)).map((path) => path.split('/')[1]);
+  const advice = below.length === 0 ? '' : `, such as ${below.slice(0, 3).join(' or ')}`;
+  return `has no index.html at its top; choose the built folder${advice}`;
+}

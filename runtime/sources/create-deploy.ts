@@ -1,0 +1,30 @@
+// Deploys what a person names: an earlier deploy's commit, or a ref of the app's repository, wherever that is.
+import type { DeployFact } from '../../handlers/contract/host/host-calls.ts';
+import type { HostCalls } from '../../handlers/contract/host/host-routes.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { DeployRequests } from '../builds/queue/requests.ts';
+import type { Sources } from './sources.ts';
+
+/** What a deploy by name needs of the rest of the host. */
+export interface CreateDeployOptions {
+  store: HostStore;
+  requests: DeployRequests;
+  sources: Sources;
+}
+
+/**
+ * Queues the deploy. A ref of a connected repository is fetched first, as `source.sync` does.
+ * @throws {Refusal} for what does not exist, and when the fetch fails
+ */
+export async function createDeploy(
+  { store, requests, sources }: CreateDeployOptions,
+  appId: string,
+  { deploy_id, ref, by }: HostCalls['POST /apps/:id/deploys']['body'],
+  signal: AbortSignal,
+): Promise<DeployFact> {
+  if (ref === null) return (await requests.again(appId, deploy_id, by)).fact;
+  if (store.sources.find(appId) === undefined) return (await requests.named(appId, ref, by)).fact;
+  const synced = await sources.sync(appId, ref, signal);
+  const fact = synced.deploy_id === null ? undefined : store.deploys.find(appId, synced.deploy_id);
+  return fact ?? (await requests.again(appId, null, by)).fact;
+}
