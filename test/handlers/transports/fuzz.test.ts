@@ -174,6 +174,11 @@ async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
     hostname: fc.domain(),
     url: fc.webUrl(),
     on: fc.subarray([...alertKind.options], { minLength: 1 }),
+    // Their percentages make 100.
+    versions: fc.integer({ min: 0, max: 100 }).map((percentage) => [
+      { version: 'a', percentage },
+      { version: 'b', percentage: 100 - percentage },
+    ]),
   };
 }
 
