@@ -44,7 +44,7 @@ try {
 }
 
 async function describe(store: SnapshotStore): Promise<void> {
-  const { head, apps, damaged } = await describeWhole(store, id);
+  const { head, apps, damaged } = await describeWhole(store, id, without);
   console.log(`Snapshot ${head.id}, taken at ${head.created_at}: ${head.apps} apps, ${head.bytes} bytes.`);
   for (const { slug, bytes, isDamaged } of apps)
     console.log(`${slug}: ${bytes} bytes${isDamaged ? ', damaged' : ''}`);

@@ -39,7 +39,10 @@ export const StorageChange = z.strictObject({
   /** Bytes in the snapshot, and now. */
   bytes: z.int(),
   now_bytes: z.int(),
-  /** Bytes that the snapshot does not have, because they were written since: a restore loses them. In steps of 64 KiB. */
+  /**
+   * Bytes that the snapshot does not have, because they were written since: a restore loses them. In steps of 64 KiB, or of
+   * 1 MiB in files above 64 MiB.
+   */
   lost_bytes: z.int(),
   /** Files: databases, objects and values. Unchanged since the snapshot; changed since; made since; deleted since. */
   same: z.int(),

@@ -6,6 +6,7 @@ import type { S3Place } from '../bucket/place.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
+import { SerialQueue } from '../queues/serial-queue.ts';
 import type { HostLease } from './host-lease.ts';
 import { Jobs } from './jobs.ts';
 import { type Looked, look } from './look.ts';
@@ -73,6 +74,8 @@ export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #jobs: Jobs;
   readonly #queue = new FairQueue(LIMITS);
+  /** Each has a process of its own. */
+  readonly #looks = new SerialQueue();
   readonly #taking = new Schedule(() => this.#takeOnSchedule());
   readonly #verification = new Schedule(() => this.#verifyOnSchedule());
   /** The verification in progress. */
@@ -113,7 +116,8 @@ export class Snapshots {
     const { everyMs, verifyMs, paths } = this.#options;
     try {
       await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
-      await this.#lookUp();
+      const unreadable = await this.#lookUp();
+      if (unreadable !== undefined) this.#fail(new Error(unreadable.error));
     } catch (error) {
       this.#fail(error);
     }
@@ -261,8 +265,8 @@ export class Snapshots {
     return hosts === null ? work(signal) : hosts.leases[what].run(signal, work);
   }
 
-  /** Learns what is stored, and may be of another host. */
-  async #lookUp(): Promise<void> {
+  /** Learns what is stored, and may be of another host. @returns the newest snapshot that cannot be read, if there is one */
+  async #lookUp(): Promise<Looked['unreadable'][number] | undefined> {
     const { hosts } = this.#options;
     const { newest, record, heads, unreadable } = await this.#look(hosts?.hasLocal() ? hosts.self : '');
     if (newest !== null && newest > (this.#newest ?? '')) this.#newest = newest;
@@ -276,14 +280,15 @@ export class Snapshots {
     if (ordinary !== undefined) this.#ordinaryAt = Date.parse(ordinary.created_at);
     // One may have been taken while they were listed.
     if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
-    if (unreadable.length > 0) throw new Error(unreadable[0]!.error);
+    return unreadable[0];
   }
 
   /** Reads what is stored. Decryption needs a library of 25 MB, so the process of snapshots loads it. */
   #look(until: string | null): Promise<Looked> {
     const { place } = this.#options;
     const job = { kind: 'look', store: place, until } as const;
-    return place.keys?.length ? this.#jobs.run<'look'>(job, this.#ending.signal) : look(job);
+    if (!place.keys?.length) return look(job);
+    return this.#looks.run(() => this.#jobs.run<'look'>(job, this.#ending.signal));
   }
 
   async #verify(signal: AbortSignal): Promise<Verified> {

@@ -164,6 +164,6 @@ async function look(
 }
 
 /** Whether the disk itself cannot read the bytes. */
-function isUnreadable(error: unknown): boolean {
+export function isUnreadable(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'EIO';
 }

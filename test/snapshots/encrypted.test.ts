@@ -1,13 +1,15 @@
 // Snapshots that are encrypted with the operator's keys.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Decrypter, generateHybridIdentity, generateX25519Identity } from 'age-encryption';
+import { Decrypter, Encrypter, generateHybridIdentity, generateX25519Identity } from 'age-encryption';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { Damaged, Locked } from '../../runtime/snapshots/errors.ts';
 import { restoreWhole } from '../../runtime/snapshots/restore/whole.ts';
+import { PackReader, PackWriter } from '../../runtime/snapshots/store/packs.ts';
 import { openStore, storePlace } from '../../runtime/snapshots/store/place.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -119,6 +121,22 @@ test('the start of a large object is read without its end, and damage is noticed
   sealed[5_000]! ^= 1;
   await assert.rejects(store.open('large', sealed), Damaged);
   await assert.rejects(openStore({ directory, keys: [second] }).openStart('large', 2 ** 17), Locked);
+});
+
+test('an app may store what age has encrypted, with a key of snapshots and without', async (t) => {
+  const directory = temporaryDirectory(t);
+  const age = new Encrypter();
+  age.setPassphrase('of the app');
+  age.setScryptWorkFactor(1);
+  const content = Buffer.from(await age.encrypt(randomBytes(100_000)));
+  // The first chunk of a pack.
+  const packs = new PackWriter(openStore({ directory }), []);
+  const chunk = await packs.add(content);
+  await packs.finish();
+  for (const keys of [[], [first]]) {
+    const reader = new PackReader(openStore({ directory, keys }));
+    assert.ok((await reader.read(chunk)).equals(content), `${keys.length} keys`);
+  }
 });
 
 test('keys come from the settings, and a wrong one is refused or reported at the start', async (t) => {

@@ -7,7 +7,7 @@ import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
 import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
-import { listSnapshots, readManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { listSnapshots, manifestName, readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
@@ -111,6 +111,18 @@ test('of a scheduled snapshot there is one, and the others learn of it', async (
   const heads = await first.snapshots.list();
   const times = heads.map(({ created_at }) => Date.parse(created_at)).toReversed();
   for (const [n, time] of times.slice(1).entries()) assert.ok(time - times[n]! >= everyMs, times.join());
+});
+
+test('a snapshot that cannot be read does not keep the next ones from being taken', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const host = hostOf(t, memory, 'a');
+  const { head } = await host.snapshots.take('asked for');
+  await host.store.write(manifestName(head.id), Buffer.from('damaged'));
+  const scheduled = host.reopen({ everyMs: 100 });
+  await scheduled.start();
+  assert.match(scheduled.state.problem ?? '', /is damaged/);
+  await eventually(() => scheduled.state.last_at !== null, 'another one is taken', 30_000);
+  await scheduled.stop();
 });
 
 test('hosts with data on their disks take snapshots of their own, which are counted separately', async (t) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { idAt, type Part, readManifest, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { HOURLY } from '../../runtime/snapshots/take/retention.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
@@ -25,8 +26,7 @@ test('an hour writes only what has changed in it, and an app returns to any of t
   for (const [hour, head] of heads.entries()) {
     if (hour > 0) assert.ok(head.written < 200_000, `${head.written} bytes were written`);
     const into = join(root, `at-${hour}`);
-    const between = new Date(Date.parse(head.created_at) + 1).toISOString();
-    const restored = await snapshots.extract({ snapshot: { at: between }, app: SHOP, only: null, into });
+    const restored = await snapshots.extract({ snapshot: { at: head.read_at }, app: SHOP, only: null, into });
     assert.equal(restored.head.id, head.id);
     assert.ok(readFileSync(join(into, 'data/kept/file')).equals(contents[hour]!), `hour ${hour}`);
   }
@@ -35,6 +35,42 @@ test('an hour writes only what has changed in it, and an app returns to any of t
     snapshots.extract({ snapshot: early, app: SHOP, only: null, into: join(root, 'early') }),
     /no snapshot from before .* has app a{16}; `cellar snapshots` lists them all/,
   );
+});
+
+test('a time means a snapshot that had read the app by then', async (t) => {
+  const { root, store, hostStore, snapshots, addApp } = startSnapshots(t);
+  addApp(SHOP, 'shop', 1_000);
+  const { checksum: _, ...head } = (await snapshots.take(HOURLY)).head;
+  const { parts } = await readManifest(store, head.id);
+  const write = async (second: number, readAfter: number, about: Partial<typeof head>) => {
+    const created = Date.parse(head.created_at) + second * 1_000;
+    const read_at = new Date(created + readAfter * 1_000).toISOString();
+    const [id, created_at] = [idAt(new Date(created)), new Date(created).toISOString()];
+    await writeManifest(store, { ...head, ...about, id, created_at, read_at }, parts);
+    return { id, read_at };
+  };
+  const slow = await write(10, 100, {});
+  const failed = await write(20, 1, { failures: [{ app: SHOP, slug: 'shop', error: 'a test' }] });
+  assert.equal(head.of, hostStore.snapshots.cellar());
+  for (const [at, id] of [
+    [failed.read_at, head.id],
+    [slow.read_at, slow.id],
+  ] as const) {
+    const wanted = { snapshot: { at }, app: SHOP, only: null, into: join(root, id) };
+    assert.equal((await snapshots.extract(wanted)).head.id, id);
+  }
+});
+
+test('an app that could never be read is not restored as empty', async (t) => {
+  const { root, store, snapshots, addApp } = startSnapshots(t);
+  addApp(SHOP, 'shop', 1_000);
+  const { checksum: _, ...head } = (await snapshots.take('a test')).head;
+  const id = idAt(new Date(Date.parse(head.created_at) + 1_000));
+  const parts: Part[] = [{ kind: 'app', id: SHOP, slug: 'shop', files: [] }];
+  const failures = [{ app: SHOP, slug: 'shop', error: 'a test' }];
+  await writeManifest(store, { ...head, id, failures }, parts);
+  const wanted = { snapshot: { key: id }, app: SHOP, only: null, into: join(root, 'into') };
+  await assert.rejects(snapshots.extract(wanted), /has no app a{16}$/);
 });
 
 test('hourly snapshots come between the ordinary ones, and so many are kept', async (t) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { generateX25519Identity } from 'age-encryption';
 import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
 import { openStore } from '../../runtime/snapshots/store/place.ts';
@@ -28,7 +29,8 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
 
 test('hourly snapshots are counted by themselves, and have a limit in bytes', async (t) => {
   const store = openStore({ directory: temporaryDirectory(t) });
-  const now = Date.now();
+  // In the first minutes of a day.
+  const now = Date.UTC(2026, 10, 22);
   const write = async (minute: number, why: string, written: number) => {
     const created = new Date(now + minute * 60_000);
     const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why };
@@ -54,6 +56,57 @@ test('hourly snapshots are counted by themselves, and have a limit in bytes', as
   await remove();
   assert.deepEqual(await listSnapshots(store), [ids[2], ids[6], ids[7], ids[8]]);
   assert.equal(await packs(), 0);
+  await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
+  ids.push(await write(24 * 60, HOURLY, 0));
+  await remove();
+  assert.equal(await packs(), 0, 'and except for the first of a day');
+});
+
+test('snapshots that cannot be read stay until enough newer ones replace them', async (t) => {
+  const directory = temporaryDirectory(t);
+  const store = openStore({ directory });
+  const [key, other] = [await generateX25519Identity(), await generateX25519Identity()];
+  const [before, after] = [openStore({ directory, keys: [key] }), openStore({ directory, keys: [other] })];
+  const write = async (to: typeof store, minute: number, why: string) => {
+    const created = new Date(Date.UTC(2026, 10, 22) + minute * 60_000);
+    const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why };
+    await writeManifest(to, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
+    return about.id;
+  };
+  const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
+  const warnings: string[] = [];
+  const remove = () =>
+    removeOld(after, keep, { sweep: true, hourlyBytes: 1_000, warn: (each) => void warnings.push(each) });
+  const locked: string[] = [];
+  for (const minute of [0, 1]) locked.push(await write(before, minute, 'schedule'));
+  for (const minute of [2, 3, 4]) locked.push(await write(before, minute, HOURLY));
+  const first = await write(after, 5, 'schedule');
+  assert.deepEqual(await remove(), [], 'ordinary ones may be among them');
+  assert.match(warnings.join(), /^unused packs were not removed: .* is encrypted with another key/);
+  const second = await write(after, 6, 'schedule');
+  assert.deepEqual(await remove(), locked);
+  assert.deepEqual(await listSnapshots(store), [first, second]);
+});
+
+test('nothing is removed while the store does not answer', async (t) => {
+  const directory = temporaryDirectory(t);
+  const store = openStore({ directory });
+  const ids = [0, 1, 2].map((minute) => idAt(new Date(Date.UTC(2026, 10, 22) + minute * 60_000)));
+  for (const id of ids) {
+    const about = { id, of: 'one', created_at: '2026-11-22T00:00:00.000Z', why: 'schedule' };
+    await writeManifest(store, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
+  }
+  t.mock.method(store, 'openStart', async () => {
+    throw new Error('the bucket does not answer');
+  });
+  const warnings: string[] = [];
+  const keep = { count: 1, hourly: 0, days: 0, youngMs: 0 };
+  await removeOld(store, keep, {
+    ...{ sweep: false, hourlyBytes: 1_000 },
+    warn: (each) => void warnings.push(each),
+  });
+  assert.deepEqual(await listSnapshots(store), ids);
+  assert.deepEqual(warnings, ['old snapshots were not removed: the bucket does not answer']);
 });
 
 test('the live chunks of a nearly dead pack are rewritten, and the pack goes with its last full snapshot', async (t) => {

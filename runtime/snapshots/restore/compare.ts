@@ -73,8 +73,9 @@ export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets):
   for (const { chunks } of then.values())
     for (const { pack } of chunks)
       if (!there.has(packName(pack))) throw cannotRestore(head, part, `${packName(pack)} is missing`);
-  const elsewhere = app.isInBucket ? 'data/do/' : 'importing/';
-  if ([...then.keys()].some((place) => place.startsWith(elsewhere)))
+  const elsewhere = app.isInBucket ? 'data/' : 'importing/';
+  const restored = filesOf(paths, { head, part, only }, true);
+  if ([...restored.keys()].some((place) => place.startsWith(elsewhere)))
     throw keptElsewhere({ snapshot: head.id, app: app.id }, app.isInBucket);
   const known = part.files.flatMap(({ chunks }) => chunks);
   const packs = new PackWriter(new SnapshotStore(NOWHERE, []), known);

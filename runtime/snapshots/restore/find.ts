@@ -10,10 +10,10 @@ import {
 } from '../store/manifest.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
 
-/** A snapshot by its key, or the last one with the app that was taken until a time. ISO 8601. */
+/** A snapshot by its key, or the last one that had read the app until a time. ISO 8601. */
 export type Which = { key: string } | { at: string };
 
-/** Most snapshots that are read to find one with the app: those of other hosts lack it. */
+/** Most snapshots that are read to find one with the app: those of other hosts may lack it. */
 const MOST_READ = 50;
 
 /**
@@ -29,14 +29,20 @@ export async function findApp(
   if ('key' in which) {
     const manifest = await readOwn(store, of, which.key);
     const part = partOf(manifest, app);
-    if (part === undefined) throw new NotThere(`snapshot ${which.key} has no app ${app}`);
+    // Of an app that could not be read even once there is nothing to restore.
+    const isEmpty = part?.files.length === 0 && hasFailed(manifest, app);
+    if (part === undefined || isEmpty) throw new NotThere(`snapshot ${which.key} has no app ${app}`);
     return { head: manifest.head, part };
   }
-  const ids = (await listSnapshots(store)).filter((id) => timeOf(id) <= Date.parse(which.at)).reverse();
+  const at = Date.parse(which.at);
+  const ids = (await listSnapshots(store)).filter((id) => timeOf(id) <= at).reverse();
   for (const id of ids.slice(0, MOST_READ)) {
     const manifest = await readOwn(store, of, id);
     const part = partOf(manifest, app);
-    if (part !== undefined) return { head: manifest.head, part };
+    const { read_at, created_at } = manifest.head;
+    // Otherwise it may have later writes, or only what an earlier snapshot had.
+    const isWanted = Date.parse(read_at || created_at) <= at && !hasFailed(manifest, app);
+    if (part !== undefined && isWanted) return { head: manifest.head, part };
   }
   throw new NotThere(
     `no snapshot from before ${which.at} has app ${app}; \`cellar snapshots\` lists them all`,
@@ -48,6 +54,11 @@ async function readOwn(store: SnapshotStore, of: string, key: string): Promise<M
   if (manifest.head.of !== of)
     throw new Unusable(`snapshot ${key} is of another Cellar (${manifest.head.of}, this one is ${of})`);
   return manifest;
+}
+
+/** Whether the app could not be read, so that its files are those of an earlier snapshot. */
+function hasFailed({ head }: Manifest, app: string): boolean {
+  return head.failures.some((failure) => failure.app === app);
 }
 
 function partOf({ parts }: Manifest, app: string): Part | undefined {

@@ -41,13 +41,17 @@ export interface AppInSnapshot {
 
 /**
  * Says what `restoreWhole` would restore, and writes nothing. It does not read the data of apps.
+ * @param without as in `restoreWhole`
  * @throws as `restoreWhole` does when the snapshot cannot be read
  */
 export async function describeWhole(
   store: SnapshotStore,
   id: string,
+  without: string[],
 ): Promise<{ head: Head; apps: AppInSnapshot[]; damaged: string[] }> {
-  const { head, parts } = await readManifest(store, await keyOf(store, id));
+  const { head, parts: all } = await readManifest(store, await keyOf(store, id));
+  const leftOut = partsCalled(without, all, head.id);
+  const parts = all.filter((part) => !leftOut.includes(part));
   const there = new Set((await store.list(packName(''))).map(({ name }) => name));
   const isDamaged = (part: Part) => [...packsOf(part)].some((pack) => !there.has(packName(pack)));
   const apps = parts

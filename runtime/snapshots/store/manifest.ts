@@ -25,6 +25,8 @@ const headSchema = z.object({
   /** Id of the Cellar that took it. */
   of: z.string(),
   created_at: z.string(),
+  /** When all apps had been read. Empty in those of older Cellars. */
+  read_at: z.string().default(''),
   why: z.string(),
   /** Bytes that were written for it, without this object, and bytes of all its files. */
   written: z.number(),
@@ -99,9 +101,9 @@ export async function writeManifest(
   parts: Part[],
 ): Promise<{ head: Head; bytes: number }> {
   const body = zstdCompressSync(Buffer.concat([...lines(parts)]));
-  const { host = '', left_out = [] } = about;
+  const { read_at = '', host = '', left_out = [] } = about;
   const of = { cellar: 'snapshot', format: FORMAT } as const;
-  const unsigned: Omit<Head, 'checksum'> = { ...of, ...about, host, left_out };
+  const unsigned: Omit<Head, 'checksum'> = { ...of, ...about, read_at, host, left_out };
   const head: Head = { ...unsigned, checksum: checksum(unsigned, body) };
   const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
   const sealed = await store.seal(bytes);

@@ -64,7 +64,7 @@ export class SnapshotStore implements Store {
 
   /** Returns at least the first `length` bytes of an object's content, if it has so many. @throws as `open` does */
   async openStart(name: string, length: number): Promise<Buffer<ArrayBuffer>> {
-    const wanted = length + READ_AHEAD;
+    const wanted = length + (this.#keys.length > 0 ? READ_AHEAD : 0);
     const stored = await this.#store.read(name, { offset: 0, length: wanted });
     if (!isSealed(stored) || stored.length < wanted) return this.open(name, stored);
     const decrypter = await this.#decrypter(name);

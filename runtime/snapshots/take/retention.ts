@@ -2,6 +2,7 @@
 
 import { UNFINISHED } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
+import { NotThere, Unusable } from '../errors.ts';
 import {
   type Head,
   listSnapshots,
@@ -12,6 +13,7 @@ import {
 } from '../store/manifest.ts';
 import { packName } from '../store/packs.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
+import { isUnreadable } from '../verify.ts';
 
 export interface Keep {
   /** Maximum snapshots of deploys, and maximum of all others; of those with local apps of a host for each host. */
@@ -49,8 +51,8 @@ export interface Removal {
 }
 
 /**
- * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. An hourly snapshot
- * leaves them to the next other one, because that reads all snapshots.
+ * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. That reads all snapshots,
+ * so of the hourly ones only the first of a day does so, in UTC, besides those that need the space.
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
@@ -60,17 +62,24 @@ export async function removeOld(
 ): Promise<string[]> {
   const ids = await listSnapshots(store);
   const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
-  const heads = await headsOf(store, ids);
+  let heads: Heads;
+  try {
+    heads = await headsOf(store, ids);
+  } catch (error) {
+    warn(`old snapshots were not removed: ${reason(error)}`);
+    return [];
+  }
   const tooMany = beyond(heads, keep);
   const tooLarge = beyondBytes(heads, hourlyBytes);
   const isOld = (id: string) => tooMany.has(id) || tooLarge.has(id) || timeOf(id) < oldest;
   const removed = ids.slice(0, -1).filter(isOld);
   for (const id of removed) await removeManifest(store, id);
-  const newest = heads.get(ids.at(-1) ?? '');
-  const isHourly = newest !== undefined && kindOf(newest) === 'hourly' && tooLarge.size === 0;
+  const isHourly = (id: string) => heads.get(id)?.kind === 'hourly';
+  const [previous = '', newest = ''] = ids.slice(-2);
+  const leavesPacks = isHourly(newest) && tooLarge.size === 0 && dayOf(newest) === dayOf(previous);
   // Hourly ones may have been removed since the last time.
-  const isNeeded = removed.length > 0 || [...heads.values()].some((head) => kindOf(head) === 'hourly');
-  if (!sweep && (isHourly || !isNeeded)) return removed;
+  const isNeeded = removed.length > 0 || ids.some(isHourly);
+  if (!sweep && (leavesPacks || !isNeeded)) return removed;
   try {
     await removeUnneeded(
       store,
@@ -83,38 +92,60 @@ export async function removeOld(
   return removed;
 }
 
-/** Returns the heads of snapshots, the oldest first. One that cannot be read counts as an ordinary one. */
-async function headsOf(store: SnapshotStore, ids: string[]): Promise<Map<string, CountedHead>> {
-  const heads = new Map<string, CountedHead>();
-  for (const id of ids)
-    heads.set(id, await readHead(store, id).catch(() => ({ why: '', host: '', written: 0 })));
+/** Returns the day of a snapshot in UTC. */
+function dayOf(id: string): string {
+  return id.slice(0, 10);
+}
+
+/** What counts for the limits, by id, the oldest first. Null for a snapshot that cannot be read. */
+type Heads = ReadonlyMap<string, (Pick<Head, 'host' | 'written'> & { kind: SnapshotKind }) | null>;
+
+/** @throws {Error} when the store does not answer: then nothing is known of a snapshot, and none may be removed */
+async function headsOf(store: SnapshotStore, ids: string[]): Promise<Heads> {
+  const heads = new Map<string, Awaited<ReturnType<typeof headOf>>>();
+  for (const id of ids) heads.set(id, await headOf(store, id));
   return heads;
 }
 
-type CountedHead = Pick<Head, 'why' | 'host' | 'written'>;
+async function headOf(store: SnapshotStore, id: string) {
+  try {
+    const head = await readHead(store, id);
+    return { kind: kindOf(head), host: head.host, written: head.written };
+  } catch (error) {
+    if (error instanceof Unusable || error instanceof NotThere || isUnreadable(error)) return null;
+    throw error;
+  }
+}
 
 /**
  * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others, and so are those
- * with local apps of a host, which no other snapshot has.
+ * with local apps of a host, which no other snapshot has. One that cannot be read may be of any kind, and needs a key that was
+ * forgotten. So it is kept until there are as many newer ordinary ones as are kept.
  */
-function beyond(heads: ReadonlyMap<string, CountedHead>, { count, hourly }: Keep): Set<string> {
-  const groups = new Map<string, string[]>();
-  for (const [id, head] of heads) {
-    const group = `${kindOf(head)} ${head.host}`;
-    groups.set(group, [...(groups.get(group) ?? []), id]);
+function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
+  const tooMany = new Set<string>();
+  const counts = new Map<string, number>();
+  let ordinary = 0;
+  for (const [id, head] of [...heads].reverse()) {
+    if (head === null) {
+      if (ordinary >= count) tooMany.add(id);
+      continue;
+    }
+    if (head.kind === 'other') ordinary++;
+    const group = `${head.kind} ${head.host}`;
+    const counted = (counts.get(group) ?? 0) + 1;
+    counts.set(group, counted);
+    if (counted > (head.kind === 'hourly' ? hourly : count)) tooMany.add(id);
   }
-  const tooMany = [...groups].flatMap(([group, ids]) =>
-    ids.slice(0, Math.max(0, ids.length - (group.startsWith('hourly') ? hourly : count))),
-  );
-  return new Set(tooMany);
+  return tooMany;
 }
 
 /** Returns the oldest hourly snapshots, without which the others have written at most so many bytes. */
-function beyondBytes(heads: ReadonlyMap<string, CountedHead>, bytes: number): Set<string> {
+function beyondBytes(heads: Heads, bytes: number): Set<string> {
   let left = bytes;
   const removed = new Set<string>();
   for (const [id, head] of [...heads].reverse()) {
-    if (kindOf(head) !== 'hourly') continue;
+    if (head?.kind !== 'hourly') continue;
     left -= head.written;
     if (left < 0) removed.add(id);
   }

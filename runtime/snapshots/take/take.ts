@@ -106,6 +106,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   });
   const created = new Date();
   const { copy, apps, failures, hasLocal } = await captureApps(job, host, capture, before);
+  const readAt = new Date();
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
   await repack(store, packs, parts, { sizes, warn: host.warn });
   await packs.finish();
@@ -113,6 +114,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     id: nextId(ids, created),
     of: job.of,
     created_at: created.toISOString(),
+    read_at: readAt.toISOString(),
     why: job.why,
     written: packs.written,
     bytes: parts.flatMap(({ files }) => files).reduce((sum, { size }) => sum + size, 0),

@@ -156,7 +156,7 @@ function Restore({
   const [app, setApp] = useState('');
   const [database, setDatabase] = useState('');
   const [databases, setDatabases] = useState<string[]>([]);
-  const [changes, setChanges] = useState<string[] | null>(null);
+  const [changes, setChanges] = useState<{ of: string; said: string[] } | null>(null);
   const [comparing, setComparing] = useState(false);
   const apps = model.apps.data.value?.items ?? [];
   useEffect(() => {
@@ -164,11 +164,12 @@ function Restore({
     setDatabases([]);
     if (app !== '') model.databasesOf(app).then(setDatabases).catch(failed);
   }, [app]);
-  useEffect(() => setChanges(null), [app, database]);
+  // Another app may be chosen while one is compared.
+  const chosen = `${app} ${database}`;
   const compare = async () => {
     setComparing(true);
     try {
-      setChanges(changesOf(await model.compare(snapshot.key, app, database)));
+      setChanges({ of: chosen, said: changesOf(await model.compare(snapshot.key, app, database)) });
     } finally {
       setComparing(false);
     }
@@ -206,9 +207,9 @@ function Restore({
             ]}
           />
         )}
-        {changes !== null && (
+        {changes?.of === chosen && (
           <ul aria-label="What would change">
-            {changes.map((each) => (
+            {changes.said.map((each) => (
               <li key={each}>{each}</li>
             ))}
           </ul>
