@@ -12,7 +12,7 @@ import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
 import { logRarely, reason } from '../log.ts';
-import { Refusal } from '../refusal.ts';
+import { noSuchApp, Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
@@ -93,7 +93,7 @@ export class Alerts {
    * @throws {Refusal} `app_not_found`, `quota_exceeded`
    */
   add(appId: string, settings: AlertSettings & { url: string }): Alert {
-    if (this.#options.describe(appId) === null) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (this.#options.describe(appId) === null) throw noSuchApp();
     if (this.list(appId).length >= ALERTS_LIMIT)
       throw new Refusal(403, 'quota_exceeded', `an app may have ${ALERTS_LIMIT} alerts; delete one first`);
     const at = new Date().toISOString();

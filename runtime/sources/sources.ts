@@ -18,7 +18,7 @@ import type { DiskWatch } from '../disk/disk-watch.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
-import { Refusal, requireRoom } from '../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
@@ -89,7 +89,7 @@ export class Sources {
   async connect(appId: string, settings: ConnectionSettings): Promise<HostConnection & { secret: string }> {
     const { store, secrets, apps } = this.#options;
     const app = apps.get(appId);
-    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (app === undefined) throw noSuchApp();
     const { secret: givenSecret, token: givenToken, ...asked } = settings;
     const remote = parseRemote(settings.url)!;
     const before = store.sources.find(appId);
@@ -240,7 +240,7 @@ export class Sources {
   ): Promise<{ sha: string; deploy_id: string | null }> {
     const { appId, source } = row;
     const { store, imports, apps } = this.#options;
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (!apps.get(appId)) throw noSuchApp();
     const { remote, credentials } = this.#opened(row);
     const from: Omit<FetchFrom, 'have'> = {
       ...{ remote, credentials },
