@@ -38,7 +38,7 @@ const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** Maximum messages: one mistake may cause thousands. */
 const MAX_ERRORS = 20;
-/** esbuild reports this besides the import that fails because of it. */
+/** esbuild reports this in addition to the error of the import that failed for this reason. */
 const UNREADABLE = /^Cannot read directory /;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';

@@ -142,7 +142,7 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
   const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
   if (written.length > 0 && places.length > 1)
     throw new BuildFailure(
-      `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
+      `the build wrote ${written.map((path) => `${path}/`).join(', ')}. Cellar cannot tell whether to deploy ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
     );
   if (written.length === 1) return written[0]!;
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));

@@ -9,7 +9,7 @@ import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 
-/** The bindings that Cellar runs, by Cloudflare's type names. `missing` stands for all others. */
+/** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding of any other type. */
 const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('plain_text'), name, text: z.string() }),
   z.object({ type: z.literal('json'), name, json: z.json() }),

@@ -132,14 +132,14 @@ export class HostsObject extends DurableObject<HostsBindings> {
         if (counts !== undefined && row.silent_since === null)
           throw new Problem(
             'host_in_use',
-            `The host ${row.name} runs, and has ${counts.apps} apps. Drain it, or end it, first.`,
+            `The host ${row.name} is running and has apps (${counts.apps}). Drain it, or stop it, first.`,
           );
         const inBucket = counts === undefined ? 0 : counts.apps - counts.local;
         // Nobody would move them afterwards.
         if (inBucket > 0)
           throw new Problem(
             'host_in_use',
-            `${inBucket} apps of host ${row.name} have not moved to other hosts yet; try again when they have.`,
+            `The host ${row.name} still has apps that have to move to other hosts (${inBucket}); try again when they have moved.`,
           );
         const heir = this.#place(rows, id);
         if (heir !== null) await moveDeletions(this.env.DB, id, heir);

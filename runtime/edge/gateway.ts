@@ -162,8 +162,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     else this.#router.route(exchange);
   }
 
-  kept(more: number): void {
-    this.#connections.kept(more);
+  countKept(more: number): void {
+    this.#connections.countKept(more);
   }
 
   admit(exchange: Exchange): void {

@@ -412,7 +412,7 @@ export class Supervisor implements StartingApp {
   #postpone({ delayMs }: Restart, error: string): void {
     this.options.say(
       'error',
-      `the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`,
+      `due work of the sleeping app could not run, such as a cron or an alarm; next try in ${delayMs} ms or later: ${error}`,
     );
     void this.goIdle(error, delayMs);
   }
