@@ -10,7 +10,7 @@ import type { Place } from './place.ts';
 
 /** Never served, in any folder: secrets of local development, and a repository's internal files. */
 const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
-/** Not served when the project's root is the assets' directory: hidden files, and those of build tools. */
+/** Not served when the project's root is the assets' directory: hidden files, and the files of build tools. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 

@@ -81,7 +81,7 @@ function fromHexadecimal(text: string): Uint8Array | null {
   return Uint8Array.from(text.match(/../g)!, (digits) => Number.parseInt(digits, 16));
 }
 
-/** Decodes the part of a text that an expression's first group takes; null when there is none. */
+/** Decodes base64 in the first group of a pattern; null when the text does not match. */
 function decoded(pattern: RegExp, text: string): Uint8Array | null {
   const found = pattern.exec(text)?.[1];
   return found === undefined ? null : fromBase64(found);
