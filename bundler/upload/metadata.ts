@@ -135,8 +135,7 @@ export function readMetadata(text: string): Metadata {
   const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
   const names = bindings.map((binding) => binding.name);
   const twice = names.find((each, at) => names.indexOf(each) !== at);
-  if (twice !== undefined)
-    throw new BuildFailure(`metadata: the binding ${twice} is there twice; rename one`);
+  if (twice !== undefined) throw new BuildFailure(`metadata: the binding ${twice} occurs twice; rename one`);
   return { ...metadata, bindings };
 }
 

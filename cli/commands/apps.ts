@@ -163,7 +163,7 @@ export const appCommands: readonly Command[] = [
   }),
   command({
     words: 'delete',
-    summary: 'Deletes an app; its data lies in the trash for 7 days',
+    summary: 'Deletes an app; its data stays in the trash for 7 days',
     ofApp: true,
     examples: ['delete --app shop --yes'],
     answers: 'apps.delete',

@@ -408,7 +408,7 @@ test('classes must be exported', async () => {
         { tag: 'v1', new_classes: ['Other'] },
       ],
     },
-    /the tag v1 is there twice/,
+    /the tag v1 occurs twice/,
   );
 });
 

@@ -64,7 +64,10 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   assert.equal((await cellar.get('counter')).text, '2');
 
   const said = await push('counter', PLAIN, DELETED);
-  assert.match(said, /class Counter is deleted: what its objects kept is snapshotted now, then lies in/);
+  assert.match(
+    said,
+    /class Counter is deleted: a snapshot of its objects is taken now, then their data lies in/,
+  );
   const ended = await logWith(id, /data of deleted classes/);
   const [, key] = /\(Counter\): snapshot (\S+) has it; the data lies in Cellar's trash for 7 days/.exec(
     ended,

@@ -215,13 +215,13 @@ interface Verified {
   watch: Watch;
 }
 
-/** @throws {Refused} when a header is there twice: readers differ in which of them counts */
+/** @throws {Refused} when a header occurs twice: readers differ in which of them counts */
 function headersOf(request: IncomingMessage): Map<string, string> {
   const headers = new Map<string, string>();
   const { rawHeaders } = request;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!.toLowerCase();
-    if (headers.has(name)) throw new Refused('InvalidRequest', `the header ${name} is there twice`);
+    if (headers.has(name)) throw new Refused('InvalidRequest', `the header ${name} occurs twice`);
     headers.set(name, rawHeaders[at + 1]!);
   }
   return headers;

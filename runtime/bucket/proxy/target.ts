@@ -69,7 +69,7 @@ export function readTarget(target: string): Target {
   for (const pair of rawQuery === '' ? [] : rawQuery.split('&')) {
     const [rawName, rawValue = ''] = splitAt(pair, '=');
     const [name, value] = [decode(rawName), decode(rawValue)];
-    if (query.has(name)) throw unclear(`${name} is there twice`);
+    if (query.has(name)) throw unclear(`${name} occurs twice`);
     query.set(name, value);
   }
   return { path, query };

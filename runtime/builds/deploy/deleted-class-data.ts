@@ -44,7 +44,7 @@ export class DeletedClassData {
       const then = cluster ? 'is removed from the bucket' : "lies in Cellar's trash for 7 days";
       for (const { className } of this.#classes)
         this.#log.line(
-          `class ${className} is deleted: what its objects kept is snapshotted now, then ${then}`,
+          `class ${className} is deleted: a snapshot of its objects is taken now, then their data ${then}`,
         );
     } catch (error) {
       const why = reason(error);

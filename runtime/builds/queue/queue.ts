@@ -205,7 +205,7 @@ export class DeployQueue {
       : `until the files of deploy ${before.id} are removed`;
   }
 
-  /** Removes the deploy's files. The app's next deploy waits for this; those of other apps do not. */
+  /** Removes the deploy's files. The app's next deploy waits for this; the deploys of other apps do not. */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;

@@ -38,7 +38,7 @@ export class Requests implements Part {
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
   #allUnwritten = 0;
-  /** Requests stored since the last removal of those over the limit, by app. It has to look at all of them. */
+  /** Requests stored since the last trim to the limit, by app. A trim looks at all requests of an app, so it is rare. */
   readonly #untrimmed = new Map<string, number>();
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();
