@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
 import { classMigrations, durableObjects } from './bindings/classes.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
-import { unnamedByKey } from './bindings/missing-bindings.ts';
+import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
 import { serviceBindings } from './bindings/services.ts';
@@ -155,7 +155,7 @@ async function bundleConfig(
 ): Promise<Bundled> {
   const { root } = place;
   const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
-  const warnings = [...read, ...unnamedByKey(config).map(({ message }) => `${file}: ${message}`)];
+  const warnings = [...read, ...missingWithinKeys(config).map(({ message }) => `${file}: ${message}`)];
   notes.push(...warnings.map((text) => `warning: ${text}`));
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];

@@ -19,7 +19,7 @@ import { sourceCommands } from './commands/sources.ts';
 import { storageCommands } from './commands/storage.ts';
 import { varCommands } from './commands/vars.ts';
 import { workflowCommands } from './commands/workflows.ts';
-import { gitCredentialCommand } from './git-credential.ts';
+import { gitCredentialCommand } from './git/git-credential.ts';
 
 export const commands: readonly Command[] = [
   ...localCommands,

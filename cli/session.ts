@@ -2,7 +2,7 @@
 import type { CellarClient } from '../client/index.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 import { Stopped } from './exit.ts';
-import { linkedSlug, namedByProject } from './folder.ts';
+import { linkedSlug, namedByProject } from './git/folder.ts';
 import type { Login } from './login-file.ts';
 
 /** The part of the typed client that commands use. */

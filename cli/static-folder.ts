@@ -12,7 +12,7 @@ import {
   isPrivateName,
 } from '../handlers/contract/source/folder-files.ts';
 import { Stopped } from './exit.ts';
-import { readGit } from './folder.ts';
+import { readGit } from './git/folder.ts';
 import type { Session } from './session.ts';
 import { bytes, plain } from './show.ts';
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import type { App } from '../handlers/contract/apps/apps.ts';
 import { Stopped } from './exit.ts';
-import { readGit } from './folder.ts';
+import { readGit } from './git/folder.ts';
 import type { Session } from './session.ts';
 
 /** Digits of an asset's hash, as in Wrangler. */

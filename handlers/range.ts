@@ -19,6 +19,6 @@ export function partOf(range: string | undefined, size: number): Part | null {
   const offset = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
   if (offset >= end)
-    throw new Problem('range_not_satisfiable', `Nothing lies in this range: there are ${size} bytes.`);
+    throw new Problem('range_not_satisfiable', `The range is outside the object, which has ${size} bytes.`);
   return { offset, length: end - offset };
 }

@@ -152,7 +152,7 @@ export class Host {
       writeAtomic(this.#parts.paths.address, `http://127.0.0.1:${port}\n`);
       return true;
     } catch (error) {
-      log('warn', 'the address of the API could not be written for the command line', {
+      log('warn', 'could not write the file from which `cellar` reads the address of the API', {
         error: reason(error),
       });
       return false;

@@ -28,7 +28,7 @@ export function durableObjects(
 
 /**
  * Returns the migrations of classes, or what `exports` declares in their place: wrangler refuses both together.
- * @throws {BuildFailure} when a tag is there twice, or the type of an export is not supported
+ * @throws {BuildFailure} when a tag occurs twice, or the type of an export is not supported
  */
 export function classMigrations(
   file: string,
@@ -38,7 +38,7 @@ export function classMigrations(
   const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
   if (twice !== undefined)
     throw new BuildFailure(
-      `${file}: migrations: the tag ${twice} is there twice; give each migration a tag of its own`,
+      `${file}: migrations: the tag ${twice} occurs twice; give each migration a tag of its own`,
     );
   const steps = config.migrations.map((step) => ({
     tag: step.tag,

@@ -42,7 +42,7 @@ export function copyMigrations(
   }
   const names = globSync(pattern.slice(directory.length), { cwd: from }).sort(compareMigrations);
   return names.map((name) => {
-    if (name.split('/').includes('..')) throw new BuildFailure(`${what}: ${name} lies outside of it`);
+    if (name.split('/').includes('..')) throw new BuildFailure(`${what}: ${name} is outside that folder`);
     const source = insidePath(root, from, name, what);
     const path = `${target}/${name}`;
     mkdirSync(dirname(join(out, path)), { recursive: true });

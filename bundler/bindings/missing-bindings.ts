@@ -6,7 +6,7 @@ import type { Outward } from '../release.ts';
 
 type Missing = Extract<Outward, { type: 'missing' }>;
 
-/** Returns the bindings of a configuration that are not available here. */
+/** Returns the bindings of a configuration that Cellar does not support. */
 export function missingBindings(config: WranglerConfig): Missing[] {
   const given = Object.entries(config).filter(([key]) => {
     const treatment = topLevelKeys[key];
@@ -14,12 +14,12 @@ export function missingBindings(config: WranglerConfig): Missing[] {
   });
   return [
     ...given.flatMap(([key, value]) => bindingNames(key, value).map((name) => missing(name, key))),
-    ...unnamedByKey(config),
+    ...missingWithinKeys(config),
   ];
 }
 
-/** Returns missing bindings below keys that are otherwise available. */
-export function unnamedByKey(config: WranglerConfig): Missing[] {
+/** Returns the unsupported bindings under keys that Cellar otherwise supports. */
+export function missingWithinKeys(config: WranglerConfig): Missing[] {
   return [...otherScripts(config), ...unsafeBindings(config)];
 }
 

@@ -5,7 +5,11 @@ import { BuildFailure } from '../failure.ts';
 import type { Outward } from '../release.ts';
 import { missingBindings } from './missing-bindings.ts';
 
-/** Returns the bindings. wrangler has checked all but lists of addresses. @throws {BuildFailure} naming the wrong field */
+/**
+ * Returns the bindings to AI, Hyperdrive, Analytics Engine and e-mail, and an object for each that Cellar does not support.
+ * Wrangler has checked them, except the lists of addresses.
+ * @throws {BuildFailure} naming the wrong field
+ */
 export function outwardBindings(config: WranglerConfig): Outward[] {
   const { ai, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;
   return [

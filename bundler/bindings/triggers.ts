@@ -37,7 +37,7 @@ export function triggers(file: string, config: WranglerConfig, notes: string[]):
   const consumed = new Set<string>();
   for (const consumer of consumers) {
     const where = `${file}: queues.consumers: ${consumer.queue}`;
-    if (consumed.has(consumer.queue)) throw new BuildFailure(`${where} is there twice; remove one`);
+    if (consumed.has(consumer.queue)) throw new BuildFailure(`${where} occurs twice; remove one`);
     if (!fed.has(consumer.queue))
       notes.push(
         `${where}: nothing in this project sends to it; bindings of the owner's other apps to it send here`,

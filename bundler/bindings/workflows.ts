@@ -37,7 +37,8 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 }
 
 /**
- * Refuses Workflows that share a name or a class: the engine finds each by the other. Wrangler itself refuses equal names.
+ * Refuses Workflows that share a name or a class: the engine finds a Workflow's class by its name, and
+ * its name by its class. Wrangler itself refuses equal names.
  * @param where begins the message
  * @throws {BuildFailure} naming two Workflows that share a name or a class
  */
@@ -45,7 +46,7 @@ export function refuseSharing(where: string, all: Workflow[]): void {
   for (const [n, one] of all.entries())
     for (const other of all.slice(n + 1)) {
       if (one.name === other.name)
-        throw new BuildFailure(`${where}: ${one.name} is there twice; give each Workflow a name of its own`);
+        throw new BuildFailure(`${where}: ${one.name} occurs twice; give each Workflow a name of its own`);
       if (one.className === other.className)
         throw new BuildFailure(
           `${where}: the class ${one.className} has two names, ${one.name} and ${other.name}: give each a class of its own, as in \`class Second extends ${one.className} {}\``,

@@ -2,7 +2,7 @@
 
 /** One of the steps of a line, which run one after another. */
 export interface ShellStep {
-  /** As it is written. */
+  /** The step as it stands in the line, with its quotes. */
   text: string;
   /** The words of each command, without their quotes. More than one command: `|` or `||` joins them. */
   commands: string[][];

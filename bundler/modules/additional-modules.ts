@@ -26,8 +26,10 @@ const TYPES: Record<string, Module['type']> = {
 /**
  * Copies the files below `base` that match a rule. The plugin leaves imports of them unbundled.
  * @param root real path of the repository
- * @param base absolute folder that module names are relative to; `main`, also absolute, is not copied
- * @param out directory of the modules; `prefix` is its path as a `Module` has it
+ * @param base absolute folder that module names are relative to
+ * @param main absolute path of the Worker's entry, which is not copied
+ * @param out directory that the modules are copied to
+ * @param prefix path of `out` in the release, as in `Module.path`
  * @throws {BuildFailure} when there are too many, or one cannot be read
  */
 export function additionalModules(

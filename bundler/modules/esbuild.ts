@@ -4,7 +4,10 @@ import * as esbuild from 'esbuild';
 /** Builds in progress. */
 let running = 0;
 
-/** Runs esbuild's `build`. Other code in this process must not use esbuild at the same time: the helper is shared. */
+/**
+ * Runs esbuild's `build`. Nothing else in this process may use esbuild meanwhile: there is one helper process, and the last build
+ * ends it.
+ */
 export const build: typeof esbuild.build = async (options) => {
   running++;
   try {

@@ -17,7 +17,7 @@ export interface Rule {
   globs: string[];
 }
 
-/** Wrangler's own rules, which come after those of a project. */
+/** Wrangler's default rules. A project's own rules come first. */
 export const DEFAULT_RULES: Rule[] = [
   { type: 'Text', globs: ['**/*.txt', '**/*.html', '**/*.sql'] },
   { type: 'Data', globs: ['**/*.bin'] },
@@ -40,10 +40,11 @@ function withoutLeadingDots(path: string): string {
 }
 
 /**
- * Returns an esbuild plugin that loads files by `rules` and then Wrangler's own. It refuses files outside `root`, except
- * those of `polyfills`.
+ * Returns an esbuild plugin that loads files by `rules`, then by Wrangler's default rules. It refuses files outside `root`, except
+ * files of `polyfills`.
  * @param root real path of the project
- * @param out directory of the modules; `prefix` is its path as a `Module` has it
+ * @param out directory that the modules are written to
+ * @param prefix path of `out` in the release, as in `Module.path`
  * @param modules gets each module written, once
  * @param nodeEnabled from `hasNodeModules`
  */

@@ -7,7 +7,7 @@ const PRELUDE = 'cellar:service-worker';
 const PRELUDE_TEXT = readFileSync(new URL('./service-worker-prelude.js', import.meta.url), 'utf8');
 const LISTENS = /\baddEventListener\s*\(\s*(["'`])(?:fetch|scheduled|queue)\1/;
 
-/** Whether a bundle without exports is such a Worker. */
+/** Returns whether a bundle without exports is a Worker in the syntax of service workers. */
 export function isServiceWorker(bundle: string): boolean {
   return LISTENS.test(bundle);
 }

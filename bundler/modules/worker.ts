@@ -38,7 +38,7 @@ const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** Maximum messages: one mistake may cause thousands. */
 const MAX_ERRORS = 20;
-/** esbuild reports this besides the import that fails because of it. */
+/** esbuild reports this in addition to the error of the import that failed for this reason. */
 const UNREADABLE = /^Cannot read directory /;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
@@ -125,7 +125,7 @@ export async function bundleWorker(
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
-  // This flag provides that module alone.
+  // The flag `nodejs_als` provides this module alone.
   if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(

@@ -10,7 +10,7 @@ import type { Place } from './place.ts';
 
 /** Never served, in any folder: secrets of local development, and a repository's internal files. */
 const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
-/** Not served when the project's root is the assets' directory: hidden files, and those of build tools. */
+/** Not served when the project's root is the assets' directory: hidden files, and the files of build tools. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 
@@ -80,7 +80,7 @@ function listAssets({ root, folder }: Place, from: string, to: string, limitMb: 
     const real = realInside(root, path);
     if (real === null) throw refusal(show(root, source));
     if (above.includes(real))
-      throw new BuildFailure(`assets: ${show(root, source)} is a link to a directory it lies in`);
+      throw new BuildFailure(`assets: ${show(root, source)} is a link to a folder that contains the link`);
     const stats = statSync(real);
     count(stats.isFile() ? stats.size : 0);
     if (stats.isFile()) assets.push({ real, target, kind: 'file' });
@@ -122,7 +122,7 @@ function counter(directory: string, limitMb: number): (bytes: number) => void {
       throw new BuildFailure(`assets: ${directory} has more than ${MAX_ENTRIES} files and folders; ${links}`);
     if (total > limitMb * 2 ** 20)
       throw new BuildFailure(
-        `assets: ${directory} has more than the ${limitMb} MiB a build may use; ${links}`,
+        `assets: ${directory} has more than the ${limitMb} MiB that a build may use (RUNNER_BUILD_MAX_MB); ${links}`,
       );
   };
 }

@@ -1,5 +1,5 @@
-// Copies pages that Next.js made at build time to where the Worker reads them, as `opennextjs-cloudflare deploy` does. As in
-// OpenNext's command (`populateCache`), the name in the Worker's code shows the kind of cache.
+// Copies pages that Next.js made at build time to where the Worker reads them, as `opennextjs-cloudflare deploy` does. Where
+// the Worker reads them is found by searching its code for the names of OpenNext's caches, as OpenNext's `populateCache` does.
 import { createHash } from 'node:crypto';
 import {
   constants,
@@ -108,7 +108,8 @@ function copyByKey({ root }: Place, from: string, to: string, limitMb: number): 
     if (!stats.isFile()) throw new BuildFailure(`${show(root, real)} is not a file`);
     bytes += stats.size;
     if (++files > MAX_ENTRIES) throw tooMuch(`${MAX_ENTRIES} files`);
-    if (bytes > limitMb * 2 ** 20) throw tooMuch(`the ${limitMb} MiB a build may use`);
+    if (bytes > limitMb * 2 ** 20)
+      throw tooMuch(`the ${limitMb} MiB that a build may use (RUNNER_BUILD_MAX_MB)`);
     const target = join(to, keyOf(path));
     mkdirSync(dirname(target), { recursive: true });
     copyFileSync(real, target, constants.COPYFILE_FICLONE);

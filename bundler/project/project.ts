@@ -13,12 +13,12 @@ import { insidePath, isInside, isThere, pathWithin, show } from './path-containm
 import { inFolder, type Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 
-/** Folders besides the root in which a static site's `index.html` may lie; those that tools write come first. */
+/** Folders besides the root in which a static site's `index.html` may lie. Folders that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
 /** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
-/** Matches a page that needs such a tool. */
+/** Matches a page that loads sources, which one of these tools has to build. */
 const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
 /** Maximum bytes of a page to read. */
 const PAGE_BYTES = 256 * 1024;
@@ -142,7 +142,7 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
   const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
   if (written.length > 0 && places.length > 1)
     throw new BuildFailure(
-      `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
+      `the build wrote ${written.map((path) => `${path}/`).join(', ')}. Cellar cannot tell whether to deploy ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
     );
   if (written.length === 1) return written[0]!;
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));

@@ -1,4 +1,4 @@
-// Finds the folder in which a project's packages are installed: its own, or that of its workspace.
+// Finds the folder in which a project's packages are installed: the project's own, or its workspace's.
 import { basename, dirname, join, matchesGlob, normalize, relative } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -15,7 +15,7 @@ import { readProjectFile } from './regular-file.ts';
 /** The part of pnpm-workspace.yaml that names packages. A file may have settings alone. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
-/** Returns the real path of that folder: the project's own if it has a lock file, else that of its workspace, if any. */
+/** Returns the real path of the folder to install in: the project's if it has a lock file, else its workspace's, if any. */
 export function installFolder({ root, folder }: Place): string {
   if (findLockFiles(root, folder).length > 0) return folder;
   for (let at = folder; at !== root; ) {

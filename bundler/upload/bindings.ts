@@ -35,7 +35,7 @@ type Bound = Pick<
 };
 
 /**
- * Returns the bindings of an upload. Crons and consumers stay those of the live release: Wrangler sets them afterwards.
+ * Returns the bindings of an upload. Crons and queue consumers are copied from the live release: Wrangler sets them afterwards.
  * @throws {BuildFailure} naming the binding that cannot be inherited
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {

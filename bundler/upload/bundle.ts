@@ -29,7 +29,7 @@ const Worker = z.strictObject({
   main: path.optional(),
 });
 
-/** A bundle as it is sent. Its files are parts of the upload, named by path; its assets are in a session. */
+/** A bundle as `cellar deploy --upload` sends it. Its files are parts of the upload, named by path; its assets are in a session. */
 export const SentBundle = z.strictObject({
   worker: Worker.nullable(),
   exports: z.array(name),

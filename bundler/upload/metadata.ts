@@ -9,7 +9,7 @@ import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 
-/** The bindings that Cellar runs, by Cloudflare's type names. `missing` stands for all others. */
+/** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding of any other type. */
 const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('plain_text'), name, text: z.string() }),
   z.object({ type: z.literal('json'), name, json: z.json() }),
@@ -135,8 +135,7 @@ export function readMetadata(text: string): Metadata {
   const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
   const names = bindings.map((binding) => binding.name);
   const twice = names.find((each, at) => names.indexOf(each) !== at);
-  if (twice !== undefined)
-    throw new BuildFailure(`metadata: the binding ${twice} is there twice; rename one`);
+  if (twice !== undefined) throw new BuildFailure(`metadata: the binding ${twice} occurs twice; rename one`);
   return { ...metadata, bindings };
 }
 

@@ -155,7 +155,7 @@ async function readParts(body: string, contentType: string): Promise<Parts> {
     );
   const parts: Parts = new Map();
   for (const [name, value] of form) {
-    if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} is there twice`);
+    if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} occurs twice`);
     parts.set(name, value);
     if (parts.size > MAX_ENTRIES) throw new BuildFailure(`there are more than ${MAX_ENTRIES} parts`);
   }

@@ -145,7 +145,7 @@ function choicesOf<Choice extends string>(
     .map((text) => {
       const found = choices.find((each) => each === text.trim());
       if (found === undefined)
-        throw new Stopped('usage', `--${name}: ${text} is none of ${choices.join(', ')}.`);
+        throw new Stopped('usage', `--${name}: ${text} is not one of ${choices.join(', ')}.`);
       return found;
     });
 }

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, readText, textOf } from '../command.ts';
-import { linkedSlug, REMOTE, readGit } from '../folder.ts';
+import { linkedSlug, REMOTE, readGit } from '../git/folder.ts';
 import { whole } from '../session.ts';
 import { ago, fields, many, shownApp, shownFailure, status, table } from '../show.ts';
 import { newestDeploy } from './deploys.ts';
@@ -163,7 +163,7 @@ export const appCommands: readonly Command[] = [
   }),
   command({
     words: 'delete',
-    summary: 'Deletes an app; its data lies in the trash for 7 days',
+    summary: 'Deletes an app; its data stays in the trash for 7 days',
     ofApp: true,
     examples: ['delete --app shop --yes'],
     answers: 'apps.delete',

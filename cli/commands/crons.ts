@@ -32,7 +32,7 @@ export const cronCommands: readonly Command[] = [
   }),
   command({
     words: 'crons run',
-    summary: 'Runs a cron now; a sleeping app sleeps on',
+    summary: 'Runs a cron now; a sleeping app stays asleep',
     ofApp: true,
     arguments: [
       { name: 'cron', summary: 'its expression; not needed for an app with one cron', optional: true },

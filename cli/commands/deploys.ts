@@ -6,8 +6,8 @@ import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
-import { hasGit } from '../folder.ts';
-import { pushFolder } from '../push.ts';
+import { hasGit } from '../git/folder.ts';
+import { pushFolder } from '../git/push.ts';
 import { type Session, whole } from '../session.ts';
 import { ago, firstLine, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 

@@ -50,7 +50,7 @@ export const devCommand: Command = textCommand({
     );
     // If the copy breaks off, the child reports it.
     if (copied !== null) pipeline(Readable.fromWeb(copied), child.stdin!).catch(() => {});
-    // In a terminal, the child has already received the signal.
+    // Ctrl-C in a terminal reaches the child by itself; a signal to this process alone has to be passed on.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
     if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'Nothing is served.');

@@ -31,7 +31,8 @@ const callerErrors = {
   source_not_connected: { status: 404, meaning: 'The app is not connected to a repository elsewhere.' },
   pull_request_not_found: {
     status: 404,
-    meaning: 'The connected repository has no such open pull request, as far as its webhook told.',
+    meaning:
+      'The connected repository has no open pull request with this number, by what its webhook has reported.',
   },
   preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },

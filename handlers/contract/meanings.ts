@@ -114,7 +114,7 @@ export const meanings: Readonly<Record<string, string>> = {
   method: 'Only requests with this method, such as POST.',
   'requests.list.status': 'Only requests with this status, such as 404, or of this class, such as 5xx.',
   'requests.list.path': 'Only requests whose path contains this text.',
-  min_ms: 'Only requests that took at least so many milliseconds.',
+  min_ms: 'Only requests that took at least this many milliseconds.',
   cell_start: 'Only requests that waited for the start of the process (`cold`), or did not (`warm`).',
   workflow: 'A Workflow of the live release: its name, or that of its binding.',
   instance: 'The id of an instance of a Workflow: 1 to 100 letters, digits, - and _.',

@@ -20,7 +20,7 @@ const NO_SHA = /^0+$/;
 
 /**
  * Reads a delivery whose signature is right.
- * @param identity that of the signature
+ * @param identity as in `Signature.identity`
  * @throws {Problem} `malformed_json`
  */
 export async function deliveryOf(

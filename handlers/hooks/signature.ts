@@ -8,17 +8,17 @@ const encoder = new TextEncoder();
 
 /** The signature of a delivery. */
 export interface Signature {
-  /** What of the headers is proved, and tells deliveries with the same body apart. */
+  /** Text from proved headers that distinguishes deliveries with the same body. */
   identity: string;
-  /** Whether it may be right, by the headers alone. */
-  mayBe: (secret: string) => Promise<boolean>;
-  /** Whether it is right. */
+  /** Returns whether it could be right, judged by the headers without the body. Call it before `signs`, which assumes it. */
+  isPlausible: (secret: string) => Promise<boolean>;
+  /** Returns whether it is right. */
   signs: (secret: string, body: Uint8Array) => Promise<boolean>;
 }
 
 const always = () => Promise.resolve(true);
 
-/** HMAC of the body as hexadecimal: the header and what is before the digits. The first that is there is the one that counts. */
+/** HMAC of the body as hexadecimal: the header, and what is before the digits. The first of them that a delivery has counts. */
 const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],
@@ -35,7 +35,7 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
     const bytes = given.startsWith(prefix) ? fromHexadecimal(given.slice(prefix.length)) : null;
     return {
       identity: '',
-      mayBe: () => Promise.resolve(bytes !== null),
+      isPlausible: () => Promise.resolve(bytes !== null),
       signs: (secret, body) => verify(encoder.encode(secret), bytes!, body),
     };
   }
@@ -43,7 +43,7 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
   if (token === null) return null;
   // Who has the token may send anything, so all headers count.
   const identity = headers.get('x-gitlab-event-uuid') ?? '';
-  return { identity, mayBe: (secret) => sameSecret(token, secret), signs: always };
+  return { identity, isPlausible: (secret) => sameSecret(token, secret), signs: always };
 }
 
 /** Standard Webhooks, which GitLab's signing tokens are: `id.time.body` is signed, so that an old delivery is known. */
@@ -57,7 +57,7 @@ function standardSignature(headers: Headers, given: string, now: number): Signat
     .flatMap((each) => decoded(/^v1,([A-Za-z\d+/]{43}=)$/, each) ?? []);
   return {
     identity: time,
-    mayBe: () => Promise.resolve(isFresh && signatures.length > 0),
+    isPlausible: () => Promise.resolve(isFresh && signatures.length > 0),
     signs: async (secret, body) => {
       const signed = concat(encoder.encode(`${id}.${time}.`), body);
       const key =
@@ -81,7 +81,7 @@ function fromHexadecimal(text: string): Uint8Array | null {
   return Uint8Array.from(text.match(/../g)!, (digits) => Number.parseInt(digits, 16));
 }
 
-/** Decodes the part of a text that an expression's first group takes; null when there is none. */
+/** Decodes base64 in the first group of a pattern; null when the text does not match. */
 function decoded(pattern: RegExp, text: string): Uint8Array | null {
   const found = pattern.exec(text)?.[1];
   return found === undefined ? null : fromBase64(found);

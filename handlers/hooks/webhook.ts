@@ -30,7 +30,7 @@ export async function webhook(
     );
   const secret = await keyOf(context, id);
   // A forged token is refused before its body is read.
-  if (!(await signature.mayBe(secret))) throw wrong();
+  if (!(await signature.isPlausible(secret))) throw wrong();
   // Counted as the account's, which would have a share of memory for each app otherwise.
   holdUnproved(request, (await findApp(context.db, id))?.owner_id ?? '');
   const body = await readInTime(request);

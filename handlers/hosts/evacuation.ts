@@ -24,7 +24,7 @@ export interface Evacuation {
   goesOn: () => boolean;
 }
 
-/** Moves every app that can move. The next run tries again those that failed. */
+/** Moves every app that can move away from a host. The next run tries the failed ones again. */
 export async function evacuate(evacuation: Evacuation): Promise<void> {
   const { db, from, why, place } = evacuation;
   const heir = why() === 'lost' ? place() : null;

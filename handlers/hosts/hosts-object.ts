@@ -24,7 +24,7 @@ import { type Heard, isSilent } from './silence.ts';
 const STALLED_MS = 10_000;
 /** The least time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
-/** Most apps of a lost host that move before the others because requests wait for them. */
+/** Maximum apps of a lost host that move first, because requests wait for them. */
 const AWAITED_MAX = 1_000;
 /** How long a report waits until silent hosts are recorded, in ms. The database may be away after the loss of a host. */
 const WRITE_MS = 1_000;
@@ -63,8 +63,8 @@ export class HostsObject extends DurableObject<HostsBindings> {
   #judging: Promise<void> | null = null;
 
   /**
-   * Takes the report of a host. When it leaves, resolves after its apps have moved.
-   * @returns all hosts; `host_incompatible` when it cannot work with the others
+   * Takes the report of a host. When the host leaves, resolves after its apps have moved.
+   * @returns all hosts; `host_incompatible` when the host's version cannot work with another host
    */
   report(report: HostReport): Promise<Outcome<KnownHost[]>> {
     return outcomeOf(async () => {
@@ -132,14 +132,14 @@ export class HostsObject extends DurableObject<HostsBindings> {
         if (counts !== undefined && row.silent_since === null)
           throw new Problem(
             'host_in_use',
-            `The host ${row.name} runs, and has ${counts.apps} apps. Drain it, or end it, first.`,
+            `The host ${row.name} is running and has apps (${counts.apps}). Drain it, or stop it, first.`,
           );
         const inBucket = counts === undefined ? 0 : counts.apps - counts.local;
         // Nobody would move them afterwards.
         if (inBucket > 0)
           throw new Problem(
             'host_in_use',
-            `${inBucket} apps of host ${row.name} have not moved to other hosts yet; try again when they have.`,
+            `The host ${row.name} still has apps that have to move to other hosts (${inBucket}); try again when they have moved.`,
           );
         const heir = this.#place(rows, id);
         if (heir !== null) await moveDeletions(this.env.DB, id, heir);
@@ -191,7 +191,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     const known = { now: Date.now(), since: this.#since, heard: this.#heard, ids };
     for (const id of ids.filter((each) => isSilent(each, known))) {
       await this.#lock.run(async () => {
-        // It may have reported meanwhile.
+        // The host may have reported meanwhile.
         const row = rows.get(id);
         if (row === undefined || row.silent_since !== null) return;
         if (!isSilent(id, { ...known, now: Date.now() })) return;
@@ -208,7 +208,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return row !== undefined && this.#stateOf(row) !== 'active';
   }
 
-  /** Has apps move before the others. They are forgotten when the run that moves them has ended. */
+  /** Has these apps of lost hosts move first. The list is cleared when the run that moves them has ended. */
   #hurry(rows: Map<string, HostRow>, awaited: HostReport['awaited']): void {
     for (const { app, home } of awaited) {
       const row = rows.get(home);

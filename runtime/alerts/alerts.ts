@@ -12,7 +12,7 @@ import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
 import { logRarely, reason } from '../log.ts';
-import { Refusal } from '../refusal.ts';
+import { noSuchApp, Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
@@ -93,7 +93,7 @@ export class Alerts {
    * @throws {Refusal} `app_not_found`, `quota_exceeded`
    */
   add(appId: string, settings: AlertSettings & { url: string }): Alert {
-    if (this.#options.describe(appId) === null) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (this.#options.describe(appId) === null) throw noSuchApp();
     if (this.list(appId).length >= ALERTS_LIMIT)
       throw new Refusal(403, 'quota_exceeded', `an app may have ${ALERTS_LIMIT} alerts; delete one first`);
     const at = new Date().toISOString();
@@ -183,7 +183,7 @@ export class Alerts {
     const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
     if (alerts.length === 0) return;
     try {
-      // In one transaction: each would block the gateway's thread for its own write.
+      // In one transaction: single writes would block the gateway's thread once for each alert.
       this.#options.store.transaction(() => {
         for (const alert of alerts) this.#report(alert, happening);
       });
@@ -209,12 +209,12 @@ export class Alerts {
     const others = alert.firing.filter((kind) => kind !== event.kind);
     const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
     const isReported = this.#options.store.transaction(() => {
-      // Another topic than before: each change is reported. What the limit refuses is tried again.
+      // A new topic each time, so that every change is reported. A report over the limit is tried again.
       if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return false;
       this.#options.store.alerts.save(turned);
       return true;
     });
-    // After the commit: what a full disk refuses is tried again, too.
+    // After the commit, so that a report that a full disk refused is tried again too.
     if (isReported) this.#remember(turned);
   }
 

@@ -43,7 +43,7 @@ export class Checks {
     });
   }
 
-  /** Checks all apps with such alerts. Never rejects. */
+  /** Checks all apps that have an alert of one of these kinds. Never rejects. */
   async look(): Promise<void> {
     const { alerts } = this.#options;
     for (const appId of new Set(CHECKED.flatMap((kind) => alerts.appsWith(kind)))) {

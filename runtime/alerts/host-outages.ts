@@ -53,7 +53,7 @@ export class HostOutages {
     }
     const seen = before.isSilent ? before : begun(before, now);
     if (seen.told === null) return seen;
-    // Also to apps that have come since then, such as those of the lost host.
+    // Also reports to apps that have come to this host since then, such as apps of the lost host.
     const { told } = seen;
     const apps = this.#alerts.appsWith('host').filter((id) => !told.has(id));
     if (apps.length > 0) this.#alerts.reportHost(apps, host, 'silent');

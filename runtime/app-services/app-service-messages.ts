@@ -2,13 +2,13 @@
 
 /** The family and account that an app's usage counts for. */
 export interface CountsFor {
-  /** The app itself, or the app that it is a preview of. */
+  /** Id of the app itself, or of the app that it is a preview of. */
   family: string;
-  /** Its account. */
+  /** Id of that app's account. */
   owner: string;
 }
 
-/** Starts or stops serving an app. The socket comes along when the program does not serve it yet. */
+/** Starts or stops serving an app. The app's socket is sent with the message, unless the program has it already. */
 export interface AppServiceRequest extends CountsFor {
   id: number;
   app: string;

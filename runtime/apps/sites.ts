@@ -89,7 +89,7 @@ export function sites({
   const ready: Target = {
     kind: 'respond',
     respond: (_head, client) => {
-      healthChecks.asked(client);
+      healthChecks.recordCheck(client);
       const names = failing();
       if (names.length > 0) return json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
       const warned = warnings();

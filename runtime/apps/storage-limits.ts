@@ -39,7 +39,9 @@ export interface LimitedApp extends Storage {
 
 /** The state of the disk. */
 export interface Disk {
+  /** Whether free space is low. */
   short: boolean;
+  /** Whether free space is low, or soon will be. */
   keen: boolean;
   freeMb: number;
   floorMb: number;
@@ -125,7 +127,7 @@ export class StorageLimits {
     });
   }
 
-  /** On the disk a stopped app is measured often. In the bucket at most once a minute: each measurement costs requests. */
+  /** Whether to measure a stopped app: on the disk at every look; in the bucket once a minute, because this costs requests. */
   #isHeldDue({ id, bytesInBucket }: LimitedApp, now: number): boolean {
     return bytesInBucket === undefined || now - this.#use.measuredAt(id) >= CALM_MS;
   }

@@ -45,7 +45,7 @@ const CHANGE_MS = 30 * 60_000;
 /** Timeout of the removal of leases, and of one request for it, in ms. If it fails, the next process waits up to 20 s. */
 const LEASES_MS = 5_000;
 const LEASE_REQUEST_MS = 1_500;
-/** The address in a lease, at which the other processes of the app reach its process. */
+/** Matches the address in a lease: the app's other processes reach the lease's process there. */
 const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
 
 export interface AppClusterOptions {

@@ -232,7 +232,7 @@ export function readIfThere(store: S3Store, name: string): Promise<Buffer<ArrayB
   return ifThere(store.read(name));
 }
 
-/** Does `work` for each item, a few at a time. After a failure no more begins, and those under way end before it rejects. */
+/** Does `work` for each item, a few at a time. After a failure it starts no other item, and rejects once the running ones end. */
 export async function each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
   const left = items.values();
   let hasFailed = false;

@@ -7,7 +7,7 @@ export interface AppKeys {
   accessKey: string;
   /** The S3 secret key, 64 hexadecimal characters. */
   secretKey: string;
-  /** The keys for the app's R2 objects, as those above for its data. */
+  /** The access key and the secret key for the app's R2 objects. */
   objectsAccessKey: string;
   objectsSecretKey: string;
   /** The secret of the app's cluster, 64 hexadecimal characters. */
@@ -17,7 +17,7 @@ export interface AppKeys {
 /** The end of an access key for R2 objects. */
 const OBJECTS_KEY = '.r2';
 
-/** What a key opens: the app's data, or its R2 objects. It names the folder below that of the app. */
+/** What a key gives access to: the app's data, or its R2 objects. Also the name of the subfolder of the app's folder. */
 export type Opens = 'data' | 'r2';
 
 export function appKeys(clusterKey: string, appId: string): AppKeys {

@@ -32,17 +32,17 @@ export class Away {
     return this.#reason;
   }
 
-  /** Whether it has not answered for so long that processes end. */
+  /** Whether the bucket has not answered for so long that processes end. */
   get isAway(): boolean {
     return this.lost.aborted;
   }
 
-  /** Aborts once the bucket is away. When it is back there is another one. */
+  /** A signal that aborts once the bucket is away. When the bucket is back, this returns a new one. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** The bucket has not answered. */
+  /** Records that the bucket has not answered, and asks it until it does. */
   failed(reason: string): void {
     if (this.#reason !== null || this.#closing.signal.aborted) return;
     this.#reason = reason;

@@ -183,7 +183,7 @@ export class Bucket {
     return new AppCode({ ...app, place, appId, paths, floorMb, ready: () => this.#answering() });
   }
 
-  /** As `ready`, at once without a bucket that answers. @returns a signal that aborts when it no longer does */
+  /** As `ready`, but rejects at once while the bucket does not answer. @returns a signal that aborts when it stops answering */
   async #answering(): Promise<AbortSignal> {
     await this.ready();
     const { lost } = this.#away;

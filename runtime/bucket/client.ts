@@ -23,7 +23,10 @@ export function bucketUrl({ endpoint, bucket }: S3Place): string {
   return `${endpoint.replace(/\/$/, '')}/${bucket}`;
 }
 
-/** Returns the innermost cause of an error: that of `fetch` says only that it failed. A name with several addresses fails for each. */
+/**
+ * Returns the innermost cause of an error: the error of `fetch` itself says only that it failed. Of an `AggregateError`, which a
+ * hostname with several addresses causes, the first error counts.
+ */
 export function innermostCause(error: unknown): unknown {
   if (error instanceof AggregateError && error.errors.length > 0) return innermostCause(error.errors[0]);
   return error instanceof Error && error.cause !== undefined ? innermostCause(error.cause) : error;

@@ -1,7 +1,7 @@
 // Reads the answers of stores to lists of objects. What a store answers is checked: names become paths and addresses.
 import type { Stored } from './store.ts';
 
-/** Maximum bytes of a list: 1,000 names of 1,024 bytes, each of which may be an entity, and what is said of them. */
+/** Maximum bytes of a list: 1,000 names of 1,024 bytes, each byte perhaps written as an entity, and the objects' other fields. */
 export const LIST_BYTES = 16 * 2 ** 20;
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 const LAST_CHARACTER = 0x10ffff;
@@ -29,7 +29,7 @@ export function listEntries(xml: string, prefix: string): Stored[] {
   return entries;
 }
 
-/** Whether a name leads nowhere else in an address or a path. */
+/** Whether a name has neither a NUL nor a segment `.` or `..`, which would change a path or an address that contains it. */
 export function isPlain(name: string): boolean {
   return !name.includes('\0') && !name.split('/').some((segment) => segment === '.' || segment === '..');
 }
@@ -42,7 +42,7 @@ export function listFolders(xml: string, prefix: string): string[] {
     .map((name) => name.slice(prefix.length));
 }
 
-/** Yields the content of each such element. A regular expression would take quadratic time when the ends are missing. */
+/** Yields the content of each element with this name. A regular expression would take quadratic time when the ends are missing. */
 function* contentsOf(xml: string, name: string): Generator<string> {
   const [start, last] = [`<${name}>`, `</${name}>`];
   for (let at = xml.indexOf(start); at >= 0; ) {

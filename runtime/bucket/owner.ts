@@ -99,7 +99,7 @@ export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boo
   if (!isComplete || found.proof === undefined) await write(place, own, found.etag);
 }
 
-/** @throws {UnusableStore} when several hosts have the bucket, and this one is not to be one of them */
+/** Checks that this host may use the bucket. @throws {UnusableStore} when several hosts use it, and this one does not join them */
 export function requireSameKind({ several }: FoundOwner, isOneOfSeveral = false): void {
   if (several && !isOneOfSeveral)
     throw new UnusableStore(

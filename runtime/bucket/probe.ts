@@ -135,7 +135,7 @@ class ProbedStore {
     if (!isThere) throw new UnusableStore(check, 'the object that was written last is missing from the list');
   }
 
-  /** Writers create the same name at the same time: one may win, and its text must be what is read. */
+  /** Has several writers create the same object at once. Only one may succeed, and a read must return its text. */
   async contest(check: string, name: string): Promise<void> {
     const tries = Array.from({ length: WRITERS }, async (_, writer) => {
       const init = { method: 'PUT', body: `writer ${writer}`, headers: { 'if-none-match': '*' } };

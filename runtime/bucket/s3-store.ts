@@ -86,7 +86,8 @@ export class S3Store implements Store {
 
   /**
    * Yields the objects of a folder, a page at a time.
-   * @param after a name: only those after it. Default: all @throws {Error} also when the list does not go on
+   * @param after yields only objects whose names come after this one. Default: all
+   * @throws {Error} also when the pages have no end
    */
   async *pages(folder: string, after = ''): AsyncGenerator<Stored[]> {
     const prefix = this.#prefix + folder;
@@ -186,7 +187,7 @@ export class S3Store implements Store {
     await this.#ask('DELETE', this.#path(name));
   }
 
-  /** @throws {Error} for a name whose address is that of another object */
+  /** Returns the path of an object in URLs. @throws {Error} for a name that a URL parser would change, such as `a/../b` */
   #path(name: string): string {
     if (!isPlain(name)) throw new Error(`${JSON.stringify(name)} is no name of an object`);
     return `/${encodePath(this.#prefix + name)}`;
@@ -275,9 +276,9 @@ interface Init {
   sum?: string;
   /** Takes the body of a success. It may be called again after a failure. */
   take?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
-  /** Timeout of one attempt. Default: that of the store. */
+  /** Timeout of one attempt, in ms. Default: the store's timeout. */
   deadlineMs?: number;
-  /** Maximum bytes of the response. Default: those of the store. */
+  /** Maximum bytes of the response. Default: the store's maximum. */
   mostBytes?: number;
 }
 

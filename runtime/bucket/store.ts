@@ -5,7 +5,7 @@ export interface Stored {
   bytes: number;
   /** When it was written, in ms since 1970. */
   writtenAt: number;
-  /** Changes with the object; empty for a store that has no such tags. */
+  /** The object's ETag; empty for a store without ETags. */
   etag: string;
 }
 

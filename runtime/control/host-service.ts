@@ -18,7 +18,7 @@ import { reason } from '../log.ts';
 import type { Mailer } from '../mail/mail.ts';
 import type { Moves } from '../move/moves.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
-import { Refusal, requireRoom } from '../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { clientLeft } from '../sockets/client-left.ts';
 import {
   type ConnectionCall,
@@ -251,7 +251,7 @@ function routesOf(
     'GET /settings': () => ({ items: shownSettings(process.env) }),
     'GET /apps/:id/domain': async ({ words, query }) => {
       const app = apps.get(words[0]!);
-      if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+      if (!app) throw noSuchApp();
       return options.domains
         .lookUp(query.get('hostname') ?? '', app.wanted.owner ?? app.id)
         .catch((error: unknown) => {
@@ -282,7 +282,7 @@ function routesOf(
   async function git(call: Call): Promise<void> {
     const [appId, service] = call.words as [string, string];
     const app = apps.get(appId);
-    if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (!app) throw noSuchApp();
     const isRead = service !== 'git-receive-pack' && call.query.get('service') !== 'git-receive-pack';
     await (isRead ? serve(call, app) : app.changes.during(() => serve(call, app)));
   }

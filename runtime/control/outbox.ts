@@ -8,7 +8,7 @@ import { log, reason } from '../log.ts';
 
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
-/** Statuses of an overloaded control plane, which has not judged the facts. */
+/** Statuses of an overloaded control plane: it has neither accepted nor refused the facts. */
 const BUSY = [408, 429, 503];
 
 /** Where the facts are. */

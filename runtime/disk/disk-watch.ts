@@ -158,7 +158,9 @@ export class DiskWatch {
     else {
       this.#almostFullSince ??= this.#lookedAt;
       if (this.#lookedAt - this.#almostFullSince >= RESERVE_STAYS_MS && this.#diskReserve.drop())
-        log('warn', 'the disk is almost full: its reserve is released', { free_mb: free });
+        log('warn', 'the disk is almost full: Cellar deleted its reserve file to free space', {
+          free_mb: free,
+        });
     }
     if (!this.#short && free < this.floorMb) {
       this.#short = true;

@@ -84,7 +84,7 @@ export interface ConnectionOwner {
   locate(address: string): string;
   begin(connection: Connection, head: RequestHead): void;
   /** Called when the connection buffers `more` bytes more; negative for fewer. This may destroy the connection. */
-  kept(more: number): void;
+  countKept(more: number): void;
   /** Called when the connection has closed, or has written everything. */
   closed(connection: Connection): void;
 }
@@ -368,7 +368,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     const more = this.keptBytes - this.#reportedBytes;
     if (more === 0) return;
     this.#reportedBytes += more;
-    this.#owner.kept(more);
+    this.#owner.countKept(more);
   }
 
   /** The client has ended its side. If a response is pending, the client counts as gone, as in other proxies. */

@@ -74,8 +74,11 @@ export class Connections implements Iterable<Connection> {
     if (visitor.size === 0) this.#visitors.delete(key);
   }
 
-  /** Counts `more` buffered bytes; negative for fewer. Above the limit, closes the connections of those who buffer most. */
-  kept(more: number): void {
+  /**
+   * Counts `more` buffered bytes; negative for fewer. Above the limit, closes the connections of the visitors for whom most is
+   * buffered.
+   */
+  countKept(more: number): void {
     this.#kept += more;
     if (this.#kept <= this.#keptMax) return;
     // Connections of a proxy or of another host belong to many clients, so each counts alone.

@@ -39,7 +39,7 @@ export interface GatewayOptions {
 const SWEEP_MS = 1_000;
 /**
  * Length of the kernel's accept queue: the Linux default. With Node's 511, a client that opened and closed connections
- * quickly made the kernel drop those of others, which then retried a second later.
+ * quickly made the kernel drop the connections of others, which then retried a second later.
  */
 const BACKLOG = 4_096;
 /** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */
@@ -162,8 +162,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     else this.#router.route(exchange);
   }
 
-  kept(more: number): void {
-    this.#connections.kept(more);
+  countKept(more: number): void {
+    this.#connections.countKept(more);
   }
 
   admit(exchange: Exchange): void {

@@ -1,4 +1,5 @@
-// How often load balancers ask whether this host is ready, and so how long it must serve after it has said that it is not.
+// Measures how often load balancers ask for `/ready`. A host that is about to stop goes on serving until they have noticed that
+// it is not ready.
 
 /** Times of `GET /ready` by one client. */
 interface Asked {
@@ -20,8 +21,8 @@ const INTERVALS = 8;
 export class HealthChecks {
   readonly #clients = new Map<string, Asked>();
 
-  /** Records that a client has asked. */
-  asked(client: string, now = performance.now()): void {
+  /** Records that a client has asked for `/ready`. */
+  recordCheck(client: string, now = performance.now()): void {
     const before = this.#clients.get(client);
     const intervals = before === undefined ? [] : [...before.intervals, now - before.at].slice(-INTERVALS);
     // The map keeps the order: the first has not asked for the longest time.

@@ -117,7 +117,10 @@ export class Router {
       if ('refusal' in answer) exchange.refuse(answer.refusal);
       else exchange.answer(answer);
     } catch (error) {
-      log('error', 'a local answer failed', { host: exchange.head.host, reason: messageOf(error) });
+      log('error', 'the gateway could not make an answer of its own', {
+        host: exchange.head.host,
+        reason: messageOf(error),
+      });
       exchange.refuse(INTERNAL);
     }
   }

@@ -1,8 +1,8 @@
-// What a host tells the others of its apps' queues.
+// The list of the queues that a host's apps consume, as it sends it to the other hosts.
 import { createHash } from 'node:crypto';
 import { logRarely } from '../log.ts';
 
-/** The most that is sent of it, in bytes. */
+/** Maximum bytes of the list. */
 export const CONSUMED_QUEUES_BYTES = 4 * 1024 * 1024;
 /** The most that is sent of one app. Otherwise one with endless queues would leave no room for others. */
 const APP_BYTES = 16 * 1024;

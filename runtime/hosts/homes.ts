@@ -4,13 +4,13 @@ import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contr
 /** Most apps that one report names because requests wait for them. */
 const AWAITED_MAX = 200;
 
-/** What this host knows of the others. In a Cellar of one host, that is nothing, and every app is here. */
+/** The hosts of this Cellar and the home of each app, as far as this host knows. Empty in a Cellar of one host. */
 export class Homes {
   /** The id of this host. */
   readonly self: string;
   readonly #baseDomain: string;
   #hosts: readonly KnownHost[] = [];
-  /** By app, those of this host too. */
+  /** Routes by app id, also of apps on this host. */
   readonly #routes = new Map<string, AppRoute>();
   /** Ids of apps, by host name. */
   readonly #names = new Map<string, string>();
@@ -43,7 +43,7 @@ export class Homes {
     return this.#revision;
   }
 
-  /** Whether the control plane has said what is where. */
+  /** Whether the control plane has sent the hosts and homes. */
   get isKnown(): boolean {
     return this.#isKnown;
   }

@@ -6,7 +6,7 @@ export function hostsKey(clusterKey: string): string {
   return createHmac('sha256', clusterKey).update('hosts').digest('hex');
 }
 
-/** Returns a function that tells, in constant time, whether a text is the key. */
+/** Returns a function that checks in constant time whether a text is the key. */
 export function keyCheck(key: string): (given: string | undefined) => boolean {
   const expected = Buffer.from(key, 'latin1');
   return (given) => {

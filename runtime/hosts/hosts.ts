@@ -30,7 +30,7 @@ export class Hosts implements Elsewhere {
   readonly #baseDomain: string;
   /** By app id. */
   readonly #apps = new Map<string, RemoteBackend>();
-  /** The size at which deleted apps are forgotten. It doubles, because that takes time for each app. */
+  /** Number of backends at which those of deleted apps are removed. It grows with the apps, because this looks at each of them. */
   #tidyAt = TIDY_MIN;
 
   constructor({ homes, baseDomain, clusterKey, here }: HostsOptions) {

@@ -1,4 +1,4 @@
-// How busy this host is, as it tells the control plane.
+// The load of this host, as it reports it to the control plane.
 import { cpus } from 'node:os';
 import type { HostLoad } from '../../handlers/contract/host/hosts.ts';
 import type { DiskWatch } from '../disk/disk-watch.ts';

@@ -14,11 +14,11 @@ const INCOMPATIBLE = 'host_incompatible';
 /** Interval of reports, and how long an answer may take, in ms. */
 const REPORT_EVERY_MS = 2_000;
 const ANSWER_MS = 5_000;
-/** How long the first answer may take, in ms. It has the routes of all apps, and other hosts may ask for them too. */
+/** Timeout of the first report, in ms. Its answer has the routes of all apps, and other hosts may ask for them at the same time. */
 const FIRST_ANSWER_MS = 30_000;
 /** A host without an answer for so long is cut off, in ms. Some seconds later its apps get other homes. */
 const CUT_OFF_MS = 15_000;
-/** How long it may take to find out whether they will, in ms. */
+/** Timeout for finding out whether its apps will get other homes, in ms. */
 const COUNTED_MS = 2_000;
 /** Shortest interval of reports that requests ask for, in ms. */
 const ASKED_EVERY_MS = 500;
@@ -54,7 +54,7 @@ export class Membership {
   isLeaving = false;
   readonly #options: MembershipOptions;
   readonly #closing = new AbortController();
-  /** The last report. They run one after another: an older answer must not replace a newer one. */
+  /** Settles with the last report. Reports run one after another, so that an older answer never replaces a newer one. */
   #last: Promise<unknown> = Promise.resolve();
   #asked: Promise<void> | null = null;
   /** When a report that was asked for began, as `performance.now()`. */
@@ -96,7 +96,7 @@ export class Membership {
     void this.#reportOn();
   }
 
-  /** Lets apps in the bucket run from now on. Call it when those with other homes were handed over. */
+  /** Lets apps in the bucket run from now on. Call it after the apps that have other homes were handed over. */
   admitApps(): void {
     this.#isAdmitted = true;
     if (!this.#isLost) this.#options.gate.open();
@@ -129,7 +129,7 @@ export class Membership {
     return this.#options.send({ ...this.#next(), leaves: true }, deadlineMs);
   }
 
-  /** Reports while apps move away: those of a host that is not heard of for longer are taken from it as they run. */
+  /** Goes on reporting while apps move away. The apps of a silent host move as lost, even while they run here. */
   async #leaveOn(moved: AbortSignal): Promise<void> {
     for (;;) {
       await sleep(REPORT_EVERY_MS, undefined, { signal: moved }).catch(() => {});
@@ -202,7 +202,7 @@ export class Membership {
     this.#cutOff = setTimeout(() => void this.#look(), ms);
   }
 
-  /** Is called when no report was answered for too long. */
+  /** Decides whether the host is cut off, after no report was answered for too long. */
   async #look(): Promise<void> {
     const { isCounted } = this.#options;
     const heardAt = this.#heardAt;

@@ -147,7 +147,7 @@ export class Peer {
     const { upstream } = this;
     this.#upstream = new Upstream(this.#target);
     this.#lost.abort(new Error(`the host ${this.name} does not answer`));
-    // Its requests may hang for ever: those that can be are sent again.
+    // Requests to it may hang for ever. Ending them has those sent again that are safe to repeat.
     upstream.destroy();
     this.#onChange();
   }

@@ -1,4 +1,4 @@
-// Routes requests of the other hosts: to apps of this one, and to its HOST calls. Without the key there is nothing to see.
+// Routes requests of the other hosts to this host's apps, and to its HOST calls. A request without the hosts' key gets a 404.
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import {
@@ -34,7 +34,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
   ask: () => Promise<void>;
   /** Returns which apps of this host consume which queues, for the other hosts. */
   queues: () => ConsumedQueues[];
-  /** Of the calls of all apps here. */
+  /** Counts the depth of calls between apps. */
   depths: CallDepths;
   /** The server of HOST calls. */
   hostCalls: Backend;
@@ -61,7 +61,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)), call);
   };
 
-  /** Answers a ping, with what the other host does not know yet. @param known the digest of what it knows */
+  /** Answers a ping with the consumed queues, unless the other host has them. @param known the digest of the list that it has */
   function pong(known: string | undefined): LocalAnswer {
     const { body, digest } = consumed.look();
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
@@ -122,7 +122,7 @@ class ArrivingApp implements Backend {
     const route = homes.get(this.site);
     if (route !== undefined && route.generation > this.#generation) return this.#elsewhere.admit();
     if (route !== undefined) return { kind: 'hold', ready: peers.changed };
-    // It is new, or was deleted.
+    // The app is new, or was deleted.
     if (this.#asked === null) {
       this.#asked = homes.changed;
       return { kind: 'hold', ready: ask() };

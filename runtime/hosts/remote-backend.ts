@@ -10,11 +10,11 @@ import type { Peers } from './peers.ts';
 /** Most hosts that pass a request on: the one that it reached, and one whose app has just moved. */
 export const HOPS_MAX = 2;
 
-/** What all such backends share. */
+/** What the backends of all apps on other hosts share. */
 export interface Elsewhere {
   homes: Homes;
   peers: Peers;
-  /** Of the hosts. */
+  /** The secret that hosts show each other. */
   key: string;
 }
 
@@ -50,7 +50,7 @@ export class RemoteBackend implements Backend {
     const { homes, peers } = this.#elsewhere;
     const home = homes.elsewhere(this.site);
     const held: Admission = { kind: 'hold', ready: peers.changed };
-    // It has just arrived, arrives now, or was deleted.
+    // The app has just moved here, is moving here, or was deleted.
     if (home === null)
       return this.#here()?.admit() ?? (homes.isOnRemovedHost(this.site) ? HOST_REMOVED : held);
     if (this.#hops >= HOPS_MAX) return held;

@@ -8,9 +8,9 @@ import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers } from './users.ts';
 
-/** Addresses that only apps may reach. */
+/** What the rules open and close to apps. */
 export interface CellNetwork {
-  /** Private addresses and CIDR ranges. */
+  /** Private addresses and CIDR ranges that apps may reach (`RUNNER_EGRESS_ALLOW`). */
   egress: readonly string[];
   /** Ports of this Cellar, closed to apps on every address of this machine. */
   ownPorts: readonly number[];

@@ -14,7 +14,7 @@ import { removeTree } from '../disk/remove.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import { log, reason } from '../log.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
-import { Refusal } from '../refusal.ts';
+import { noSuchApp, Refusal } from '../refusal.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { BucketClient } from '../storage/r2/client.ts';
@@ -78,7 +78,7 @@ export class Moves {
   async #plan(id: string, to: Place): Promise<{ plan: MovePlan; objectBytes: Map<string, number> }> {
     const { apps, paths, floorMb } = this.#options;
     const app = apps.get(id);
-    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (app === undefined) throw noSuchApp();
     if (this.#options.bucket === null)
       throw new Refusal(400, 'invalid_input', 'this Cellar has no bucket; set RUNNER_BUCKET on the host');
     const from = app.wanted.storage ?? 'local';

@@ -27,7 +27,10 @@ import { finishMoves } from '../snapshots/restore/moves.ts';
 
 export type Base = ReturnType<typeof makeBase>;
 
-/** @throws {Error} when another host has the data directory, or a newer Cellar wrote it */
+/**
+ * Locks and opens the data directory, and makes what every other part needs.
+ * @throws {Error} when another host has the data directory, or a newer Cellar wrote it
+ */
 export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
   const place = bucketPlace(config);

@@ -104,7 +104,9 @@ export class Spawner {
       await this.#run();
       startJobsBy((words, isUrgent) => this.#start(words, isUrgent));
     } catch (error) {
-      log('warn', 'the host starts its children itself, which delays requests', { error: reason(error) });
+      log('warn', 'the spawner did not start: the host starts its children itself, which delays requests', {
+        error: reason(error),
+      });
     }
   }
 

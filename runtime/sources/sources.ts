@@ -18,7 +18,7 @@ import type { DiskWatch } from '../disk/disk-watch.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
-import { Refusal, requireRoom } from '../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
@@ -28,7 +28,7 @@ const SEALED = ' connection';
 const DUE_AT_ONCE = 20;
 /** Waits after failed fetches, in ms. After the last, only the next delivery or look starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
-/** Refusals of this machine, which say nothing of the repository: they are no failed fetches, and it is wanted still. */
+/** Refusals by this machine, not by the repository: the fetch has not failed, and is tried again. */
 const NOT_YET = ['host_unavailable', 'insufficient_storage', 'rate_limited'];
 const NOT_YET_MS = 60_000;
 const SHOWN_DELIVERIES = 20;
@@ -89,7 +89,7 @@ export class Sources {
   async connect(appId: string, settings: ConnectionSettings): Promise<HostConnection & { secret: string }> {
     const { store, secrets, apps } = this.#options;
     const app = apps.get(appId);
-    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (app === undefined) throw noSuchApp();
     const { secret: givenSecret, token: givenToken, ...asked } = settings;
     const remote = parseRemote(settings.url)!;
     const before = store.sources.find(appId);
@@ -147,7 +147,7 @@ export class Sources {
     };
     return store.transaction(() => {
       const outcomes = deliveries.map(take);
-      // Once: it reads a thousand rows.
+      // Once for all deliveries: this reads a thousand rows.
       store.sources.trimDeliveries(appId);
       if (deliveries.some(({ pull }) => pull !== null)) this.#pulls.trim(appId);
       return outcomes;
@@ -204,7 +204,7 @@ export class Sources {
     }
   }
 
-  /** Interrupts all fetches. The next host makes those that were due. */
+  /** Interrupts all fetches. They stay due for the next start of the host. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     await Promise.all([...this.#running.values(), this.#pulls.stop()]);
@@ -240,7 +240,7 @@ export class Sources {
   ): Promise<{ sha: string; deploy_id: string | null }> {
     const { appId, source } = row;
     const { store, imports, apps } = this.#options;
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (!apps.get(appId)) throw noSuchApp();
     const { remote, credentials } = this.#opened(row);
     const from: Omit<FetchFrom, 'have'> = {
       ...{ remote, credentials },
@@ -304,7 +304,7 @@ function wantedRefs({ deploy_on, branch }: StoredSource): string[] {
   return deploy_on === 'tags' ? ['tags'] : [`refs/heads/${branch}`];
 }
 
-/** What a person's name of a commit may mean, in git's order. */
+/** Returns what a given name of a commit may mean, in git's order. */
 function namedRefs(name: string): string[] {
   return /^[0-9a-f]{40}$/.test(name) ? [name] : [`refs/tags/${name}`, `refs/heads/${name}`];
 }

@@ -133,7 +133,7 @@ export class StorageQueries {
     const alarms = await this.#alarms(looker, storageId);
     if (id === null) {
       const { after, limit } = asked;
-      // One more tells whether another page follows.
+      // One row more shows whether another page follows.
       const needed = { objects: { [storageId]: { after, limit: limit + 1 } } };
       return this.#ask(looker, { kind: 'objects', directory, alarms, ...asked }, needed);
     }

@@ -206,7 +206,7 @@ export class Telemetry {
   /**
    * Calls `onItems` with an app's new items, a few at a time. Continues after a restart of the thread. Call the returned
    * function to stop.
-   * @param params the follower's request to the part of the thread; read at each start of the thread
+   * @param params returns what the follower asks of its part of the thread; called again at each start of the thread
    */
   follow(
     appId: string,

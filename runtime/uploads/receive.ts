@@ -78,7 +78,7 @@ export class Incoming {
     const places = Map.groupBy(this.#places, (place) => place.account);
     const ofAccount = places.get(account)?.length ?? 0;
     if (ofAccount >= AT_ONCE_OF_ACCOUNT)
-      throw tooMany(`of one account at most ${AT_ONCE_OF_ACCOUNT} uploads may come at once`);
+      throw tooMany(`an account may send at most ${AT_ONCE_OF_ACCOUNT} uploads at once`);
     if (this.#places.size >= AT_ONCE) {
       const [oldest, ...others] = [...places.values()].reduce((most, each) =>
         each.length > most.length ? each : most,

@@ -10,7 +10,6 @@ export interface HeldRow {
   why: string;
 }
 
-/** Typed queries over the `held` table. */
 export function heldQueries(database: Database) {
   const all = database.prepare<[], HeldRow & { app_id: string }>('SELECT app_id, cause, why FROM held');
   const hold = database.prepare<[string, HeldCause, string]>(

@@ -55,17 +55,17 @@ export function copyQueries(database: Database) {
     outdated: (folder: string): string[] => outdated.all(folder, folder + AFTER).map(({ name }) => name),
     /** Returns the last known object of a folder; null without one. */
     last: (folder: string): string | null => last.get(folder, folder + AFTER)!.name,
-    /** The objects of a folder have to be written again. */
+    /** Marks every object of a folder as to be written again. */
     outdate: (folder: string): void => {
       outdate.run(folder, folder + AFTER);
     },
     /** Returns the bucket of a folder's copies; null before all of them are loaded. */
     place: (folder: string): string | null => place.get(folder)?.place ?? null,
-    /** All copies of a folder are loaded, and new ones go to this bucket. */
+    /** Notes that all copies of a folder are loaded, and that new ones go to this bucket. */
     setPlace: (folder: string, where: string): void => {
       savePlace.run(folder, where);
     },
-    /** No object of a folder is known any more. */
+    /** Forgets every object of a folder. */
     clear: (folder: string): void => {
       clear.run(folder, folder + AFTER);
     },

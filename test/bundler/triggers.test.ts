@@ -67,7 +67,7 @@ test('a project may use a queue that another app feeds or consumes', async () =>
         consumers: [{ queue: 'jobs' }, { queue: 'jobs' }],
       },
     },
-    /queues\.consumers: jobs is there twice/,
+    /queues\.consumers: jobs occurs twice/,
   );
   const { notes } = await worktrees.bundle(
     wranglerProject({

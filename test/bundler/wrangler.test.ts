@@ -168,7 +168,7 @@ test('migrations of a database must be inside their folder', async () => {
   const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2' };
   await assert.rejects(
     worktrees.bundle(wranglerProject({ d1_databases: [database] }, files)),
-    /^BuildFailure: d1_databases\.migrations_dir of DB: \.\.\/out\.sql lies outside of it/,
+    /^BuildFailure: d1_databases\.migrations_dir of DB: \.\.\/out\.sql is outside that folder/,
   );
   const nested = { ...database, migrations_pattern: 'a/b/sql/*/*.sql' };
   const { bundle } = await worktrees.bundle(wranglerProject({ d1_databases: [nested] }, files));
@@ -408,7 +408,7 @@ test('classes must be exported', async () => {
         { tag: 'v1', new_classes: ['Other'] },
       ],
     },
-    /the tag v1 is there twice/,
+    /the tag v1 occurs twice/,
   );
 });
 

@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { gitBeside, installHelper } from '../../cli/git-credential.ts';
+import { gitBeside, installHelper } from '../../cli/git/git-credential.ts';
 import { keepLogin } from '../../cli/login-file.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

@@ -64,9 +64,14 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   assert.equal((await cellar.get('counter')).text, '2');
 
   const said = await push('counter', PLAIN, DELETED);
-  assert.match(said, /class Counter is deleted: what its objects kept is snapshotted now, then lies in/);
+  assert.match(
+    said,
+    /class Counter is deleted: a snapshot of its objects is taken now, then their data lies in/,
+  );
   const ended = await logWith(id, /data of deleted classes/);
-  const [, key] = /\(Counter\): snapshot (\S+) has it, and it lies in Cellar's trash for 7 days/.exec(ended)!;
+  const [, key] = /\(Counter\): snapshot (\S+) has it; the data lies in Cellar's trash for 7 days/.exec(
+    ended,
+  )!;
   assert.deepEqual(kept(), []);
   const [place] = trash().filter((name) => name.startsWith(id)) as [string];
   assert.deepEqual(readdirSync(join(cellar.data, 'trash', place)), [storageId]);
@@ -102,7 +107,10 @@ test('without a snapshot the data goes to the trash too, and the log says so', a
   writeFileSync(snapshots, 'no directory');
   assert.match(await push('full', PLAIN, DELETED), /serves this push/);
   const ended = await logWith(id, /data of deleted classes/);
-  assert.match(ended, /\(Counter\): no snapshot could be taken .*, and it lies in Cellar's trash for 7 days/);
+  assert.match(
+    ended,
+    /\(Counter\): no snapshot could be taken .*; the data lies in Cellar's trash for 7 days/,
+  );
   assert.deepEqual(readdirSync(join(cellar.data, 'data', id, 'do')), []);
   rmSync(snapshots);
 });

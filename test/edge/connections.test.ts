@@ -21,9 +21,9 @@ async function listen(t: TestContext, keptMax: number, entrance: Entrance = 'por
     isSampled: false,
     locate: () => '',
     closed: (connection: Connection) => connections.delete(connection),
-    kept: (more: number) => {
+    countKept: (more: number) => {
       kept += more;
-      connections.kept(more);
+      connections.countKept(more);
       told();
     },
   };

@@ -127,7 +127,7 @@ test('one account cannot take all upload places', async (t) => {
     send(form({}, { 'index.js': module('index.js') }), (upload) => uploads.take(upload, from(owner), 'me'));
   const refused = await take('greedy/other');
   assert.equal(refused.status, 429);
-  assert.match(refused.text, /of one account at most 6 uploads may come at once/);
+  assert.match(refused.text, /an account may send at most 6 uploads at once/);
   assert.equal((await take('modest/app')).status, 200);
 });
 

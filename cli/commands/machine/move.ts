@@ -65,13 +65,13 @@ export const moveCommand: Command = textCommand({
   },
 });
 
-/** @throws {Stopped} when more is said than the host */
+/** Returns the host to move to; undefined without one. @throws {Stopped} when `--to` or `--all` is given too */
 function hostOf({ host, to, all }: Input): string | undefined {
   if (typeof host !== 'string') return undefined;
   if (to === undefined && all !== true) return host;
   throw new Stopped(
     'usage',
-    '--host moves one app, and no data: leave out --to and --all.',
+    '--host changes the host of one app, without its data: use it without --to and --all.',
     'cellar move --help',
   );
 }

@@ -143,7 +143,10 @@ async function moveToHost(context: Context, app: AppRow, host: string, dryRun: b
     );
   if (state === 'silent') throw new Problem('host_unavailable', `The host ${row.name} is silent.`);
   if (state === 'draining' && app.home !== row.id)
-    throw new Problem('host_unavailable', `The host ${row.name} is drained or stops; name another one.`);
+    throw new Problem(
+      'host_unavailable',
+      `The host ${row.name} is being drained or is stopping; name another one.`,
+    );
   if (!dryRun)
     unwrap(await context.app(app.id).rehome(app.id, { from: app.home, to: row.id, isLost: false }));
   const moved = { previews: 0, databases: 0, namespaces: 0, objects: 0, r2_objects: 0, bytes: 0 };

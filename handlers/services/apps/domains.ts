@@ -163,7 +163,7 @@ async function refusal(context: Context, id: string, hostname: string): Promise<
   if (proved_at !== null || app_id === id) return new Problem('domain_taken');
   return new Problem(
     'domain_taken',
-    `Another app has ${hostname}, without a proof. Set the record TXT _cellar.${hostname} to ${id} and add it again.`,
+    `Another app has added ${hostname}, but has not proved that the domain is its own. If it is yours, set the TXT record _cellar.${hostname} to ${id}, and add the domain again.`,
   );
 }
 

@@ -18,7 +18,7 @@ import { type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
 /** A file in the repository: the tag and the packs of `refs.json` that it had last. */
 const MARKER = 'cellar-bucket.json';
-/** Packs are made one whenever there are another so many of them. */
+/** The packs are joined into one whenever this many more have been added. */
 const MOST_PACKS = 20;
 
 /** What the bucket has; `etag` is null when it has nothing yet. */
@@ -39,7 +39,7 @@ export class BucketRepository {
   readonly #isDeleted: () => boolean;
   /** Null before the first reading, and when a write may have been carried out or not. */
   #known: Known | null = null;
-  /** Whether the refs on the disk are known to be those in the bucket. */
+  /** Whether the refs on the disk are known to equal the refs in the bucket. */
   #isEqual = false;
   /** Changes under way, which make the disk equal by themselves. */
   #changes = 0;

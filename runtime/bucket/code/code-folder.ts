@@ -9,7 +9,7 @@ import { MissingObject, type Stored } from '../store.ts';
 import { type CodePart, codePlace } from './code-names.ts';
 import type * as transfer from './file-transfer.ts';
 
-/** They wait for the network most of the time. Nobody's slow ones may keep others from pushing. */
+/** Transfers wait for the network most of the time. Slow transfers of one account must not block the pushes of others. */
 const transfers = new WorkerThreads(8, 4);
 const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 /** Timeout of the transfer of one file, in ms. */

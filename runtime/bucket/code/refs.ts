@@ -20,7 +20,7 @@ export async function readRefs(repository: string): Promise<Refs> {
   return Object.fromEntries(lines.map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0]!]));
 }
 
-/** Makes the refs on the disk those in the bucket. Their objects must be there. */
+/** Changes the refs on the disk from `before` to `after`, the refs in the bucket. Their objects must be on the disk. */
 export async function setRefs(repository: string, before: Refs, after: Refs): Promise<void> {
   const deleted = Object.entries(before).filter(([ref]) => !Object.hasOwn(after, ref));
   const moved = Object.entries(after).filter(([ref, sha]) => before[ref] !== sha);

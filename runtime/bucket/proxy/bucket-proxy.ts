@@ -70,7 +70,7 @@ export class BucketProxy {
     await this.#start();
   }
 
-  /** The store answers the host: when it does not answer the proxy, that is told again. */
+  /** Call it when the store answers the host. The proxy's next failure is then reported again. */
   storeIsBack(): void {
     this.#isAway = false;
   }

@@ -26,8 +26,8 @@ export function bucketPrices({
 }
 
 /**
- * Returns the cost of 30 days of such requests, in US dollars and whole cents; null when it cannot be estimated.
- * @param elapsedMs the time of the requests: at least an hour
+ * Returns what the counted requests would cost in 30 days, in US dollars and whole cents; null when that cannot be estimated.
+ * @param elapsedMs the time in which they were counted; less than an hour is too little
  */
 export function monthlyCost(
   counts: readonly Record<keyof BucketPrices, number>[],

@@ -45,7 +45,7 @@ export class Reports {
 
   #report(): void {
     this.#timer = null;
-    // While requests fail it is told again: the host may have found the store back meanwhile.
+    // Repeated while requests fail: the host may have heard from the store since the last report.
     if ((this.#isAway && this.#hasFailed) || this.#isAway !== this.#isReportedAway) {
       this.#isReportedAway = this.#isAway;
       this.#hasFailed = false;

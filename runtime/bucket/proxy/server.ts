@@ -28,7 +28,7 @@ const SKIPPED_BYTES = 64 * 1024;
 /** Most bytes of an error of the store that are read. */
 const ERROR_BYTES = 64 * 1024;
 
-/** Headers that are passed on, beside those of `META`. Only these change what the store does. */
+/** Headers that are passed on to the store, besides those that begin with `META`. No other header changes what it does. */
 const PASSED = ['content-length', 'content-md5', 'content-type', 'if-match', 'if-none-match', 'range'];
 /** The other `x-amz-` headers of a request. */
 const OWN = ['x-amz-content-sha256', 'x-amz-date'];
@@ -191,7 +191,7 @@ export class ProxyServer {
     );
   }
 
-  /** Answers an error of the store in words of its own: those of the store may show the real keys. */
+  /** Answers with an error message of the proxy's own: the store's message may contain the real keys. */
   async #fail(answer: Answer, response: ServerResponse, method: string, watch: Watch): Promise<void> {
     const { statusCode: status } = answer;
     watch.awaitsStore();
@@ -215,13 +215,13 @@ interface Verified {
   watch: Watch;
 }
 
-/** @throws {Refused} when a header is there twice: readers differ in which of them counts */
+/** @throws {Refused} when a header occurs twice: readers differ in which of them counts */
 function headersOf(request: IncomingMessage): Map<string, string> {
   const headers = new Map<string, string>();
   const { rawHeaders } = request;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!.toLowerCase();
-    if (headers.has(name)) throw new Refused('InvalidRequest', `the header ${name} is there twice`);
+    if (headers.has(name)) throw new Refused('InvalidRequest', `the header ${name} occurs twice`);
     headers.set(name, rawHeaders[at + 1]!);
   }
   return headers;

@@ -10,7 +10,7 @@ const PART_BYTES = 5 * 2 ** 30;
 const PARTS_LIST_BYTES = 4 * 2 ** 20;
 /** Large values of KV, below the data of an app. */
 const VALUES = 'v1/services/';
-/** Most bytes of such a value: workerd writes more, but cannot read it again. */
+/** Maximum bytes of a large KV value: workerd can write more, but cannot read it again. */
 export const VALUE_BYTES = 16 * 2 ** 20;
 const KEY_BYTES = 1_024;
 
@@ -69,7 +69,7 @@ export function readTarget(target: string): Target {
   for (const pair of rawQuery === '' ? [] : rawQuery.split('&')) {
     const [rawName, rawValue = ''] = splitAt(pair, '=');
     const [name, value] = [decode(rawName), decode(rawValue)];
-    if (query.has(name)) throw unclear(`${name} is there twice`);
+    if (query.has(name)) throw unclear(`${name} occurs twice`);
     query.set(name, value);
   }
   return { path, query };

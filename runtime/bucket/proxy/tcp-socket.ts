@@ -1,7 +1,7 @@
 // A bound TCP socket on 127.0.0.1 that the host holds for another process.
 import net, { type Server } from 'node:net';
 
-/** What Node has inside a server. It begins to listen in the process that it is sent to, and then stays listening. */
+/** Node's internal handle of a server's socket. It begins to listen in the process that it is sent to, and then stays listening. */
 interface TcpHandle {
   getsockname(into: { port?: number }): number;
   close(): void;

@@ -4,7 +4,7 @@ import { appKeys, type Opens, parseAccessKey } from '../app-keys.ts';
 import { Refused } from './refused.ts';
 import { encodePath, encodeQuery, signatureOf, UNSIGNED } from './signature.ts';
 
-/** Most that the clock of a signer may differ, in ms: that of S3. */
+/** Maximum difference between the signer's clock and this one, in ms, as S3 allows. */
 const SKEW_MS = 15 * 60_000;
 const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/,\s]*)\/(\d{8})\/([a-z0-9-]{1,32})\/s3\/aws4_request, ?SignedHeaders=([a-z0-9;-]+), ?Signature=([0-9a-f]{64})$/;

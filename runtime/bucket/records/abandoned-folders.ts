@@ -7,7 +7,7 @@ import { deletedNameOf, RECORDS } from './app-records.ts';
 
 /** How late the removal by the app's own host is when another one does it, in ms. */
 const LATE_MS = 24 * 3_600_000;
-/** The record of a deleted app has about half of these bytes, and that of another app has more. */
+/** Maximum bytes of a deleted app's record, which has about half of them. The record of any other app has more. */
 const DELETED_BYTES = 256;
 
 export interface AbandonedFoldersOptions {

@@ -52,7 +52,7 @@ export class AppRecords {
   readonly #queries: AppRecordQueries;
   readonly #store: RecordStore;
   readonly #ready: () => Promise<void>;
-  /** By app: a record whose write takes long must not hold up those of others. */
+  /** Writes by app: a slow write of one app's record must not delay the records of other apps. */
   readonly #writes = new Map<string, Writes>();
   #round: Promise<void> | null = null;
   /** The tags of records that were written last, by app. */
@@ -246,7 +246,7 @@ export class AppRecords {
     throw new OtherHome(appId);
   }
 
-  /** Names this host in the record of a deleted app, as the others do. */
+  /** Adds this host to the record of a deleted app; the record of any other app has it already. */
   #own(record: AppRecord | DeletedApp): AppRecord | DeletedApp {
     if (this.#self === null || !('deletedApp' in record)) return record;
     return { ...record, home: this.#self };

@@ -90,7 +90,7 @@ async function begin(place: S3Place, paths: Layout, clusterKey: string, beside: 
   }
 }
 
-/** @throws {Error} when the other hosts have stored no secrets */
+/** @throws {Error} when no host of this Cellar has stored its secrets in the bucket */
 async function join(
   place: S3Place,
   paths: Layout,
@@ -128,7 +128,7 @@ async function takeOver(
 /**
  * Replaces what a host's database has of apps in the bucket by their records there, which are newer.
  * @param path of the database; created if missing. No host uses it
- * @returns the ids of the apps that have one, and the id of the new machine
+ * @returns the ids of the apps that have a record, and the id of the new machine
  */
 export async function takeRecords(
   place: S3Place,

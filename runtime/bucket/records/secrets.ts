@@ -24,7 +24,7 @@ export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: st
 }
 
 /**
- * As `storeSecrets`, for one of several hosts: secrets that the bucket has stay, because the other hosts use them.
+ * As `storeSecrets`, for one of several hosts. Never overwrites a secret in the bucket, because other hosts use it.
  * @throws {UnusableStore} also when this host has another secret
  */
 export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {

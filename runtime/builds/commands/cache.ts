@@ -45,7 +45,7 @@ export async function trimCache(cache: string, limitMb: number): Promise<string[
 }
 
 /**
- * Drops the caches of whole apps, those of the apps that were built longest ago first, until `enough` resolves with true.
+ * Drops the caches of whole apps, first of the apps that were built longest ago, until `enough` resolves with true.
  * @param caches the directory of all caches
  * @param isBuilding whether an app is being built: then its cache stays
  */

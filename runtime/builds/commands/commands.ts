@@ -13,7 +13,6 @@ import { findProgram } from '../../processes/programs.ts';
 import { quote } from '../../processes/shell.ts';
 import type { BuildInput } from '../release/build-input.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from '../usage/size.ts';
-import { CommandOutput } from './command-output.ts';
 import { type ConfineOptions, confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
 import { InstallCache } from './install-cache.ts';
@@ -21,6 +20,7 @@ import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
 import { reportUnreachableRegistry } from './registry-check.ts';
 import { CommandFailure, run } from './run.ts';
+import { ShownOutput } from './shown-output.ts';
 
 /** Maximum characters of a command's name in the log. */
 const TITLE_LENGTH = 500;
@@ -199,7 +199,7 @@ export async function runInProject(
   };
   const confined = await confine(command.arguments, place);
   let registry: Promise<void> | undefined;
-  const output = new CommandOutput(scratch, directories.cache);
+  const output = new ShownOutput(scratch, directories.cache);
   try {
     await run({
       ...command,

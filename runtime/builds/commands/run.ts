@@ -2,7 +2,7 @@
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { type ChildError, startJob } from '../../processes/child.ts';
 import { starvation } from '../../resources/low-priority.ts';
-import { readOutput } from './output.ts';
+import { readOutput } from './read-output.ts';
 
 /** Exit code of a shell that does not find a program, and the usual cause. */
 const NOT_FOUND = 127;

@@ -44,7 +44,7 @@ export class DeletedClassData {
       const then = cluster ? 'is removed from the bucket' : "lies in Cellar's trash for 7 days";
       for (const { className } of this.#classes)
         this.#log.line(
-          `class ${className} is deleted: what its objects kept is snapshotted now, then ${then}`,
+          `class ${className} is deleted: a snapshot of its objects is taken now, then their data ${then}`,
         );
     } catch (error) {
       const why = reason(error);
@@ -61,7 +61,7 @@ export class DeletedClassData {
       const kept =
         key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
       const now = await this.#dispose(key !== null);
-      this.#log.line(`data of deleted classes (${names}): ${kept}, and it ${now}`);
+      this.#log.line(`data of deleted classes (${names}): ${kept}; the data ${now}`);
     } catch (error) {
       const why = reason(error);
       this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
@@ -89,7 +89,10 @@ export class DeletedClassData {
     signal.addEventListener('abort', () => cut.resolve(null), { once: true });
     const { app_id, id } = this.#deploy;
     const taken = this.#options.snapshot(app_id).catch((error: unknown) => {
-      log('warn', 'no snapshot before classes lose their data', { deploy: id, error: reason(error) });
+      log('warn', 'the snapshot before the data of deleted classes is removed failed', {
+        deploy: id,
+        error: reason(error),
+      });
       return null;
     });
     return Promise.race([taken, cut.promise]);

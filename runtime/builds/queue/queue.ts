@@ -202,10 +202,10 @@ export class DeployQueue {
     if (before === undefined) return 'behind the deploys of other apps';
     return before.status === 'building'
       ? `behind deploy ${before.id}`
-      : `until what deploy ${before.id} left is removed`;
+      : `until the files of deploy ${before.id} are removed`;
   }
 
-  /** Removes the deploy's files. The app's next deploy waits for this; those of other apps do not. */
+  /** Removes the deploy's files. The app's next deploy waits for this; the deploys of other apps do not. */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;

@@ -4,7 +4,7 @@ import type { Deploy } from '../deploy/deploy.ts';
 /** Maximum concurrent builds. Each may keep a core busy. */
 const BUILDS = 2;
 /** Maximum concurrent builds when the next build's account has none running. So long builds of others do not delay it. */
-const BUILDS_OF_ALL = 4;
+const BUILDS_WITH_NEWCOMER = 4;
 /** Maximum concurrent rollbacks and uploads, of all accounts and of one: they build nothing. */
 const READY_RELEASES = 4;
 const READY_RELEASES_OF_ACCOUNT = 2;
@@ -39,5 +39,5 @@ export function nextDeploy(
     waiting.filter(({ builds }) => builds),
   );
   if (nextBuild === undefined) return null;
-  return builds.length < (nextBuild.share === 0 ? BUILDS_OF_ALL : BUILDS) ? nextBuild.deploy : null;
+  return builds.length < (nextBuild.share === 0 ? BUILDS_WITH_NEWCOMER : BUILDS) ? nextBuild.deploy : null;
 }

@@ -38,7 +38,7 @@ export function requireServices(
     const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
     if (slugs.length > 1)
       throw new BuildFailure(
-        `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}`,
+        `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}; let only one of them consume it`,
       );
     if (slugs.length === 0 && isPushed)
       throw new BuildFailure(

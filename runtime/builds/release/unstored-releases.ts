@@ -1,4 +1,4 @@
-// Stores releases that the bucket does not have: those of before Cellar kept releases there, or of a snapshot. Another machine
+// Stores releases that the bucket does not have: they are older than its use, or come from a snapshot. Another machine
 // would have none of them.
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';

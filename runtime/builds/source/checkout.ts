@@ -85,7 +85,7 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
 /** Returns the failure of a worktree that exceeded its limit. Sizes in MiB. */
 export function tooLarge(megabytes: number, limit: number): BuildFailure {
   return new BuildFailure(
-    `the worktree has ${Math.ceil(megabytes)} MiB, more than the ${limit} MiB a build may use`,
+    `the worktree has ${Math.ceil(megabytes)} MiB, more than the ${limit} MiB that a build may use (RUNNER_BUILD_MAX_MB)`,
   );
 }
 

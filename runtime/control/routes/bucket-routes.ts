@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { reason } from '../../log.ts';
-import { Refusal } from '../../refusal.ts';
+import { noSuchApp, Refusal } from '../../refusal.ts';
 import { find } from '../../storage/places.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
 import { type Body, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
@@ -104,7 +104,7 @@ async function during<T>(
   work: (bucket: BucketClient) => Promise<T>,
 ): Promise<T> {
   const [appId] = words as [string];
-  if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (!apps.get(appId)) throw noSuchApp();
   const bucket = query.get('bucket') ?? '';
   const found = find((await storageQueries.places(appId)).buckets, bucket);
   if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
@@ -118,7 +118,7 @@ async function changing<T>(
   work: (bucket: BucketClient) => Promise<T>,
 ): Promise<T> {
   const app = options.apps.get(options.apps.originOf(call.words[0]!));
-  if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (!app) throw noSuchApp();
   return app.changes.during(() => during(options, call, work));
 }
 

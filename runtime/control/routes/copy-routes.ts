@@ -12,7 +12,7 @@ import { freeMegabytes } from '../../disk/disk.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import type { AppUsers } from '../../isolation/users.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
-import { Refusal, requireRoom } from '../../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../../refusal.ts';
 import type { Snapshots } from '../../snapshots/snapshots.ts';
 import { clientLeft } from '../../sockets/client-left.ts';
 import { packCopy } from '../../storage/copy-stream.ts';
@@ -43,7 +43,7 @@ export function copyRoutes(options: CopyRouteOptions): Pick<HostRoutes, CopyCall
   return {
     'GET /apps/:id/copy': async ({ words, response }) => {
       const id = words[0]!;
-      if (apps.get(id) === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+      if (apps.get(id) === undefined) throw noSuchApp();
       const signal = clientLeft(response);
       await queue
         .run({ owner: apps.ownerOf(id), signal }, () => sendCopy(options, id, response, signal))
@@ -62,7 +62,7 @@ async function sendCopy(
 ): Promise<void> {
   // The app may have been deleted while the copy was queued.
   const app = apps.get(id)?.wanted;
-  if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (app === undefined) throw noSuchApp();
   if (apps.clusterOf(id) !== null)
     throw new Refusal(
       409,

@@ -3,7 +3,7 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { askCron } from '../../fleets/due/ask-cron.ts';
 import { reason } from '../../log.ts';
-import { Refusal } from '../../refusal.ts';
+import { noSuchApp, Refusal } from '../../refusal.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
@@ -19,7 +19,7 @@ export function cronRoutes({
 }): Pick<HostRoutes, CronCall> {
   const requireApp = (id: string) => {
     const app = apps.get(id);
-    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (app === undefined) throw noSuchApp();
     return app;
   };
   return {

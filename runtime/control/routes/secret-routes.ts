@@ -9,7 +9,7 @@ import { type Secrets, TooManySecrets } from '../../apps/secrets.ts';
 import { maskOf } from '../../builds/deploy/mask.ts';
 import { readRelease } from '../../builds/release/release.ts';
 import { reason } from '../../log.ts';
-import { Refusal } from '../../refusal.ts';
+import { noSuchApp, Refusal } from '../../refusal.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
 export type SecretCall = Extract<HostCall, `${string}/secrets`> | 'POST /apps/:id/renew';
@@ -23,7 +23,7 @@ export function secretRoutes({
   secrets: Secrets;
 }): Pick<HostRoutes, SecretCall> {
   const requireApp = (id: string) => {
-    if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (!apps.get(id)) throw noSuchApp();
   };
   /** Restarts an app with its changed settings, if it runs. */
   const renewed = async (id: string, restart: Promise<boolean>) => {

@@ -2,7 +2,7 @@
 import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { reason } from '../../log.ts';
-import { Refusal, requireRoom } from '../../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../../refusal.ts';
 import { NotThere, Unusable } from '../../snapshots/errors.ts';
 import { dryRun } from '../../snapshots/restore/dry-run.ts';
 import { type ReplaceOptions, replaceStorage } from '../../snapshots/restore/replace.ts';
@@ -28,7 +28,7 @@ export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, 
     'POST /snapshots/restore': async ({ request }) => {
       const { snapshot, app, database, dry_run } = await readJson<'POST /snapshots/restore'>(request);
       const id = apps.find(app);
-      if (id === undefined) throw new Refusal(404, 'app_not_found', 'there is no such app');
+      if (id === undefined) throw noSuchApp();
       const wanted = { snapshot, app: id, database };
       if (dry_run) {
         const { head, changes, problem } = await dryRun(options, wanted).catch(refuse);

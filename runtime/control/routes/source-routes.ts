@@ -18,7 +18,7 @@ import { commitBody, diffCommits, findEntry, listTree } from '../../git/source-t
 import { commitTemplate } from '../../git/templates.ts';
 import { log } from '../../log.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
-import { Refusal, requireRoom } from '../../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../../refusal.ts';
 import { clientLeft } from '../../sockets/client-left.ts';
 import { type Call, type HostRoutes, readBody, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
@@ -230,7 +230,7 @@ async function change(
 }
 
 function requireApp({ apps }: SourceOptions, [appId]: string[]): void {
-  if (!apps.get(appId!)) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (!apps.get(appId!)) throw noSuchApp();
 }
 
 async function withRepository<T>(

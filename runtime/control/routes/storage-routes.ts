@@ -5,7 +5,7 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import type { KvWrite } from '../../../handlers/contract/host/host-storage.ts';
 import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
 import type { Apps } from '../../apps/apps.ts';
-import { Refusal } from '../../refusal.ts';
+import { noSuchApp, Refusal } from '../../refusal.ts';
 import { clientLeft } from '../../sockets/client-left.ts';
 import { ReadingRefused } from '../../storage/reading.ts';
 import type { StorageQueries, StorageReader } from '../../storage/storage-queries.ts';
@@ -71,7 +71,7 @@ export function storageRoutes({
 export function readingAnswer(apps: Apps) {
   return (ask: (looker: StorageReader, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (!apps.get(appId)) throw noSuchApp();
     const signal = clientLeft(call.response);
     try {
       send(call.response, await ask({ appId, signal }, call));

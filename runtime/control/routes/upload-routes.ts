@@ -12,7 +12,7 @@ import { readRelease } from '../../builds/release/release.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { SerialQueues } from '../../queues/serial-queue.ts';
-import { Refusal, requireRoom } from '../../refusal.ts';
+import { noSuchApp, Refusal, requireRoom } from '../../refusal.ts';
 import { clientLeft } from '../../sockets/client-left.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { Stored } from '../../storage/places.ts';
@@ -124,7 +124,7 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
 
 function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
   const appId = query.get('app');
-  if (appId !== null && !apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (appId !== null && !apps.get(appId)) throw noSuchApp();
   return { owner: query.get('owner') ?? '', appId };
 }
 
@@ -161,7 +161,7 @@ async function deployFolder(
 }
 
 function requireApp({ apps }: UploadOptions, id: string): void {
-  if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (!apps.get(id)) throw noSuchApp();
 }
 
 async function retrigger(

@@ -6,7 +6,7 @@ import { INSTANCE_STATUSES } from '../../../handlers/contract/storage/workflows.
 import type { Apps } from '../../apps/apps.ts';
 import type { LeasedCell } from '../../fleets/admission/leasing.ts';
 import { reason } from '../../log.ts';
-import { Refusal } from '../../refusal.ts';
+import { noSuchApp, Refusal } from '../../refusal.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { StorageQueries } from '../../storage/storage-queries.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
@@ -44,7 +44,7 @@ export function workflowRoutes({
     'POST /apps/:id/workflows/act': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/workflows/act'>(request);
       const app = apps.get(words[0]!);
-      if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+      if (app === undefined) throw noSuchApp();
       const { binding } = await storageQueries.workflow(words[0]!, asked.workflow).catch(refuseReading);
       if (app.wanted.desired_state === 'stopped')
         throw new Refusal(503, 'app_unavailable', 'the app is stopped, and runs no Workflows');

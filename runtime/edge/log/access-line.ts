@@ -9,7 +9,7 @@ import type { RequestRecord } from './record.ts';
 
 /** Longest string copied from a request, in characters. */
 const TEXT_MAX = 1_024;
-/** Most bytes of such a string with its quotes: each character may be escaped as six. */
+/** Maximum bytes of a string in the line with its quotes: each character may be escaped as six. */
 const TEXT_BYTES = 6 * TEXT_MAX + 2;
 /** A string that needs no truncation and no escaping. */
 const PLAIN = /^[ !#-[\]-~]{0,1024}$/;

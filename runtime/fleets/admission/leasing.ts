@@ -3,7 +3,7 @@
 import { reason } from '../../log.ts';
 import { aborted } from '../../threads/aborted.ts';
 import { DATABASE_SOCKET } from '../config/cell-config.ts';
-import { LOAD_SOCKET } from '../config/cluster/loading.ts';
+import { LOAD_SOCKET } from '../config/cluster/load-service.ts';
 import { stop } from '../life/ending.ts';
 import type { Leased, Running } from '../life/phase.ts';
 import { NO_MEMORY, type Supervisor } from '../life/supervisor.ts';

@@ -68,6 +68,7 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
 }
 
 /**
+ * Returns workerd's own service for crons. It ends a run after ten minutes, and retries a failed one up to six times.
  * Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new schedule. A
  * schedule's name is also a binding's name.
  * @param target the service that is called

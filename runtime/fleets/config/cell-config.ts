@@ -8,7 +8,7 @@ import { cronWorker, QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, configText, embed, type Fields } from './capnp.ts';
 import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
-import { LOAD_SOCKET, loadService } from './cluster/loading.ts';
+import { LOAD_SOCKET, loadService } from './cluster/load-service.ts';
 import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';

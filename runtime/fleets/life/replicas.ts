@@ -9,7 +9,7 @@ import type { MemoryGauge, MemoryUser } from '../admission/memory.ts';
 import type { Cell } from '../process/cell.ts';
 import { CoreUse } from '../process/core-use.ts';
 
-/** A process that takes requests. */
+/** A running process of the app, and the connections to it. */
 export interface Replica {
   cell: Cell;
   upstream: Upstream;

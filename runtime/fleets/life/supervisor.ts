@@ -402,7 +402,7 @@ export class Supervisor implements StartingApp {
     else this.#crash(restart, exit.reason);
   }
 
-  /** The engine ends a process that cannot write, and the host those of a host that is cut off: the app rests until that is over. */
+  /** The process was ended because it cannot write, or because this host is cut off: the app has no process until that is over. */
   #await(obstacle: string): void {
     this.options.say('error', obstacle);
     void this.goIdle(obstacle);
@@ -412,7 +412,7 @@ export class Supervisor implements StartingApp {
   #postpone({ delayMs }: Restart, error: string): void {
     this.options.say(
       'error',
-      `the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`,
+      `due work of the sleeping app could not run, such as a cron or an alarm; next try in ${delayMs} ms or later: ${error}`,
     );
     void this.goIdle(error, delayMs);
   }

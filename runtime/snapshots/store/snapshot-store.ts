@@ -22,7 +22,7 @@ export class SnapshotStore implements Store {
     this.#store = store;
     this.#keys = keys;
     const [first] = keys;
-    // Of a secret with 256 random bits: it tells nothing.
+    // A digest of 256 random bits does not reveal the secret.
     this.mark = first === undefined ? '' : `-${createHash('sha256').update(first).digest('hex').slice(0, 8)}`;
   }
 

@@ -7,7 +7,7 @@ import { askGitHost, type GitHostTarget } from './git-host-request.ts';
 const HTTPS_PORT = 443;
 /** Comments of a pull request in which ours is looked for. */
 const COMMENTS = 30;
-/** GitLab's role of those who may push. */
+/** Access level of GitLab's role Developer, the lowest that may push. */
 const DEVELOPER = 30;
 
 /** What a commit is said to be. */
@@ -15,7 +15,7 @@ export type CommitState = 'pending' | 'success' | 'failure';
 
 export interface CommitStatus {
   state: CommitState;
-  /** Tells this status from those of others. */
+  /** Distinguishes this status from the statuses of other services. */
   context: string;
   /** At most 140 characters, as GitHub takes it. */
   description: string;
@@ -56,7 +56,7 @@ export function repositoryName({ url }: Remote): string {
     .replace(/\.git$/, '');
 }
 
-/** Returns the API of a repository's Git host. Its address is that of the repository; GitHub's own has another name. */
+/** Returns the API of a repository's Git host. The API has the repository's hostname, except for github.com. */
 export function gitHostApi({ host, remote, token, reachable }: GitHostAccess): GitHostApi {
   const name = repositoryName(remote);
   const isGitHubCom = host === 'github' && remote.host === 'github.com';
@@ -139,7 +139,7 @@ interface Comment {
   signal: AbortSignal;
 }
 
-/** Replaces our comment at `one`/number; writes a new one to `all` when there is none any more. */
+/** Replaces our comment, at `one`/number. When it was deleted, or there is none yet, writes a new one to `all`. */
 async function writeComment(
   target: GitHostTarget,
   replace: 'PATCH' | 'PUT',

@@ -1,4 +1,4 @@
-// What the Git host is told of a pull request: a commit status, and one comment.
+// Reports the state of a pull request's preview to the Git host: a commit status, and one comment.
 import type { StoredPull } from '../../../sqlite/host/source/pulls.ts';
 import type { CommitStatus, GitHostApi } from './git-host-api.ts';
 
@@ -10,15 +10,15 @@ export interface ReportedApp {
   slug: string;
 }
 
-/** Whether the Git host has yet to be told. */
-export function isToldLate(pull: StoredPull): boolean {
+/** Returns whether the newest state has not been reported to the Git host yet. */
+export function isUnreported(pull: StoredPull): boolean {
   return pull.reported !== stateOf(pull);
 }
 
 /**
- * Tells the Git host. Repeating it changes nothing there.
+ * Writes the status and the comment to the Git host. A repetition changes nothing there.
  * @param url the address of the preview; null for none
- * @returns the pull request as it is then
+ * @returns the pull request, with what was reported
  * @throws {Error} with what the Git host answered
  */
 export async function report(
@@ -39,7 +39,7 @@ export async function report(
   };
 }
 
-/** A new commit or state is told; `queued` and `building` are the same to the Git host. */
+/** Returns a text that changes with everything that is reported. `queued` and `building` are the same to the Git host. */
 function stateOf({ state, sha, error }: StoredPull): string {
   const shown = state === 'queued' ? 'building' : state;
   return `${sha} ${shown} ${state === 'failed' ? (error ?? '') : ''}`.trim();

@@ -1,4 +1,4 @@
-// Pull requests of connected repositories: their previews, and what their Git host is told of them.
+// Pull requests of connected repositories: makes their previews, and reports these to the Git host.
 import { type Pull, type PullEvent, SHOWN_PULLS } from '../../../handlers/contract/source/pulls.ts';
 import type { Remote } from '../../../handlers/contract/source/remote.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -10,7 +10,7 @@ import type { Previews } from '../../previews/previews.ts';
 import { Refusal } from '../../refusal.ts';
 import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.ts';
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
-import { isToldLate, report } from './pull-report.ts';
+import { isUnreported, report } from './pull-report.ts';
 
 /** Pull requests that are looked at in one second, and pull requests of an app that are kept. */
 const DUE_AT_ONCE = 20;
@@ -149,7 +149,7 @@ export class Pulls {
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
-  /** Does the next piece of work, and tells the Git host where the pull request is. */
+  /** Does the next piece of work on a pull request, and reports its state to the Git host. */
   async #step(row: PullRow, signal: AbortSignal): Promise<void> {
     const { appId } = row;
     if (!this.#options.apps.get(appId)) return this.#save(row, row.pull, null);
@@ -158,14 +158,14 @@ export class Pulls {
     if (pull.state === 'queued' && !(await this.#isTrusted(appId, pull, signal)))
       pull = { ...pull, state: 'waiting', attempts: 0 };
     if (pull.state === 'queued') {
-      // The Git host is told before a fetch that may take minutes; if that fails, it is told afterwards.
+      // Reports before the fetch, which may take minutes. If this report fails, the next one comes after the fetch.
       const told = await this.#report(appId, pull, signal).catch(() => pull);
       await this.#deploy(appId, told, signal);
       return this.#save(row, { ...told, state: 'building', attempts: 0 }, Date.now() + BUILDING_MS);
     }
     if (pull.state === 'building') pull = this.#built(appId, pull);
     if (pull.state === 'building') return this.#save(row, pull, Date.now() + BUILDING_MS);
-    // What was reached stays, also when the Git host cannot be told.
+    // Saves the progress first: the report to the Git host may fail.
     this.#save(row, pull, row.dueAt);
     const reached = { ...row, pull };
     try {
@@ -198,7 +198,7 @@ export class Pulls {
     const { connection, previews } = this.#options;
     const opened = connection(appId);
     opened.pin(await bringPull(this.#options, appId, pull, opened, signal));
-    // It may have been closed or moved meanwhile: then the next step does what is right.
+    // The pull request may have been closed, or have a newer commit: then the next step handles that.
     const now = this.#options.store.pulls.find(appId, pull.number)?.pull;
     if (now?.sha === pull.sha && now.state === 'queued')
       await previews.push(appId, pullRef(pull.number), pull.sha);
@@ -217,7 +217,7 @@ export class Pulls {
   async #report(appId: string, pull: StoredPull, signal: AbortSignal): Promise<StoredPull> {
     const api = this.#apiOf(appId, pull);
     const app = this.#options.apps.get(appId)?.wanted;
-    if (api === null || app === undefined || !isToldLate(pull)) return pull;
+    if (api === null || app === undefined || !isUnreported(pull)) return pull;
     return report(api, app, pull, this.#urlOf(appId, pull), signal);
   }
 
@@ -229,7 +229,7 @@ export class Pulls {
     return token === null ? null : gitHostApi({ host, remote, token, reachable });
   }
 
-  /** Records a failed step. It is tried again some times; then a preview that was not made has failed. */
+  /** Records a failed step, and retries it a few times. After the last time, a preview that was not made counts as failed. */
   #failed(row: PullRow, failure: unknown): void {
     if (this.#ending.signal.aborted) return;
     const { pull, appId } = row;
@@ -239,7 +239,7 @@ export class Pulls {
     const attempts = pull.attempts + 1;
     // Why there is no preview matters more than why the Git host does not know it.
     if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));
-    // The Git host is told next.
+    // The next step reports the failure to the Git host.
     else if (wait === undefined && pull.state === 'queued')
       this.#save(row, { ...pull, state: 'failed', error: words, attempts: 0 }, Date.now());
     else this.#save(row, { ...pull, error: words, attempts }, nextAt(wait));
@@ -251,7 +251,7 @@ export class Pulls {
     const now = store.pulls.find(appId, before.number);
     if (now === undefined) return;
     if (JSON.stringify(now.pull) === JSON.stringify(before)) store.pulls.save(appId, pull, dueAt);
-    // Only what was told is known better.
+    // The stored pull request is newer, except for what was reported.
     else
       store.pulls.save(
         appId,

@@ -1,4 +1,4 @@
-// Reads Durable Objects: lists those of a class, and shows one's storage.
+// Reads Durable Objects: lists the objects of a class, and shows the storage of one.
 import { lstatSync, opendirSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, Refusal } from './answer.js';

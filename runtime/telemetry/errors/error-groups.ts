@@ -21,7 +21,7 @@ const CHANGES_PER_MS = 100;
 const OTHER = {
   fingerprint: 'other',
   kind: 'Other',
-  message: 'more errors than are told apart; of most of them only the number is known',
+  message: 'errors above the limit of groups; of most of them only the number is known',
   mechanism: 'uncaught',
 };
 

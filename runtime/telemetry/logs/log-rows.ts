@@ -47,7 +47,7 @@ export function lengthOf({ text, fields }: LogRow): number {
   return ROW_LENGTH + text.length + (fields?.length ?? 0);
 }
 
-/** The total length of several. */
+/** Returns the total length of several lines, in the same way. */
 export function lengthOfAll(rows: readonly LogRow[]): number {
   return rows.reduce((sum, row) => sum + lengthOf(row), 0);
 }

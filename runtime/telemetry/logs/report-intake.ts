@@ -22,7 +22,7 @@ export class ReportIntake implements Part {
     this.#pass = pass;
   }
 
-  /** Takes a report of an app. @param at ms since 1970 */
+  /** Takes a report that an app sent. @param at ms since 1970 */
   report(appId: string, at: number, { kind, input }: ReportedByApp): void {
     if (this.#allowances.takes(appId)) {
       this.#reports.push({ app_id: appId, at: new Date(at).toISOString(), kind, input });

@@ -81,7 +81,7 @@ export class Calls implements Part {
     this.#unwrittenBytes = 0;
   }
 
-  /** Makes room after a write. Otherwise one app with long events would leave no room for those of others. */
+  /** Makes room after a write. Otherwise one app with long events would leave no room for the events of others. */
   #trimBytes(appId: string, added: number): void {
     const bytes = (this.#bytes.get(appId) ?? APP_BYTES) + added;
     if (bytes > APP_BYTES) this.#rows.trimBytes(appId, APP_BYTES_LEFT);

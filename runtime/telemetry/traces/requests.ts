@@ -13,7 +13,7 @@ import { AppAllowances } from '../store/app-allowances.ts';
 import type { Store } from '../store/store.ts';
 import { rowOf, shownSpan } from './spans.ts';
 
-/** Rate limit of an app's stored requests a second. Others are left out and counted in the next one. */
+/** Most requests of an app that are stored in a second. The next stored request has the number of those left out before it. */
 const STORED_PER_S = 100;
 /** Limit of stored requests of an app, about 400 bytes each with their indexes. More are removed after so many were stored. */
 const KEPT_MAX = 50_000;
@@ -38,7 +38,7 @@ export class Requests implements Part {
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
   #allUnwritten = 0;
-  /** Requests stored since the last removal of those over the limit, by app. It has to look at all of them. */
+  /** Requests stored since the last trim to the limit, by app. A trim looks at all requests of an app, so it is rare. */
   readonly #untrimmed = new Map<string, number>();
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();

@@ -96,7 +96,10 @@ export async function listAccounts(
   return pageOf(accounts!.results, limit, ({ id }) => [id]);
 }
 
-/** Deletes a member who owns no app, with keys, roles and what could be undeleted. Unconfirmed tombstones are apps here. */
+/**
+ * Deletes an account that owns no app, except the owner's. Its keys, its roles and its deleted apps that could still be restored
+ * are deleted too. An app whose deletion the host has not confirmed yet still counts as an app.
+ */
 export async function deleteAccount(
   db: D1Database,
   id: string,

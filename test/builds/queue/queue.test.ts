@@ -365,7 +365,7 @@ deleted_classes = ["Counter"]
   await eventually(() => said.test(store.deploys.log(APP, third.id)!), 'the data is moved');
   assert.match(store.deploys.log(APP, second.id)!, /is not moved; the next deploy does that: a newer deploy/);
   const [queued] = /^▸ queued: .*$/m.exec(store.deploys.log(APP, third.id)!)!;
-  assert.equal(queued, `▸ queued: until what deploy ${second.id} left is removed`);
+  assert.equal(queued, `▸ queued: until the files of deploy ${second.id} are removed`);
   assert.ok(!existsSync(kept));
 });
 

@@ -19,7 +19,7 @@ export function auditModel(filter: AuditFilter) {
 const INTERFACES = ['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler'] as const;
 type Interface = (typeof INTERFACES)[number];
 
-/** Names of interfaces for people. */
+/** What people read for each interface. */
 export const interfaceNames: Readonly<Record<Interface, string>> = {
   ui: 'Browser',
   cli: 'Command line',

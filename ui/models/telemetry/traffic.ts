@@ -63,7 +63,7 @@ export function deviceName({ kind, client, os }: CountedDevice): string {
 
 /** Names where requests came from. */
 export function referrerName({ referrer, source }: CountedReferrer): string {
-  if (source === 'none') return 'Direct, or not told';
+  if (source === 'none') return 'Direct, or unknown';
   if (source === 'other') return 'Others';
   return source === 'own' ? `${referrer}, this app` : referrer!;
 }

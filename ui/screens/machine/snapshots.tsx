@@ -178,8 +178,8 @@ function Restore({
     const before = await model.restore(snapshot.key, app, database);
     const aside =
       before === null
-        ? 'What was there before could not be read, and lies in the trash for a week'
-        : `What was there before is in snapshot ${before}`;
+        ? 'The data from before could not be read, and stays in the trash for a week'
+        : `The data from before is in snapshot ${before}`;
     toast(`${database || app} is as it was. ${aside}`);
     onClose();
   });

@@ -17,7 +17,7 @@ export * from 'cellar-app-entry';
 const RESUMED_AT_ONCE = 10;
 /** Workers end `waitUntil` work after this time. */
 const LIMIT_MS = 30_000;
-/** Longest time that a manual cron run keeps the process, as for a scheduled one. */
+/** Longest time that a manual cron run keeps the process: the limit that workerd's `cron.js` has for scheduled runs. */
 const RUN_LIMIT_MS = 600_000;
 /** After this time the host gets the answer that the run still goes on. */
 const RUN_ANSWER_MS = 10_000;

@@ -1,4 +1,5 @@
-// Loads objects of an app in the bucket into its process, so that their files are on this disk and can be read.
+// The workerd service that loads objects of an app in the bucket into its process when the host asks for it. Their files are
+// then on this disk and can be read.
 import type { Release } from '../../../../bundler/release.ts';
 import { QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
@@ -10,8 +11,9 @@ export const LOAD_SOCKET = 'load';
 const MODULE = textOf('./workers/load-worker.js');
 
 /**
- * The service behind the socket. It is bound to every namespace of the release that can be read, by the namespace's unique key,
- * and to those of databases and KV that earlier releases had.
+ * Returns the service behind the socket. It has a binding to each namespace of the release that can be read, named by the
+ * namespace's unique key. When the release has no D1 or no KV, the service declares that namespace itself: earlier releases may
+ * have stored data in it.
  */
 export function loadService(release: Release): Fields {
   const { classes, databases, namespaces, triggers, workflows = [] } = release;

@@ -1,9 +1,9 @@
 // A credential helper for git: `cellar login` installs it, and git then asks it for the API key.
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { type Command, textCommand } from './command.ts';
-import { type Environment, savedLogin } from './login-file.ts';
-import type { Place } from './session.ts';
+import { type Command, textCommand } from '../command.ts';
+import { type Environment, savedLogin } from '../login-file.ts';
+import type { Place } from '../session.ts';
 
 export const gitCredentialCommand: Command = textCommand({
   words: 'git-credential',

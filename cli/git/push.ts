@@ -2,10 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { App } from '../handlers/contract/apps/apps.ts';
-import { Stopped } from './exit.ts';
+import type { App } from '../../handlers/contract/apps/apps.ts';
+import { Stopped } from '../exit.ts';
+import { type Session, whole } from '../session.ts';
 import { type GitRun, isRepository, readGit, runGit, withKey } from './folder.ts';
-import { type Session, whole } from './session.ts';
 
 /** Name of an API key for one push. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';

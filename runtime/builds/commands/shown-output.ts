@@ -13,7 +13,7 @@ const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
-export class CommandOutput {
+export class ShownOutput {
   readonly #scratch: string;
   readonly #cache: string;
   #isUsage = false;

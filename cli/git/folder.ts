@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Stopped } from './exit.ts';
+import { Stopped } from '../exit.ts';
 
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
