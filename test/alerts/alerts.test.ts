@@ -433,10 +433,10 @@ function checksOf({ alerts }: { alerts: Alerts }, given: Partial<ConstructorPara
   return new Checks({ alerts, memoryMb: () => 100, ...quiet, ...given });
 }
 
-test('an error rate over an alert’s threshold is reported, but not of few or old requests', async (t) => {
+test('an error rate from an alert’s threshold on is reported, but not of few or old requests', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com', on: ['error_rate'], error_rate: 10 });
-  it.alerts.add(APP, { url: 'http://example.com', on: ['error_rate'], error_rate: 50 });
+  it.alerts.add(APP, { url: 'http://example.com', on: ['error_rate'], error_rate: 100 });
   let minutes: { requests: number; errors: number }[] = [];
   const checks = checksOf(it, { minutes: async () => minutes as never });
   const told = async (...given: [requests: number, errors: number][]) => {
@@ -445,10 +445,10 @@ test('an error rate over an alert’s threshold is reported, but not of few or o
     return waiting(it).map(({ type }) => type);
   };
   assert.deepEqual(await told([10, 10], [9, 9]), []);
-  assert.deepEqual(await told([100, 10]), []);
+  assert.deepEqual(await told([100, 9]), []);
   assert.deepEqual(await told([500, 500], [100, 0], [0, 0], [0, 0], [0, 0], [0, 0]), []);
-  assert.deepEqual(await told([100, 0], [100, 30]), ['error_rate.high']);
-  assert.deepEqual(await told([100, 0], [100, 30]), [], 'not again within the hour');
+  assert.deepEqual(await told([100, 0], [100, 20]), ['error_rate.high']);
+  assert.deepEqual(await told([100, 99]), [], 'not again within the hour');
   assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
 });
 
