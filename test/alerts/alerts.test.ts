@@ -21,7 +21,7 @@ const APP = 'a'.repeat(16);
 const HOUR_MS = 3_600_000;
 
 /** Opens the alerts of one app, in a database that can be reopened. */
-function world(t: TestContext) {
+function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => appId) {
   const directory = temporaryDirectory(t);
   const open = () => {
     const store = openHostStore(join(directory, 'host.sqlite'));
@@ -30,7 +30,7 @@ function world(t: TestContext) {
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
     const reach = { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false };
     const mailer = new Mailer(null, '');
-    const deliveries = new Deliveries({ alerts, store, reach, mailer });
+    const deliveries = new Deliveries({ alerts, store, reach, mailer, ownerOf });
     return { store, alerts, deliveries };
   };
   let now = open();
@@ -233,6 +233,25 @@ test('receivers with many messages do not delay the others', async (t) => {
     await eventually(() => it.deliveries.underway === 0, 'they are delivered');
     assert.ok(ticks < 3, 'each alert has one turn before another has two');
   }
+});
+
+test('an account with many slow receivers does not delay the messages of others', async (t) => {
+  await using it = world(t, (appId) => (appId === APP ? 'ada' : 'mallory'));
+  await using quiet = await Receiver.start();
+  await using slow = await Receiver.start();
+  slow.hangs = true;
+  for (const id of ['b', 'c', 'd'].map((letter) => letter.repeat(16))) {
+    it.store.apps.want({ id, slug: id, generation: 1 } as never);
+    for (let n = 0; n < ALERTS_LIMIT; n++) it.alerts.add(id, { url: slow.url });
+    it.alerts.report(id, newError('one'));
+  }
+  it.deliveries.tick();
+  assert.equal(it.deliveries.underway, 16);
+  it.alerts.add(APP, { url: quiet.url });
+  it.alerts.report(APP, newError('one'));
+  it.deliveries.tick();
+  assert.equal(it.deliveries.underway, 17);
+  await quiet.first(() => true);
 });
 
 test('a shortage of disk space is reported when it begins', async (t) => {
