@@ -21,6 +21,8 @@ const AT_ONCE = 32;
 const OF_ACCOUNT = 16;
 /** Maximum alerts and accounts in `#turns`. */
 const TURNS = 20_000;
+/** Maximum results in `#unstored`. */
+const UNSTORED = 20_000;
 /** Minimum ms between two tests of an app's webhooks. */
 const TEST_EVERY_MS = 2_000;
 const TIDY_EVERY_MS = 3_600_000;
@@ -46,6 +48,8 @@ export class Deliveries {
   /** Sequence number of the last delivery of each alert and account: those that waited longest come first. */
   readonly #turns = new Map<string, number>();
   #lastTurn = 0;
+  /** Results that could not be stored yet, by delivery: its message is not sent again meanwhile. */
+  readonly #unstored = new Map<string, AlertDelivery>();
   readonly #testedAt = new Map<string, number>();
   readonly #ending = new AbortController();
   #tidiedAt = Number.NEGATIVE_INFINITY;
@@ -147,21 +151,31 @@ export class Deliveries {
     const alert = alerts.find(alert_id);
     // The alert was deleted, and its deliveries with it.
     if (alert === undefined) return;
-    const sent = await this.#send(alert, id, body);
-    if (this.#ending.signal.aborted && sent.error !== null) return;
+    const sent = this.#unstored.get(id) ?? (await this.#attempt(alert, id, body));
+    if (sent === null) return;
     const retryMs = RETRIES_MS[attempts];
-    const { type } = JSON.parse(body) as { type: string };
+    if (this.#unstored.size > UNSTORED) this.#unstored.clear();
+    this.#unstored.set(id, sent);
     store.transaction(() => {
       if (sent.error !== null && retryMs !== undefined) store.alerts.postpone(id, Date.now() + retryMs);
       else store.alerts.dropDelivery(id);
-      alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
+      alerts.delivered(alert_id, sent);
     });
+    this.#unstored.delete(id);
     if (sent.error !== null)
       log('warn', 'a message of an alert was not delivered', {
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,
       });
+  }
+
+  /** Returns the result of a delivery; null when the host stops before it is known. */
+  async #attempt(alert: Alert, id: string, body: string): Promise<AlertDelivery | null> {
+    const sent = await this.#send(alert, id, body);
+    if (this.#ending.signal.aborted && sent.error !== null) return null;
+    const { type } = JSON.parse(body) as { type: string };
+    return { at: new Date().toISOString(), type, ...sent };
   }
 
   async #send(alert: Alert, id: string, text: string): Promise<DeliveryResult> {

@@ -417,6 +417,26 @@ test('a message that failed while the clock was ahead is retried once it is set 
   assert.equal(receiver.received.length, 2);
 });
 
+test('a message is sent once while its result cannot be stored, and its result is stored later', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  const { id } = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.report(APP, newError('one'));
+  const full = t.mock.method(it.store, 'transaction', () => {
+    throw new Error('database or disk is full');
+  });
+  for (let ticks = 1; ticks <= 3; ticks++) {
+    it.deliveries.tick();
+    await eventually(() => full.mock.callCount() === ticks, 'the result is not stored');
+    await eventually(() => it.deliveries.underway === 0, 'the delivery ends');
+  }
+  assert.equal(receiver.received.length, 1);
+  full.mock.restore();
+  await delivered(it, id);
+  assert.deepEqual(waiting(it), []);
+  assert.equal(receiver.received.length, 1);
+});
+
 test('a message that nobody accepts is dropped after its last retry', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
