@@ -274,8 +274,8 @@ export interface HostCalls extends TelemetryCalls {
     body: { deliveries: HookDelivery[] };
     answer: { results: DeliveryOutcome[] };
   };
-  /** `sha`: the commit that was reviewed; null for the newest. */
-  'POST /apps/:id/connection/approve': { body: { number: number; sha: string | null }; answer: Pull };
+  /** `sha`: the commit that was reviewed. */
+  'POST /apps/:id/connection/approve': { body: { number: number; sha: string }; answer: Pull };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };
