@@ -2,12 +2,15 @@
 import type { Database } from 'better-sqlite3';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from './previews.ts';
+import type { StoredPull } from './source/pulls.ts';
 
 /**
  * Newest deploys in a record, and newest of new commits, beside those that can be rolled back to. By these, main is known to be
  * deployed, and a cut deploy is made again.
  */
 const NEWEST = 2;
+/** Pull requests in a record: those with work or a preview, then those that changed last. */
+const PULLS = 50;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
 export interface AppRecord {
@@ -31,6 +34,14 @@ export interface AppRecord {
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
   connection?: { source: object; sealed: string } | null;
+  /** Pull requests of that repository. Left out by an older Cellar. */
+  pulls?: RecordedPull[];
+}
+
+interface RecordedPull {
+  pull: StoredPull;
+  /** When there is work, in ms since 1970; null for none. */
+  dueAt: number | null;
 }
 
 interface WaitingDelivery {
@@ -120,6 +131,13 @@ export function appRecordQueries(database: Database) {
   const addConnection = database.prepare<{ id: string; source: string; sealed: Buffer }>(
     `INSERT INTO sources (app_id, source, sealed, due_at)
      VALUES (@id, @source, @sealed, iif(@source ->> 'deploy_on' = 'manual', NULL, 0))`,
+  );
+  const pulls = database.prepare<[string, number], { pull: string; dueAt: number | null }>(
+    `SELECT pull, due_at AS dueAt FROM pulls WHERE app_id = ?
+     ORDER BY due_at IS NULL AND pull ->> 'state' = 'closed', pull ->> 'updated_at' DESC, number DESC LIMIT ?`,
+  );
+  const addPull = database.prepare<[string, number, string, number | null]>(
+    'INSERT INTO pulls (app_id, number, pull, due_at) VALUES (?, ?, ?, ?)',
   );
   const addApp = database.prepare<unknown[]>(
     `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
@@ -213,6 +231,7 @@ export function appRecordQueries(database: Database) {
         deliveries: deliveries.all(row.id),
       })),
       connection: connectionOf(connection.get(id)),
+      pulls: pulls.all(id, PULLS).map(({ pull, dueAt }) => ({ pull: JSON.parse(pull) as StoredPull, dueAt })),
     };
   };
   /** Replaces the rows of an app, except those of its activity and of previews. */
@@ -227,13 +246,15 @@ export function appRecordQueries(database: Database) {
       addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
     for (const { fact, releaseOf } of record.deploys)
       addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
-    const { connection } = record;
-    if (connection)
+    const { connection, pulls = [] } = record;
+    if (connection) {
       addConnection.run({
         id,
         source: JSON.stringify(connection.source),
         sealed: Buffer.from(connection.sealed, 'base64'),
       });
+      for (const { pull, dueAt } of pulls) addPull.run(id, pull.number, JSON.stringify(pull), dueAt);
+    }
     for (const { id: alertId, alert, deliveries = [] } of record.alerts) {
       addAlert.run(alertId, id, JSON.stringify(alert));
       for (const { id, body, nextAt } of deliveries) addDelivery.run(id, alertId, body, nextAt);
@@ -282,7 +303,7 @@ export function appRecordQueries(database: Database) {
       const ended = record.deploys.filter(({ fact }) => !['queued', 'building'].includes(fact.status));
       // Messages that waited would come too late.
       const alerts = record.alerts.map((each) => ({ ...each, deliveries: [] }));
-      keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [] }), thrownAt);
+      keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [], pulls: [] }), thrownAt);
     },
     /** Returns a deleted app that can be undeleted, and when it was deleted, in ms since 1970; null for another. */
     kept: (id: string): { record: AppRecord; thrownAt: number } | null => {
