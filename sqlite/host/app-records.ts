@@ -11,6 +11,9 @@ import type { StoredPull } from './source/pulls.ts';
 const NEWEST = 2;
 /** Pull requests in a record: those with work or a preview, then those that changed last. */
 const PULLS = 50;
+/** Most messages of alerts in a record, and most bytes of them together. */
+const MESSAGES = 50;
+const MESSAGES_BYTES = 64 * 1024;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
 export interface AppRecord {
@@ -30,7 +33,9 @@ export interface AppRecord {
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
   /** In their order. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
-  /** With messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar. */
+  /**
+   * With the newest of the messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar.
+   */
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
   connection?: { source: object; sealed: string } | null;
@@ -121,8 +126,12 @@ export function appRecordQueries(database: Database) {
   const alerts = database.prepare<[string], { id: string; alert: string }>(
     'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
   );
-  const deliveries = database.prepare<[string], WaitingDelivery>(
-    'SELECT id, body, next_at AS nextAt FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id',
+  // The inner query reads only the index: many long messages may wait.
+  const deliveries = database.prepare<[string, number], WaitingDelivery & { alertId: string }>(
+    `SELECT alert_id AS alertId, id, body, next_at AS nextAt FROM alert_deliveries WHERE id IN
+       (SELECT id FROM alert_deliveries WHERE alert_id IN (SELECT id FROM alerts WHERE app_id = ?)
+        ORDER BY id DESC LIMIT ?)
+     ORDER BY id DESC`,
   );
   const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
     'SELECT source, sealed FROM sources WHERE app_id = ?',
@@ -207,9 +216,24 @@ export function appRecordQueries(database: Database) {
   );
   const notKept = database.prepare<[string]>('DELETE FROM kept_apps WHERE app_id = ?');
   const forgetKept = database.prepare<[number]>('DELETE FROM kept_apps WHERE thrown_at < ?');
+  /** Returns the newest messages of an app that wait, by alert, oldest first. */
+  const messagesOf = (id: string): Map<string, WaitingDelivery[]> => {
+    let bytes = 0;
+    const newest = deliveries.all(id, MESSAGES).filter(({ body }) => {
+      bytes += Buffer.byteLength(body);
+      return bytes <= MESSAGES_BYTES;
+    });
+    return new Map(
+      [...Map.groupBy(newest.reverse(), ({ alertId }) => alertId)].map(([alertId, of]) => [
+        alertId,
+        of.map(({ id, body, nextAt }) => ({ id, body, nextAt })),
+      ]),
+    );
+  };
   const recordOf = (row: StoredApp): AppRecord => {
     const wanted = JSON.parse(row.wanted) as WantedApp;
     const { id } = wanted;
+    const messages = messagesOf(id);
     return {
       format: 1,
       wanted,
@@ -228,7 +252,7 @@ export function appRecordQueries(database: Database) {
       alerts: alerts.all(id).map((row) => ({
         id: row.id,
         alert: JSON.parse(row.alert) as object,
-        deliveries: deliveries.all(row.id),
+        deliveries: messages.get(row.id) ?? [],
       })),
       connection: connectionOf(connection.get(id)),
       pulls: pulls.all(id, PULLS).map(({ pull, dueAt }) => ({ pull: JSON.parse(pull) as StoredPull, dueAt })),

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { claimBucket, proofOf } from '../../runtime/bucket/owner.ts';
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { AppRecords, OtherHome } from '../../runtime/bucket/records/app-records.ts';
@@ -222,6 +223,33 @@ test('the record of an app has its open pull requests before those that are clos
     store.pulls.save(SHOP, pull(number, { state: 'closed' }), null);
   const { pulls = [] } = store.records.read(SHOP) as AppRecord;
   assert.deepEqual([pulls.length, pulls[0]!.pull.number], [50, 1]);
+});
+
+test('the record of an app has only the newest messages of its alerts', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  store.apps.want(wanted(SHOP));
+  for (const id of ['first', 'second']) store.alerts.save({ id, app_id: SHOP } as never);
+  const add = (count: number, length: number) =>
+    store.transaction(() => {
+      for (let n = 0; n < count; n++)
+        store.alerts.addDelivery(newId(), n % 2 === 0 ? 'first' : 'second', 'x'.repeat(length), n);
+    });
+  const lengths = () =>
+    (store.records.read(SHOP) as AppRecord).alerts.map(({ deliveries = [] }) =>
+      deliveries.map(({ body }) => body.length),
+    );
+  add(5_000, 2_000);
+  const from = performance.now();
+  assert.deepEqual(lengths(), [Array(16).fill(2_000), Array(16).fill(2_000)]);
+  assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
+  add(2, 30_000);
+  assert.deepEqual(lengths(), [
+    [2_000, 30_000],
+    [2_000, 30_000],
+  ]);
+  add(60, 10);
+  assert.deepEqual(lengths(), [Array(25).fill(10), Array(25).fill(10)]);
 });
 
 test('the folder of a deleted app is removed by the machine that continues', async (t) => {
