@@ -49,6 +49,7 @@ export function assemble(config: Config) {
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described, {
     isApp: (hostname) => appParts.apps.resolve(hostname) !== undefined,
+    ownerOf: (appId) => apps.ownerOf(appId),
     send: async (reports) =>
       (await controlParts.control.call('/internal/app-reports', reports)) as AppReportsAnswer,
     isPreview: (appId) => apps.originOf(appId) !== appId,

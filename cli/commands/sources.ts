@@ -69,16 +69,20 @@ export const sourceCommands: readonly Command[] = [
       'Lets a pull request from outside have a preview, which runs its code with the secrets of the app',
     ofApp: true,
     arguments: [{ name: 'number', summary: 'the number of the pull request' }],
-    options: [{ flags: '--sha <sha>', summary: 'the commit that was reviewed; by default the newest' }],
-    examples: ['source approve 12'],
+    options: [{ flags: '--sha <sha>', summary: 'the full hash of the commit that was reviewed' }],
+    examples: ['source approve 12', 'source approve 12 --sha 4b825dc642cb6eb9a060e54bf8d69288fbee4904'],
     answers: 'source.approve',
-    run: (session, input) => {
+    run: async (session, input) => {
       const number = Number(input.number);
       if (!Number.isSafeInteger(number) || number < 1)
         throw new Stopped('usage', `${plain(String(input.number))} is not the number of a pull request.`);
-      return session.call('source.approve', { id: session.app(), number, ...given(input, ['sha']) });
+      const sha = textOf(input, 'sha');
+      if (sha === undefined)
+        throw reviewFirst(number, await session.call('source.get', { id: session.app() }));
+      return session.call('source.approve', { id: session.app(), number, sha });
     },
-    show: ({ number, sha }) => `Pull request ${number} gets a preview of ${sha}`,
+    show: ({ number, title, author, sha }) =>
+      `Pull request ${number} (${plain(title)}, by ${plain(author)}) gets a preview of ${sha}`,
   }),
   command({
     words: 'source disconnect',
@@ -90,6 +94,19 @@ export const sourceCommands: readonly Command[] = [
     run: (session) => session.call('source.disconnect', { id: session.app() }),
   }),
 ];
+
+/** Returns the refusal to approve a pull request without a commit. It shows the newest commit, which nobody may have reviewed. */
+function reviewFirst(number: number, { pulls }: Result<'source.get'>): Stopped {
+  const pull = pulls.find((each) => each.number === number && each.state !== 'closed');
+  if (pull === undefined)
+    return new Stopped('notFound', `There is no open pull request ${number}.`, 'cellar source');
+  const { title, author, sha } = pull;
+  return new Stopped(
+    'usage',
+    `Pull request ${number} (${plain(title)}, by ${plain(author)}) is at the commit ${sha}. Review that commit, then name it.`,
+    `cellar source approve ${number} --sha ${sha}`,
+  );
+}
 
 function pullsOf({ pulls }: Result<'source.get'>): string {
   if (pulls.length === 0) return '';

@@ -30,7 +30,7 @@ export const meanings: Readonly<Record<string, string>> = {
   'source.connect.secret': 'The key that signs deliveries of the webhook. Default: a random one.',
   'source.sync.ref': 'A branch, a tag or a full commit hash. Default: what the connection deploys.',
   'source.approve.number': 'The number of the pull request.',
-  'source.approve.sha': 'The commit that was reviewed. A newer one is refused. Default: the newest.',
+  'source.approve.sha': 'The commit that was reviewed. It is refused when there is a newer one.',
   branch: 'The branch that is deployed.',
   deploy_on:
     'What is deployed: each commit of the branch (main), the tag with the highest version (tags), or only what source.sync names (manual).',

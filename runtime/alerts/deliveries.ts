@@ -17,8 +17,12 @@ const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
 const LATEST_MS = RETRIES_MS.at(-1)! + 60_000;
 /** Maximum concurrent deliveries, one per alert: a receiver that hangs occupies one for 10 s. */
 const AT_ONCE = 32;
-/** Maximum alerts in `#turns`. */
+/** Maximum concurrent deliveries of one account. */
+const OF_ACCOUNT = 16;
+/** Maximum alerts and accounts in `#turns`. */
 const TURNS = 20_000;
+/** Maximum results in `#unstored`. */
+const UNSTORED = 20_000;
 /** Minimum ms between two tests of an app's webhooks. */
 const TEST_EVERY_MS = 2_000;
 const TIDY_EVERY_MS = 3_600_000;
@@ -28,15 +32,24 @@ export interface DeliveriesOptions {
   store: HostStore;
   reach: Reach;
   mailer: Pick<Mailer, 'send'>;
+  /** Returns the account of an app. */
+  ownerOf: (appId: string) => string;
+}
+
+interface Running {
+  owner: string;
+  done: Promise<void>;
 }
 
 export class Deliveries {
   readonly #options: DeliveriesOptions;
   /** Running deliveries, by alert. */
-  readonly #underway = new Map<string, Promise<void>>();
-  /** Sequence number of each alert's last delivery: alerts that waited longest come first. */
+  readonly #underway = new Map<string, Running>();
+  /** Sequence number of the last delivery of each alert and account: those that waited longest come first. */
   readonly #turns = new Map<string, number>();
   #lastTurn = 0;
+  /** Results that could not be stored yet, by delivery: its message is not sent again meanwhile. */
+  readonly #unstored = new Map<string, AlertDelivery>();
   readonly #testedAt = new Map<string, number>();
   readonly #ending = new AbortController();
   #tidiedAt = Number.NEGATIVE_INFINITY;
@@ -92,27 +105,45 @@ export class Deliveries {
   /** Aborts running deliveries: the next host process retries them. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
-    await Promise.all(this.#underway.values());
+    await Promise.all([...this.#underway.values()].map(({ done }) => done));
   }
 
-  /** Returns the next alerts to deliver, in turn: a slow receiver, or one with many deliveries, does not delay others. */
+  /** Returns the next alerts to deliver: accounts take turns, and so do the alerts of each. */
   #next(due: string[], free: number): string[] {
     const turn = (id: string) => this.#turns.get(id) ?? 0;
-    return due
-      .filter((id) => !this.#underway.has(id))
-      .sort((one, other) => turn(one) - turn(other))
-      .slice(0, free);
+    const waiting = Map.groupBy(
+      due.filter((id) => !this.#underway.has(id)),
+      (id) => this.#ownerOf(id),
+    );
+    const running = [...this.#underway.values()].map(({ owner }) => owner);
+    const queued = [...waiting].flatMap(([owner, ids]) => {
+      const first = running.filter((other) => other === owner).length;
+      ids.sort((one, other) => turn(one) - turn(other));
+      return ids
+        .slice(0, Math.max(0, OF_ACCOUNT - first))
+        .map((id, at) => ({ id, round: first + at, turn: turn(owner) }));
+    });
+    return queued
+      .sort((one, other) => one.round - other.round || one.turn - other.turn)
+      .slice(0, free)
+      .map(({ id }) => id);
+  }
+
+  #ownerOf(alertId: string): string {
+    const alert = this.#options.alerts.find(alertId);
+    return alert === undefined ? '' : this.#options.ownerOf(alert.app_id);
   }
 
   #begin(row: DeliveryRow): void {
+    const owner = this.#ownerOf(row.alert_id);
     if (this.#turns.size > TURNS) this.#turns.clear();
-    this.#turns.set(row.alert_id, ++this.#lastTurn);
+    this.#turns.set(row.alert_id, ++this.#lastTurn).set(owner, this.#lastTurn);
     const done = this.#deliver(row)
       .catch((error: unknown) =>
         logRarely('error', 'a delivery of an alert could not be stored', { error: reason(error) }),
       )
       .finally(() => this.#underway.delete(row.alert_id));
-    this.#underway.set(row.alert_id, done);
+    this.#underway.set(row.alert_id, { owner, done });
   }
 
   async #deliver({ id, alert_id, body, attempts }: DeliveryRow): Promise<void> {
@@ -120,21 +151,31 @@ export class Deliveries {
     const alert = alerts.find(alert_id);
     // The alert was deleted, and its deliveries with it.
     if (alert === undefined) return;
-    const sent = await this.#send(alert, id, body);
-    if (this.#ending.signal.aborted && sent.error !== null) return;
+    const sent = this.#unstored.get(id) ?? (await this.#attempt(alert, id, body));
+    if (sent === null) return;
     const retryMs = RETRIES_MS[attempts];
-    const { type } = JSON.parse(body) as { type: string };
+    if (this.#unstored.size > UNSTORED) this.#unstored.clear();
+    this.#unstored.set(id, sent);
     store.transaction(() => {
       if (sent.error !== null && retryMs !== undefined) store.alerts.postpone(id, Date.now() + retryMs);
       else store.alerts.dropDelivery(id);
-      alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
+      alerts.delivered(alert_id, sent);
     });
+    this.#unstored.delete(id);
     if (sent.error !== null)
       log('warn', 'a message of an alert was not delivered', {
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,
       });
+  }
+
+  /** Returns the result of a delivery; null when the host stops before it is known. */
+  async #attempt(alert: Alert, id: string, body: string): Promise<AlertDelivery | null> {
+    const sent = await this.#send(alert, id, body);
+    if (this.#ending.signal.aborted && sent.error !== null) return null;
+    const { type } = JSON.parse(body) as { type: string };
+    return { at: new Date().toISOString(), type, ...sent };
   }
 
   async #send(alert: Alert, id: string, text: string): Promise<DeliveryResult> {

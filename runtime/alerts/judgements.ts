@@ -29,7 +29,7 @@ export function reportErrorRate(alerts: Alerts, appId: string, minutes: Minutes)
       message: `${errors} of ${requests} requests of the last ${RATE_MINUTES} minutes failed (${percent.toFixed(0)} %).`,
       details: { requests, errors },
     },
-    ({ error_rate }) => percent > error_rate,
+    ({ error_rate }) => percent >= error_rate,
   );
 }
 

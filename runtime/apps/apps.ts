@@ -233,6 +233,7 @@ export class Apps extends KnownApps {
     });
     // Not earlier: a slow start would make the answer late, and the control plane would delete the app again.
     if (isBack && app.fleet.state === 'idle') void app.startInTurn();
+    for (const each of this.#family(wanted.id)) this.#renewOldVars(each);
     return app.observe();
   }
 
@@ -432,22 +433,30 @@ export class Apps extends KnownApps {
    * Restarts the processes of an app and of its previews after a change of their settings, as `Fleet.renew` does.
    * @throws {Error} why the app does not start; the process before continues
    */
-  renew(id: string): Promise<boolean> {
-    this.renewPreviews(id);
-    return this.renewAlone(id);
+  async renew(id: string): Promise<boolean> {
+    // A preview that does not start says so in its log.
+    for (const preview of this.previews(id))
+      this.#renewAlone(preview.id).catch((error: unknown) => this.#sayNotRenewed(preview.id, error));
+    return this.#renewAlone(id);
   }
 
-  /** Restarts the processes of an app, without those of its previews. @throws {Error} as `renew` does */
-  async renewAlone(id: string): Promise<boolean> {
+  async #renewAlone(id: string): Promise<boolean> {
     return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
 
-  /** Restarts the processes of an app's previews. A preview that does not start says so in its log. */
-  renewPreviews(id: string): void {
-    for (const preview of this.previews(id))
-      this.renewAlone(preview.id).catch((error: unknown) =>
-        this.#say(preview.id, 'error', `it does not start with the changed settings: ${reason(error)}`),
-      );
+  /** Restarts an app whose process has old overrides of variables, as `Fleet.renewVars` does. @throws {Error} as `renew` does */
+  async renewVars(id: string): Promise<boolean> {
+    return (await this.apps.get(id)?.fleet.renewVars()) ?? false;
+  }
+
+  /** As `renewVars`, in the background: the variables may have changed while this host did not answer. */
+  #renewOldVars(id: string): void {
+    if (this.apps.get(id)?.fleet.hasOldVars)
+      this.renewVars(id).catch((error: unknown) => this.#sayNotRenewed(id, error));
+  }
+
+  #sayNotRenewed(id: string, error: unknown): void {
+    this.#say(id, 'error', `it does not start with the changed settings: ${reason(error)}`);
   }
 
   /** Resolves when pending operations on an app's process have ended. */

@@ -7,8 +7,10 @@ import type { S3Place } from './place.ts';
 
 /** Concurrent writers of one name. */
 const WRITERS = 16;
+/** Timeout of one request, in ms. */
+const REQUEST_MS = 10_000;
 /** Timeout of all checks together, in ms. */
-const CHECKS_MS = 10_000;
+const CHECKS_MS = 60_000;
 /** R2 accepts one write of a name in a second and answers the next with 429. In ms. */
 const RETRY_MS = 1_100;
 const RETRIES = 2;
@@ -87,7 +89,7 @@ export function clockDifference(
 class ProbedStore {
   readonly #fetch: BucketFetch;
   readonly #folder: string;
-  readonly #deadline = AbortSignal.timeout(CHECKS_MS);
+  readonly #endsAt = performance.now() + CHECKS_MS;
 
   constructor(place: S3Place) {
     this.#fetch = bucketFetch(place);
@@ -154,10 +156,16 @@ class ProbedStore {
     await this.#ask('remove', `/${name}`, { method: 'DELETE', signal }).catch(() => {});
   }
 
+  /** Returns the deadline of a request that begins now. */
+  #deadline(): AbortSignal {
+    const leftMs = Math.max(0, Math.ceil(this.#endsAt - performance.now()));
+    return AbortSignal.timeout(Math.min(REQUEST_MS, leftMs));
+  }
+
   async #ask(check: string, path: string, init: RequestInit, retries = RETRIES): Promise<Response> {
     try {
       const { signal, ...rest } = init;
-      const answer = await this.#fetch(path, rest, signal ?? this.#deadline);
+      const answer = await this.#fetch(path, rest, signal ?? this.#deadline());
       if (retries === 0 || !BUSY.includes(answer.status)) return answer;
       await sleep(RETRY_MS);
       return await this.#ask(check, path, init, retries - 1);

@@ -1,7 +1,7 @@
 // The observability parts of an app's owner: telemetry and alerts, with the e-mails that they share with invites.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
-import { Deliveries } from '../alerts/deliveries.ts';
+import { Deliveries, type DeliveriesOptions } from '../alerts/deliveries.ts';
 import { HostOutages } from '../alerts/host-outages.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { isLocal } from '../config.ts';
@@ -27,8 +27,10 @@ export function makeObservability(
   describe: (appId: string) => AlertedApp | null,
   {
     isApp,
+    ownerOf,
     ...reporting
-  }: Pick<AppReportsOptions, 'send' | 'isPreview'> & { isApp: (hostname: string) => boolean },
+  }: Pick<AppReportsOptions, 'send' | 'isPreview'> &
+    Pick<DeliveriesOptions, 'ownerOf'> & { isApp: (hostname: string) => boolean },
 ) {
   const telemetry = new Telemetry(
     {
@@ -51,7 +53,7 @@ export function makeObservability(
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const deliveries = new Deliveries({
-    ...{ alerts, store, mailer },
+    ...{ alerts, store, mailer, ownerOf },
     reach: {
       addresses: reachable,
       isLocalApp: (url) => {

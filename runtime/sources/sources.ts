@@ -155,10 +155,10 @@ export class Sources {
   }
 
   /**
-   * Lets a pull request from outside have a preview. @param sha the commit that was reviewed; null for the newest
+   * Lets a pull request from outside have a preview. @param sha the commit that was reviewed
    * @throws {Refusal} `source_not_connected`, `pull_request_not_found`, `commit_conflict`
    */
-  approve(appId: string, number: number, sha: string | null): Pull {
+  approve(appId: string, number: number, sha: string): Pull {
     return this.#pulls.approve(appId, number, sha);
   }
 

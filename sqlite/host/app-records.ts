@@ -2,12 +2,18 @@
 import type { Database } from 'better-sqlite3';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from './previews.ts';
+import type { StoredPull } from './source/pulls.ts';
 
 /**
  * Newest deploys in a record, and newest of new commits, beside those that can be rolled back to. By these, main is known to be
  * deployed, and a cut deploy is made again.
  */
 const NEWEST = 2;
+/** Pull requests in a record: those with work or a preview, then those that changed last. */
+const PULLS = 50;
+/** Most messages of alerts in a record, and most bytes of them together. */
+const MESSAGES = 50;
+const MESSAGES_BYTES = 64 * 1024;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
 export interface AppRecord {
@@ -27,10 +33,20 @@ export interface AppRecord {
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
   /** In their order. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
-  /** With messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar. */
+  /**
+   * With the newest of the messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar.
+   */
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
   connection?: { source: object; sealed: string } | null;
+  /** Pull requests of that repository. Left out by an older Cellar. */
+  pulls?: RecordedPull[];
+}
+
+interface RecordedPull {
+  pull: StoredPull;
+  /** When there is work, in ms since 1970; null for none. */
+  dueAt: number | null;
 }
 
 interface WaitingDelivery {
@@ -110,8 +126,12 @@ export function appRecordQueries(database: Database) {
   const alerts = database.prepare<[string], { id: string; alert: string }>(
     'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
   );
-  const deliveries = database.prepare<[string], WaitingDelivery>(
-    'SELECT id, body, next_at AS nextAt FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id',
+  // The inner query reads only the index: many long messages may wait.
+  const deliveries = database.prepare<[string, number], WaitingDelivery & { alertId: string }>(
+    `SELECT alert_id AS alertId, id, body, next_at AS nextAt FROM alert_deliveries WHERE id IN
+       (SELECT id FROM alert_deliveries WHERE alert_id IN (SELECT id FROM alerts WHERE app_id = ?)
+        ORDER BY id DESC LIMIT ?)
+     ORDER BY id DESC`,
   );
   const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
     'SELECT source, sealed FROM sources WHERE app_id = ?',
@@ -120,6 +140,13 @@ export function appRecordQueries(database: Database) {
   const addConnection = database.prepare<{ id: string; source: string; sealed: Buffer }>(
     `INSERT INTO sources (app_id, source, sealed, due_at)
      VALUES (@id, @source, @sealed, iif(@source ->> 'deploy_on' = 'manual', NULL, 0))`,
+  );
+  const pulls = database.prepare<[string, number], { pull: string; dueAt: number | null }>(
+    `SELECT pull, due_at AS dueAt FROM pulls WHERE app_id = ?
+     ORDER BY due_at IS NULL AND pull ->> 'state' = 'closed', pull ->> 'updated_at' DESC, number DESC LIMIT ?`,
+  );
+  const addPull = database.prepare<[string, number, string, number | null]>(
+    'INSERT INTO pulls (app_id, number, pull, due_at) VALUES (?, ?, ?, ?)',
   );
   const addApp = database.prepare<unknown[]>(
     `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
@@ -189,9 +216,24 @@ export function appRecordQueries(database: Database) {
   );
   const notKept = database.prepare<[string]>('DELETE FROM kept_apps WHERE app_id = ?');
   const forgetKept = database.prepare<[number]>('DELETE FROM kept_apps WHERE thrown_at < ?');
+  /** Returns the newest messages of an app that wait, by alert, oldest first. */
+  const messagesOf = (id: string): Map<string, WaitingDelivery[]> => {
+    let bytes = 0;
+    const newest = deliveries.all(id, MESSAGES).filter(({ body }) => {
+      bytes += Buffer.byteLength(body);
+      return bytes <= MESSAGES_BYTES;
+    });
+    return new Map(
+      [...Map.groupBy(newest.reverse(), ({ alertId }) => alertId)].map(([alertId, of]) => [
+        alertId,
+        of.map(({ id, body, nextAt }) => ({ id, body, nextAt })),
+      ]),
+    );
+  };
   const recordOf = (row: StoredApp): AppRecord => {
     const wanted = JSON.parse(row.wanted) as WantedApp;
     const { id } = wanted;
+    const messages = messagesOf(id);
     return {
       format: 1,
       wanted,
@@ -210,9 +252,10 @@ export function appRecordQueries(database: Database) {
       alerts: alerts.all(id).map((row) => ({
         id: row.id,
         alert: JSON.parse(row.alert) as object,
-        deliveries: deliveries.all(row.id),
+        deliveries: messages.get(row.id) ?? [],
       })),
       connection: connectionOf(connection.get(id)),
+      pulls: pulls.all(id, PULLS).map(({ pull, dueAt }) => ({ pull: JSON.parse(pull) as StoredPull, dueAt })),
     };
   };
   /** Replaces the rows of an app, except those of its activity and of previews. */
@@ -227,13 +270,15 @@ export function appRecordQueries(database: Database) {
       addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
     for (const { fact, releaseOf } of record.deploys)
       addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
-    const { connection } = record;
-    if (connection)
+    const { connection, pulls = [] } = record;
+    if (connection) {
       addConnection.run({
         id,
         source: JSON.stringify(connection.source),
         sealed: Buffer.from(connection.sealed, 'base64'),
       });
+      for (const { pull, dueAt } of pulls) addPull.run(id, pull.number, JSON.stringify(pull), dueAt);
+    }
     for (const { id: alertId, alert, deliveries = [] } of record.alerts) {
       addAlert.run(alertId, id, JSON.stringify(alert));
       for (const { id, body, nextAt } of deliveries) addDelivery.run(id, alertId, body, nextAt);
@@ -282,7 +327,7 @@ export function appRecordQueries(database: Database) {
       const ended = record.deploys.filter(({ fact }) => !['queued', 'building'].includes(fact.status));
       // Messages that waited would come too late.
       const alerts = record.alerts.map((each) => ({ ...each, deliveries: [] }));
-      keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [] }), thrownAt);
+      keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [], pulls: [] }), thrownAt);
     },
     /** Returns a deleted app that can be undeleted, and when it was deleted, in ms since 1970; null for another. */
     kept: (id: string): { record: AppRecord; thrownAt: number } | null => {

@@ -232,6 +232,13 @@ const MIGRATIONS = [
   `,
   // The percentage of its app's requests that a second version gets; NULL for none.
   'ALTER TABLE previews ADD COLUMN share REAL;',
+  // The record of an app has the pull requests of its repository.
+  `
+  ${changesRecord('pull_added', 'INSERT ON pulls', 'NEW.app_id', inBucket('NEW.app_id'))}
+  ${changesRecord('pull_changed', 'UPDATE ON pulls', 'NEW.app_id', `NEW.pull <> OLD.pull AND ${inBucket('NEW.app_id')}`)}
+  ${changesRecord('pull_removed', 'DELETE ON pulls', 'OLD.app_id', inBucket('OLD.app_id'))}
+  INSERT OR IGNORE INTO changed_records SELECT DISTINCT app_id, 1 FROM pulls WHERE ${inBucket('app_id')};
+  `,
 ];
 
 function appOf(alertId: string): string {

@@ -24,7 +24,7 @@ function world(t: TestContext, mailUrl: string | null = null) {
   const alerts = new Alerts({ store, key: 'a key of this machine', describe });
   const mailer = new Mailer(mailUrl === null ? null : smtpServer(mailUrl), 'Cellar <cellar@example.com>');
   const deliveries = new Deliveries({
-    ...{ alerts, store, mailer },
+    ...{ alerts, store, mailer, ownerOf: () => 'ada' },
     reach: { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false },
   });
   t.after(async () => {

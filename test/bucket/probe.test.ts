@@ -44,6 +44,19 @@ test('a store that hangs is given up, also when memory is collected meanwhile', 
   await assert.rejects(probed, /"create if missing": .*timeout/).finally(() => clearInterval(collecting));
 });
 
+test('a store that is slow, but answers each request in time, passes', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { delayMs: 1_300 };
+  await probe(store.place());
+});
+
+test('all checks together have a deadline', async (t) => {
+  await using store = await new MemoryStore().start();
+  const from = performance.now();
+  t.mock.method(performance, 'now', () => from + store.asked.length * 15_000);
+  await assert.rejects(probe(store.place()), /"read": .*timeout/);
+});
+
 test('an answer that took long says nothing about the clock, unless it is outside of that time', () => {
   const slow = { sentAt: 10_000, answeredAt: 16_000 };
   assert.deepEqual(

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { claimBucket, proofOf } from '../../runtime/bucket/owner.ts';
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { AppRecords, OtherHome } from '../../runtime/bucket/records/app-records.ts';
@@ -16,6 +17,7 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import type { AppRecord } from '../../sqlite/host/app-records.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import type { StoredSource } from '../../sqlite/host/source/connections.ts';
+import type { StoredPull } from '../../sqlite/host/source/pulls.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -37,6 +39,21 @@ const CONNECTION: StoredSource = {
   deploy_key: 'ssh-ed25519 AAAA cellar-shop',
   known_hosts: [],
 };
+
+function pull(number: number, rest: Partial<StoredPull> = {}): StoredPull {
+  return {
+    ...{
+      host: 'github',
+      number,
+      title: 'A change',
+      author: 'mallory',
+      sha: '1'.repeat(40),
+      state: 'waiting',
+    },
+    ...{ is_inside: false, is_member: null, changed_at: 1, approved_sha: null, attempts: 0, error: null },
+    ...{ reported: null, comment: null, updated_at: AT, ...rest },
+  };
+}
 
 function wanted(id: string, storage: 'bucket' | 'local' = 'bucket'): WantedApp {
   return {
@@ -98,6 +115,9 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   store.previews.add(preview);
   store.sources.save(SHOP, CONNECTION, Buffer.from([1, 255]), null);
   store.sources.pin(store.sources.find(SHOP)!, ['git.example ssh-ed25519 AAAA']);
+  const approved = pull(1, { state: 'live', approved_sha: '1'.repeat(40), comment: 5 });
+  store.pulls.save(SHOP, approved, null);
+  store.pulls.save(SHOP, pull(2, { state: 'queued' }), 7);
   await first.records.storeAll();
   const cellar = store.snapshots.cellar();
   await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
@@ -122,6 +142,8 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   assert.deepEqual(connection.source, { ...CONNECTION, known_hosts: ['git.example ssh-ed25519 AAAA'] });
   assert.deepEqual(connection.sealed, Buffer.from([1, 255]));
   assert.equal(connection.dueAt, 0, 'deliveries may have been missed, so it is fetched at once');
+  assert.deepEqual(found.pulls.find(SHOP, 1), { appId: SHOP, pull: approved, dueAt: null });
+  assert.deepEqual(found.pulls.find(SHOP, 2)?.dueAt, 7);
   assert.deepEqual(
     found.previews.all().map(({ id, parentId }) => [id, parentId]),
     [[PR1, SHOP]],
@@ -164,6 +186,18 @@ test('each change of an app is in its record, and a deleted app has none', async
     ],
     [() => store.alerts.dropDelivery('message'), (found) => found.alerts[0].deliveries.length, 0],
     [() => store.alerts.delete('alert'), (found) => found.alerts.length, 0],
+    [
+      () => store.sources.save(SHOP, CONNECTION, Buffer.from([1]), null),
+      (found) => found.connection.source.url,
+      CONNECTION.url,
+    ],
+    [() => store.pulls.save(SHOP, pull(1), 5), (found) => found.pulls[0].pull.state, 'waiting'],
+    [
+      () => store.pulls.save(SHOP, pull(1, { approved_sha: '1'.repeat(40) }), 5),
+      (found) => found.pulls[0].pull.approved_sha,
+      '1'.repeat(40),
+    ],
+    [() => store.pulls.delete(SHOP), (found) => found.pulls.length, 0],
   ];
   for (const [change, of, expected] of changes) {
     change();
@@ -177,6 +211,45 @@ test('each change of an app is in its record, and a deleted app has none', async
   store.apps.want(wanted(HERE, 'local'));
   store.secrets.set(HERE, 'A', Buffer.from('x'), AT);
   assert.deepEqual(store.records.changed(), []);
+});
+
+test('the record of an app has its open pull requests before those that are closed', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  store.apps.want(wanted(SHOP));
+  store.sources.save(SHOP, CONNECTION, Buffer.from([1]), null);
+  store.pulls.save(SHOP, pull(1, { updated_at: '2026-01-01T00:00:00.000Z' }), null);
+  for (let number = 2; number < 200; number++)
+    store.pulls.save(SHOP, pull(number, { state: 'closed' }), null);
+  const { pulls = [] } = store.records.read(SHOP) as AppRecord;
+  assert.deepEqual([pulls.length, pulls[0]!.pull.number], [50, 1]);
+});
+
+test('the record of an app has only the newest messages of its alerts', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  store.apps.want(wanted(SHOP));
+  for (const id of ['first', 'second']) store.alerts.save({ id, app_id: SHOP } as never);
+  const add = (count: number, length: number) =>
+    store.transaction(() => {
+      for (let n = 0; n < count; n++)
+        store.alerts.addDelivery(newId(), n % 2 === 0 ? 'first' : 'second', 'x'.repeat(length), n);
+    });
+  const lengths = () =>
+    (store.records.read(SHOP) as AppRecord).alerts.map(({ deliveries = [] }) =>
+      deliveries.map(({ body }) => body.length),
+    );
+  add(5_000, 2_000);
+  const from = performance.now();
+  assert.deepEqual(lengths(), [Array(16).fill(2_000), Array(16).fill(2_000)]);
+  assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
+  add(2, 30_000);
+  assert.deepEqual(lengths(), [
+    [2_000, 30_000],
+    [2_000, 30_000],
+  ]);
+  add(60, 10);
+  assert.deepEqual(lengths(), [Array(25).fill(10), Array(25).fill(10)]);
 });
 
 test('the folder of a deleted app is removed by the machine that continues', async (t) => {

@@ -220,6 +220,11 @@ test('a repository elsewhere is connected, fetched by a tag, and disconnected', 
   const shown = await cli('source --app connected');
   assert.match(shown.out, /deploy key +ssh-ed25519 /);
   const { sha: pulled } = await pullFromOutside(connected.webhook_url, connected.secret);
+  const unnamed = await cli('source approve 12 --app connected');
+  assert.equal(unnamed.code, 2);
+  assert.match(unnamed.said, /12 \(From outside, by mallory\) is at the commit 1{40}\./);
+  assert.match(unnamed.said, /cellar source approve 12 --sha 1{40}/);
+  assert.match((await cli('source --app connected')).out, /12 +From outside +(queued|waiting)/);
   assert.equal((await json('source approve', ['12', '--sha', pulled, ...app])).state, 'queued');
   assert.match((await cli('source --app connected')).out, /12 +From outside +(queued|building|failed)/);
   assert.equal((await cli('source approve x --app connected')).code, 2);

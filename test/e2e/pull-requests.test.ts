@@ -213,7 +213,9 @@ test('nothing of a pull request from outside is fetched before it is approved, a
   assert.equal(api.statuses.at(-1)!.body.state, 'pending');
   assert.equal(requests(), before);
   assert.equal((await rpc('previews.list', { id })).items.length, 0);
-  assert.equal((await rpc('source.approve', { id, number: 2 })).code, 'pull_request_not_found');
+  assert.equal((await rpc('source.approve', { id, number: 2, sha })).code, 'pull_request_not_found');
+  // The newest commit may be one that nobody has reviewed.
+  assert.equal((await rpc('source.approve', { id, number: 1 })).code, 'invalid_input');
   const other = await rpc('source.approve', { id, number: 1, sha: '1'.repeat(40) });
   assert.equal(other.code, 'commit_conflict');
   assert.equal((await rpc('source.approve', { id, number: 1, sha })).state, 'queued');

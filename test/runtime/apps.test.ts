@@ -419,3 +419,22 @@ test('an app whose socket to other apps could not be opened gets it at its next 
   assert.ok(existsSync(access.socket));
   services.forget(APP);
 });
+
+test('a process with old variables is replaced by one with those of the wanted state, once', async (t) => {
+  const { apps } = await deployed(
+    t,
+    `export default { fetch: (_, env) => new Response(null, { status: env.STATUS ?? 200 }) }`,
+  );
+  assert.equal(await ask(apps), 200);
+  await apps.apply(wanted({ generation: 2, vars: { STATUS: 201 } }));
+  assert.equal(await apps.renewVars(APP), true);
+  assert.equal(await ask(apps), 201);
+  const { pid } = apps.get(APP)!.fleet;
+  await apps.apply(wanted({ generation: 3, vars: { STATUS: 201 } }));
+  assert.equal(await apps.renewVars(APP), true);
+  assert.equal(apps.get(APP)!.fleet.pid, pid);
+  // Nobody asks for the restart: the control plane sends the wanted state later, when it reconciles.
+  await apps.apply(wanted({ generation: 4, vars: { STATUS: 202 } }));
+  await apps.settled(APP);
+  assert.equal(await ask(apps), 202);
+});

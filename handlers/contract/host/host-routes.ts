@@ -274,8 +274,8 @@ export interface HostCalls extends TelemetryCalls {
     body: { deliveries: HookDelivery[] };
     answer: { results: DeliveryOutcome[] };
   };
-  /** `sha`: the commit that was reviewed; null for the newest. */
-  'POST /apps/:id/connection/approve': { body: { number: number; sha: string | null }; answer: Pull };
+  /** `sha`: the commit that was reviewed. */
+  'POST /apps/:id/connection/approve': { body: { number: number; sha: string }; answer: Pull };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };
@@ -326,11 +326,8 @@ export interface HostCalls extends TelemetryCalls {
   'POST /snapshots/verify': { body: null; answer: Result<'snapshots.verify'> };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
-  /** Restarts the processes of an app, or of its previews, whose variables have changed. Previews are not waited for. */
-  'POST /apps/:id/renew': {
-    body: { previews: boolean };
-    answer: { in_effect: boolean; problem: string | null };
-  };
+  /** Resolves when an app has restarted whose variables have changed. */
+  'POST /apps/:id/renew': { body: null; answer: { in_effect: boolean; problem: string | null } };
   /** `items`: all secrets after the change. `replaced`: names that existed before. The rest is the output of `secrets.set`. */
   'PATCH /apps/:id/secrets': {
     body: SecretChanges;

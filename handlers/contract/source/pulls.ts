@@ -58,10 +58,8 @@ export const approve = operation({
   input: z.strictObject({
     id: reference,
     number: z.int().positive(),
-    sha: z
-      .string()
-      .regex(/^[0-9a-f]{40}$/, 'must be a full commit hash')
-      .optional(),
+    // Required: the newest commit may be one that nobody has reviewed.
+    sha: z.string().regex(/^[0-9a-f]{40}$/, 'must be a full commit hash'),
   }),
   output: Pull,
   errors: ['source_not_connected', 'pull_request_not_found', 'commit_conflict', 'host_unavailable'],

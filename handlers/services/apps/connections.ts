@@ -22,7 +22,7 @@ const disconnect: Service<'source.disconnect'> = ({ host }, { id }) =>
 const sync: Service<'source.sync'> = ({ host }, { id, ref = null }) =>
   host.call('POST /apps/:id/connection/sync', { id }, { body: { ref } });
 
-const approve: Service<'source.approve'> = ({ host }, { id, number, sha = null }) =>
+const approve: Service<'source.approve'> = ({ host }, { id, number, sha }) =>
   host.call('POST /apps/:id/connection/approve', { id }, { body: { number, sha } });
 
 export const connectionServices = {

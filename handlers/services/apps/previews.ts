@@ -23,8 +23,6 @@ const get: Service<'previews.get'> = async (context, { id }) => {
 const set: Service<'previews.set'> = async (context, { id, branches, storage, vars }) => {
   const text = vars && JSON.stringify(vars);
   const { row } = await changeApp(context, id, { kind: 'previews', branches, storage, vars: text });
-  if (vars !== undefined)
-    await context.host.call('POST /apps/:id/renew', { id }, { body: { previews: true } });
   return settingsOf(row, await readPreviewVars(context.reads, id));
 };
 

@@ -24,7 +24,7 @@ const set: Service<'vars.set'> = async (context, { id, name, value }) => {
     throw new Problem('quota_exceeded', `name: ${message}.`, [{ path: 'name', message }]);
   }
   const { created_at, updated_at } = changed as unknown as VarRow & { created_at: string };
-  const output = { name, value, updated_at, ...(await context.host.call(...renewalOf(id))) };
+  const output = { name, value, updated_at, ...(await context.host.call('POST /apps/:id/renew', { id })) };
   return created_at === updated_at ? output : new Replaced(output);
 };
 
@@ -32,7 +32,7 @@ const unset: Service<'vars.unset'> = async (context, { id, name }) => {
   const { changed } = await changeApp(context, id, { kind: 'vars_unset', name });
   if (changed === null)
     throw new Problem('var_not_found', `The app has no override of the variable ${name}.`);
-  return context.host.call(...renewalOf(id));
+  return context.host.call('POST /apps/:id/renew', { id });
 };
 
 export const varServices = {
@@ -40,10 +40,6 @@ export const varServices = {
   'vars.set': set,
   'vars.unset': unset,
 };
-
-function renewalOf(id: string) {
-  return ['POST /apps/:id/renew', { id }, { body: { previews: false } }] as const;
-}
 
 function shown(configured: Record<string, unknown>, overrides: VarRow[]): Var[] {
   const vars = new Map<string, Var>(

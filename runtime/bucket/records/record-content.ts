@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { replicas } from '../../../handlers/contract/apps/apps.ts';
 import { pathFault } from '../../../handlers/contract/apps/path.ts';
+import { pullState } from '../../../handlers/contract/source/pulls.ts';
 import type { AppRecord, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { reason } from '../../log.ts';
 
@@ -102,6 +103,19 @@ const appRecord = z.looseObject({
     }),
   ),
   connection: z.looseObject({ source: z.looseObject({}), sealed: z.base64() }).nullish(),
+  pulls: z
+    .array(
+      z.looseObject({
+        pull: z.looseObject({
+          number: z.int().positive(),
+          sha,
+          approved_sha: sha.nullable(),
+          state: pullState,
+        }),
+        dueAt: z.int().nullable(),
+      }),
+    )
+    .optional(),
 });
 
 const deletedApp = z.looseObject({ deletedApp: id, removeAt: z.iso.datetime() });

@@ -53,13 +53,9 @@ export function secretRoutes({
       requireApp(words[0]!);
       return { items: secrets.list(words[0]!) };
     },
-    'POST /apps/:id/renew': async ({ request, words }) => {
-      const id = words[0]!;
-      const { previews } = await readJson<'POST /apps/:id/renew'>(request);
-      requireApp(id);
-      if (!previews) return renewed(id, apps.renewAlone(id));
-      apps.renewPreviews(id);
-      return { in_effect: false, problem: null };
+    'POST /apps/:id/renew': ({ words }) => {
+      requireApp(words[0]!);
+      return renewed(words[0]!, apps.renewVars(words[0]!));
     },
     'PATCH /apps/:id/secrets': async ({ request, words }) => {
       const id = words[0]!;

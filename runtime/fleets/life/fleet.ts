@@ -13,7 +13,7 @@ import { IdleCheck } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
 import { openIn, processesOf } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
-import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
+import { adopt, renew, renewVars, replaceStorage, type SwapSteps, swap } from './swap.ts';
 
 export type { RestingApp } from '../due/due.ts';
 export type { ReleaseRef } from './launch.ts';
@@ -335,6 +335,21 @@ export class Fleet implements Backend {
       return renew(this.#process, this.#process.warn);
     });
     return this.#renewal;
+  }
+
+  /** Whether the process was started with other overrides of variables than the current ones. */
+  get hasOldVars(): boolean {
+    const { phase, launcher } = this.#process;
+    return (phase.name === 'running' || phase.name === 'starting') && !launcher.hasCurrentVars;
+  }
+
+  /**
+   * Restarts the live release as `renew` does, unless its process has the current overrides of variables.
+   * @returns whether a process with them serves
+   * @throws {Error} as `renew` does
+   */
+  renewVars(): Promise<boolean> {
+    return this.#process.operations.run(() => renewVars(this.#process, this.#process.warn));
   }
 
   /**

@@ -1,5 +1,6 @@
 // Launches a release on an app's storage: migrates its databases, then starts its process.
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Release } from '../../../bundler/release.ts';
 import type { HostServiceAccess } from '../../app-services/app-service.ts';
 import type { AppCluster } from '../../bucket/app-cluster.ts';
@@ -152,6 +153,11 @@ export class Launcher {
   #runDirectory(number: number): string {
     const { run } = this.#place.directories;
     return number === 0 ? run : join(run, String(number));
+  }
+
+  /** Whether the last launch had the current overrides of variables. */
+  get hasCurrentVars(): boolean {
+    return isDeepStrictEqual(this.#launched?.given.vars ?? {}, this.#place.vars?.() ?? {});
   }
 
   /** Ends processes that a killed host has left: they may run another release. */

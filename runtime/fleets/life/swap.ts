@@ -77,6 +77,12 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
   return false;
 }
 
+/** An operation; see `Fleet.renewVars`. */
+export async function renewVars(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
+  const isCurrent = supervisor.phase.name === 'running' && supervisor.launcher.hasCurrentVars;
+  return isCurrent ? !supervisor.asleep : renew(supervisor, log);
+}
+
 /** An operation; see `Fleet.replaceStorage`. */
 export async function replaceStorage(
   supervisor: Supervisor,

@@ -57,7 +57,7 @@ function statusOf({ state, error }: StoredPull, slug: string, url: string | null
   return { state: 'pending', context, description, url: null };
 }
 
-function commentOf({ state, sha, error }: StoredPull, slug: string, url: string | null): string {
+function commentOf({ number, state, sha, error }: StoredPull, slug: string, url: string | null): string {
   const title = `**Preview of ${slug}**`;
   const commit = sha.slice(0, 8);
   switch (state) {
@@ -68,7 +68,7 @@ function commentOf({ state, sha, error }: StoredPull, slug: string, url: string 
     case 'closed':
       return `${title}: it was removed.`;
     case 'waiting':
-      return `${title}: ${commit} comes from outside, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve\`.`;
+      return `${title}: ${commit} comes from outside, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve ${number} --sha ${sha}\`.`;
     default:
       return `${title}: ${commit} is being built.`;
   }

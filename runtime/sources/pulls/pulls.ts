@@ -93,17 +93,17 @@ export class Pulls {
 
   /**
    * Lets the newest commit of a pull request have a preview.
-   * @param sha the commit that was reviewed; null for the newest
+   * @param sha the commit that was reviewed
    * @throws {Refusal} `pull_request_not_found`; `commit_conflict` when there is a newer commit
    */
-  approve(appId: string, number: number, sha: string | null): Pull {
+  approve(appId: string, number: number, sha: string): Pull {
     const { store, connection } = this.#options;
     connection(appId);
     const row = store.pulls.find(appId, number);
     if (row === undefined || row.pull.state === 'closed')
       throw new Refusal(404, 'pull_request_not_found', `there is no open pull request ${number}`);
     const { pull } = row;
-    if (sha !== null && sha !== pull.sha)
+    if (sha !== pull.sha)
       throw new Refusal(
         409,
         'commit_conflict',

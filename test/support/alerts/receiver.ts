@@ -18,11 +18,14 @@ export class Receiver {
   readonly received: Received[] = [];
   /** The next answers, in order. The last one repeats. */
   answers: { status: number; headers?: Record<string, string> }[] = [{ status: 204 }];
+  /** Whether it answers no message. */
+  hangs = false;
   readonly #arrived = new EventEmitter();
   readonly #server = createServer(async (request, response) => {
     const body = await text(request);
     const isJson = request.headers['content-type'] === 'application/json';
     this.received.push({ headers: request.headers, text: body, body: isJson ? JSON.parse(body) : null });
+    if (this.hangs) return;
     const { status, headers = {} } = this.answers.length > 1 ? this.answers.shift()! : this.answers[0]!;
     response.writeHead(status, headers).end();
     this.#arrived.emit('message');
