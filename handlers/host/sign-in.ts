@@ -12,7 +12,7 @@ import {
 import { deleteKeysOf } from '../../sqlite/control/people/keys.ts';
 import { arriveAccount } from '../../sqlite/control/people/provider.ts';
 import { loseRights } from '../access.ts';
-import { record } from '../audit.ts';
+import { record, recordRefusedSignIn } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
@@ -39,6 +39,13 @@ const inputs = {
   join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
   signed_in: z.strictObject({ account: z.string(), by: z.string().max(100), address: z.string().max(100) }),
+  refused: z.strictObject({
+    account: z.string().max(100).nullable(),
+    email: z.string().max(254).nullable(),
+    by: z.string().max(100),
+    address: z.string().max(100),
+    code: z.string().max(100),
+  }),
   arrive: z.strictObject({
     account: z.string().nullable(),
     email,
@@ -98,6 +105,12 @@ const answers: Answers = {
     const actor = { kind: 'account' as const, id: account, runs: false, key: null };
     const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by } };
     await record({ ...context, address }, { actor, via: 'ui' }, target, 'ok');
+    return null;
+  },
+
+  async refused(context, input) {
+    // Not awaited: the response time would reveal whether an account has the address.
+    context.waitUntil(recordRefusedSignIn(context, input));
     return null;
   },
 

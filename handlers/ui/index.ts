@@ -48,7 +48,7 @@ class Server {
     if (isApi(pathname)) return this.#api(this.#own(received), execution);
     if (pathname === CALLBACK && isNavigation(received) && env.OIDC_URL !== '') {
       this.#limit('auth', received);
-      return end(this.#withOwnCookies(received), await this.#library());
+      return end(this.#withOwnCookies(received), await this.#library(), env);
     }
     if (pathname === '/oidc' && received.method === 'POST' && env.OIDC_URL !== '') {
       this.#limit('auth', received);

@@ -69,6 +69,14 @@ export interface SignInCalls {
   };
   /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };
+  /**
+   * Writes to the audit log that a sign-in was refused; at most some a day for each account, and for all others together.
+   * `account`, else `email`: whose it would be. `code`: why.
+   */
+  refused: {
+    input: { account: string | null; email: string | null; by: string; address: string; code: string };
+    answer: null;
+  };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }
