@@ -162,15 +162,14 @@ function signedIn({ id, name, email, role }: AccountRow): SignedIn {
 /** @throws {Problem} `invite_not_found` */
 function purpose(invite: OpenInvite | null): LinkPurpose {
   if (invite === null) throw new Problem('invite_not_found');
-  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at, made_by } =
-    invite;
+  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at } = invite;
   return {
     kind: expires_at === null ? 'welcome' : account_id === null ? 'invite' : 'account',
     role,
     app: app_slug !== null && app_role !== null ? { slug: app_slug, role: app_role } : null,
     name: account_email === null ? null : account_name,
     email: account_email ?? email,
-    email_fixed: account_email !== null || made_by !== null,
+    email_fixed: account_email !== null || email !== null,
     expires_at,
   };
 }

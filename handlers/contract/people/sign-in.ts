@@ -27,7 +27,7 @@ export interface LinkPurpose {
   /** Null: the person who uses the link enters it. */
   name: string | null;
   email: string | null;
-  /** Whether the address cannot be changed: it is the account's, or that of an app's invite. */
+  /** Whether the address cannot be changed: it is the account's, or the invite's. */
   email_fixed: boolean;
   /** Null: the link expires when it is used. */
   expires_at: string | null;
