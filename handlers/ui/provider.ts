@@ -5,7 +5,7 @@ import {
   type GenericOAuthUserInfo,
   genericOAuth,
 } from 'better-auth/plugins/generic-oauth';
-import { forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.ts';
+import { endSessionBy, forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import { askAbout } from './api.ts';
@@ -27,6 +27,8 @@ const OTHER_WAYS = [
   '/invites/accept',
 ];
 const NAME_CHARACTERS = 100;
+/** Longest session of a person whom the provider knows, in ms: only a sign-in shows that they still have their groups. */
+const SESSION_MS = 24 * 3_600_000;
 
 /** What answers the library's routes. */
 interface Library {
@@ -43,6 +45,15 @@ export function requireAllowedWay(path: string, { OIDC_REQUIRED, OIDC_NAME }: En
   const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.endsWith(each));
   if (isOff)
     throw new Problem('forbidden', `Passwords and passkeys are off here: sign in with ${OIDC_NAME}.`);
+}
+
+/** Ends the session of a person whom the provider knows, once it is too old. @returns whether it was ended */
+export async function endOldSession(
+  { DB, OIDC_URL }: Env,
+  { id, createdAt }: { id: string; createdAt: Date },
+): Promise<boolean> {
+  if (OIDC_URL === '' || Date.now() - createdAt.getTime() < SESSION_MS) return false;
+  return endSessionBy(DB, PROVIDER, id);
 }
 
 /** The library's plugin, configured. It checks state, nonce, PKCE and the signature of the ID token. */

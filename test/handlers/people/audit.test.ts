@@ -233,7 +233,7 @@ test('entries end after 90 days, and an account cannot push out those of others'
 test('refused sign-ins are in it, of an account or of nobody, and are limited', async () => {
   const { id } = await person();
   const { items } = await control.call('accounts.list', { limit: 200 });
-  const { email } = items.find((each) => each.id === id)!;
+  const { email } = items.find((each: { id: string }) => each.id === id)!;
   const refuse = (who: object) =>
     control.internal('/internal/sign-in/refused', {
       account: null,
