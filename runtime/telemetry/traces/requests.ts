@@ -1,4 +1,5 @@
 // Stores a sample of each app's requests for a day, with limits for each second and in total, and lists them.
+import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import {
@@ -7,7 +8,7 @@ import {
   type RequestRow,
   requestQueries,
 } from '../../../sqlite/telemetry/requests.ts';
-import type { Immediate, Part, Taken } from '../part.ts';
+import type { Answers, Part, Taken } from '../part.ts';
 import type { Asks } from '../protocol.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
 import type { Store } from '../store/store.ts';
@@ -27,12 +28,15 @@ const KEPT_MS = 24 * HOUR_MS;
 const BYTES_MAX = 512 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 1_000;
+/** Requests searched before other work gets a turn, and time after which a search returns a partial result, in ms. */
+const SEARCHED = 500;
+const SEARCH_MS = 1_000;
 const ANY_STATUS = [0, 999] as const;
 
 export class Requests implements Part {
   readonly name = 'requests';
   readonly dropped = { stored_requests: 0 };
-  readonly answers: Immediate<'requests'>;
+  readonly answers: Required<Pick<Answers, 'requests'>>;
   readonly #database: Database;
   readonly #rows: RequestQueries;
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
@@ -117,13 +121,13 @@ export class Requests implements Part {
     return this.#rows.apps();
   }
 
-  #list(asked: Asks['requests']['params']): Asks['requests']['answer'] {
+  /** Lists requests newest first. A slow search returns what it has found, and a cursor. */
+  async #list(asked: Asks['requests']['params']): Promise<Asks['requests']['answer']> {
     this.flush();
-    const { appId, hours, limit, before, method, status, path, min_ms, cell_start } = asked;
+    const { appId, hours, limit, method, status, path, min_ms, cell_start } = asked;
     const [leastStatus, mostStatus] = boundsOf(status);
-    const rows = this.#rows.newest({
+    const wanted = {
       appId,
-      before: before ?? Number.MAX_SAFE_INTEGER,
       from: Date.now() - hours * HOUR_MS,
       method: method ?? null,
       leastStatus,
@@ -131,14 +135,24 @@ export class Requests implements Part {
       path: path?.toLowerCase() ?? null,
       slowerThan: min_ms ?? 0,
       cellStart: cell_start ?? null,
-      limit: limit + 1,
-    });
-    const page = rows.slice(0, limit);
-    return {
-      items: page.map(({ skipped, ...row }) => ({ ...shownSpan(row), skipped })),
-      next: rows.length > limit ? page.at(-1)!.id : null,
     };
+    const deadline = performance.now() + SEARCH_MS;
+    const rows: RequestRow[] = [];
+    let before: number | null = asked.before ?? Number.MAX_SAFE_INTEGER;
+    for (;;) {
+      const first: number | null = this.#rows.further(appId, before, SEARCHED);
+      const left = limit + 1 - rows.length;
+      rows.push(...this.#rows.newest({ ...wanted, first: first ?? 0, before, limit: left }));
+      if (rows.length > limit) return { items: rows.slice(0, limit).map(shown), next: rows[limit - 1]!.id };
+      before = first;
+      if (before === null || performance.now() > deadline) return { items: rows.map(shown), next: before };
+      await setImmediate();
+    }
   }
+}
+
+function shown({ skipped, ...row }: RequestRow): Asks['requests']['answer']['items'][number] {
+  return { ...shownSpan(row), skipped };
 }
 
 /** `5xx` is 500 to 599, `404` only itself. */
