@@ -1,6 +1,6 @@
 // Rows of `requests`: a sample of each app's requests.
 import type { Database } from 'better-sqlite3';
-import { sampleQueries } from './samples.ts';
+import { sampleQueries, sizesMigration } from './samples.ts';
 import type { SpanRow } from './spans.ts';
 
 /** One entry for each schema version of `requests.sqlite`, in order. Never change a released one: add the next. */
@@ -29,6 +29,7 @@ export const REQUEST_MIGRATIONS = [
   CREATE INDEX requests_of_app ON requests (app_id, id);
   CREATE INDEX requests_of_trace ON requests (trace_id);
   `,
+  sizesMigration('requests'),
 ];
 
 export interface RequestRow extends SpanRow {

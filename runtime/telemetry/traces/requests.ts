@@ -1,7 +1,6 @@
 // Stores a sample of each app's requests for a day, with limits for each second and in total, and lists them.
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
-import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import {
   REQUEST_MIGRATIONS,
   type RequestQueries,
@@ -11,6 +10,7 @@ import {
 import type { Answers, Part, Taken } from '../part.ts';
 import type { Asks } from '../protocol.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
+import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import { rowOf, shownSpan } from './spans.ts';
 
@@ -24,7 +24,7 @@ const UNWRITTEN_MAX = 1_000;
 const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 const KEPT_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. */
+/** Limit of all apps' data, in bytes. The app with most loses its oldest rows. */
 const BYTES_MAX = 512 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 1_000;
@@ -38,6 +38,7 @@ export class Requests implements Part {
   readonly dropped = { stored_requests: 0 };
   readonly answers: Required<Pick<Answers, 'requests'>>;
   readonly #database: Database;
+  readonly #bounds: ByteBounds;
   readonly #rows: RequestQueries;
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
@@ -47,9 +48,12 @@ export class Requests implements Part {
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();
 
-  constructor(store: Store) {
+  constructor(store: Store, bounds: ByteBoundsOptions = {}) {
     this.#database = store.open('requests', REQUEST_MIGRATIONS);
     this.#rows = requestQueries(this.#database);
+    this.#bounds = new ByteBounds(this.#database, this.#rows, { allBytes: BYTES_MAX, ...bounds }, (rows) => {
+      this.dropped.stored_requests += rows;
+    });
     this.answers = { requests: (asked) => this.#list(asked) };
   }
 
@@ -97,15 +101,7 @@ export class Requests implements Part {
   }
 
   prune(now: number): boolean {
-    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#removeTooMuch() >= PIECE;
-  }
-
-  /** Removes the oldest rows. @returns how many */
-  #removeTooMuch(): number {
-    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
-    const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
-    this.dropped.stored_requests += removed;
-    return removed;
+    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#bounds.removePiece() >= PIECE;
   }
 
   forget(appId: string): boolean {
