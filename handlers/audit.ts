@@ -1,9 +1,10 @@
 // Writes the audit log.
-import { insertAuditEntry } from '../sqlite/control/people/audit.ts';
+import { insertAuditEntry, insertRefusedSignIn } from '../sqlite/control/people/audit.ts';
 import { type Actor, callerOf, keyOf } from './access.ts';
 import type { RequestContext } from './context.ts';
 import type { Operation } from './contract/operation.ts';
 import type { AuditInterface } from './contract/people/audit.ts';
+import type { SignInCalls } from './contract/people/sign-in.ts';
 import { cutText } from './contract/text.ts';
 
 /** Input fields that name what an operation changes. All others may hold values or secrets of people. */
@@ -125,5 +126,18 @@ export async function record(
     });
   } catch (error) {
     console.error(`request ${requestId}: ${operation} is not in the audit log: ${error}`);
+  }
+}
+
+/** Adds an entry about a sign-in that was refused. Never rejects. */
+export async function recordRefusedSignIn(
+  { db, at, requestId }: RequestContext,
+  { account, email, by, address, code }: SignInCalls['refused']['input'],
+): Promise<void> {
+  const details = JSON.stringify({ by });
+  try {
+    await insertRefusedSignIn(db, { at, account, email, address, details, outcome: code });
+  } catch (error) {
+    console.error(`request ${requestId}: a refused sign-in is not in the audit log: ${error}`);
   }
 }

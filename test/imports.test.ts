@@ -97,6 +97,13 @@ rule('nothing knows the control UI', '', ({ from, to }) => from.startsWith('ui/'
 rule('telemetry knows no fleets', 'runtime/telemetry/', ({ to }) => !to.startsWith('runtime/fleets/'));
 rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('runtime/fleets/'));
 
+test('HTML is escaped in one place', () => {
+  // This Worker of an app's process is a file of its own.
+  const places = ['bundler/escape-html.ts', 'runtime/fleets/config/workers/page-worker.js'];
+  const escaping = files.filter((file) => readFileSync(file, 'utf8').includes('`&#${'));
+  assert.deepEqual(escaping, places);
+});
+
 test('a folder has so few files that its list can be read', () => {
   const folders = Map.groupBy(files, (file) => dirname(file));
   const full = [...folders].filter(([, own]) => own.length > FILES_IN_A_FOLDER);

@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Marked, type Tokens } from 'marked';
+import { escapeHtml } from '../escape-html.ts';
 
 /** Pages outside `docs/`. */
 export const ROOT_PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'];
@@ -42,7 +43,7 @@ function render(source: string, known: ReadonlySet<string>): { title: string; bo
       link({ href, tokens }: Tokens.Link) {
         const text = this.parser.parseInline(tokens);
         const to = target(href, source, known);
-        return to === null ? text : `<a href="${escaped(to)}">${text}</a>`;
+        return to === null ? text : `<a href="${escapeHtml(to)}">${text}</a>`;
       },
       // A wide table scrolls in its own box. It can take the focus, so that the keyboard scrolls it too.
       table({ header, rows }: Tokens.Table) {
@@ -52,7 +53,7 @@ function render(source: string, known: ReadonlySet<string>): { title: string; bo
         return `<div class="wide-table" tabindex="0" role="region" aria-label="Table"><table><thead>${cells(header, 'th')}</thead><tbody>${body}</tbody></table></div>\n`;
       },
       code({ text }: Tokens.Code) {
-        return `<pre tabindex="0"><code>${escaped(text)}</code></pre>\n`;
+        return `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`;
       },
     },
   });
@@ -77,10 +78,6 @@ function anchorOf(text: string): string {
     .replaceAll(' ', '-');
 }
 
-function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
 function pageOf(path: string, title: string, body: string, tags: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -88,7 +85,7 @@ function pageOf(path: string, title: string, body: string, tags: string): string
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escaped(title)} · Cellar</title>
+<title>${escapeHtml(title)} · Cellar</title>
 <link rel="icon" href="/favicon.svg" type="image/svg+xml">
 ${tags}
 </head>

@@ -16,6 +16,8 @@ export interface CallContext extends Context {
   words: Record<string, string>;
   /** The operation whose rights the caller needs; null when the path has a secret. */
   as: Operation | null;
+  /** Gives the audit log the app of the resource that the path names. */
+  setApp: (app: { id: string; slug: string }) => void;
 }
 
 interface Declared<Body extends z.ZodType> {

@@ -5,7 +5,7 @@ import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
 import type { Actor } from '../access.ts';
 import { authenticate, authorize, keyOf } from '../access.ts';
-import { audited, detailsOf, isAudited } from '../audit.ts';
+import { audited, detailsOf, isAudited, type Target } from '../audit.ts';
 import type { Context, RequestContext } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { requireKeyForNewApp } from '../key-scopes.ts';
@@ -85,8 +85,8 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const acting: Context = { ...context, actor: await whoNow(), whoNow, via: 'wrangler', isAudited: true };
   const account = words.account ?? '';
   if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
-  const result = await logged(acting, call, words, () =>
-    answered(acting, call, { request, url, account, words }),
+  const result = await logged(acting, call, words, (setApp) =>
+    answered(acting, call, { request, url, account, words, setApp }),
   );
   if (result instanceof Response) return result;
   const info =
@@ -98,7 +98,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
 async function answered(
   context: Context,
   call: Call,
-  asked: Pick<CallContext, 'request' | 'url' | 'account' | 'words'>,
+  asked: Pick<CallContext, 'request' | 'url' | 'account' | 'words' | 'setApp'>,
 ): Promise<unknown> {
   const { account, words } = asked;
   if (call.as?.needs === 'account') await authorize(context, call.as, {});
@@ -113,14 +113,19 @@ function logged(
   context: Context,
   { as, method, path }: Call,
   words: Record<string, string>,
-  work: () => Promise<unknown>,
+  work: (setApp: CallContext['setApp']) => Promise<unknown>,
 ): Promise<unknown> {
   // Creating storage only checks its name: the first deploy that binds it makes it.
-  if (as === null || method === 'GET' || !isAudited(as) || as.name === 'apps.create') return work();
+  if (as === null || method === 'GET' || !isAudited(as) || as.name === 'apps.create') return work(() => {});
   const { script = null, secret, namespace, database, ...others } = words;
   const named = { ...others, name: secret, namespace_id: namespace, database };
   const details = { ...detailsOf({ ...named, account: undefined }), call: `${method} ${path}` };
-  return audited(context, context, { operation: as.name, app: { id: null, slug: script }, details }, work);
+  const target: Target = { operation: as.name, app: { id: null, slug: script }, details };
+  return audited(context, context, target, () =>
+    work(({ id, slug }) => {
+      target.app = { id, slug };
+    }),
+  );
 }
 
 /** Checks that the account in the path is the caller's own. The runner token may use any account. */

@@ -12,7 +12,7 @@ import {
 import { deleteKeysOf } from '../../sqlite/control/people/keys.ts';
 import { arriveAccount } from '../../sqlite/control/people/provider.ts';
 import { loseRights } from '../access.ts';
-import { record } from '../audit.ts';
+import { record, recordRefusedSignIn } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
@@ -39,6 +39,13 @@ const inputs = {
   join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
   signed_in: z.strictObject({ account: z.string(), by: z.string().max(100), address: z.string().max(100) }),
+  refused: z.strictObject({
+    account: z.string().max(100).nullable(),
+    email: z.string().max(254).nullable(),
+    by: z.string().max(100),
+    address: z.string().max(100),
+    code: z.string().max(100),
+  }),
   arrive: z.strictObject({
     account: z.string().nullable(),
     email,
@@ -101,6 +108,12 @@ const answers: Answers = {
     return null;
   },
 
+  async refused(context, input) {
+    // Not awaited: the response time would reveal whether an account has the address.
+    context.waitUntil(recordRefusedSignIn(context, input));
+    return null;
+  },
+
   async close({ db, at }, { token }) {
     await closeInvite(db, await hashOf(token), at);
     return null;
@@ -149,15 +162,14 @@ function signedIn({ id, name, email, role }: AccountRow): SignedIn {
 /** @throws {Problem} `invite_not_found` */
 function purpose(invite: OpenInvite | null): LinkPurpose {
   if (invite === null) throw new Problem('invite_not_found');
-  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at, made_by } =
-    invite;
+  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at } = invite;
   return {
     kind: expires_at === null ? 'welcome' : account_id === null ? 'invite' : 'account',
     role,
     app: app_slug !== null && app_role !== null ? { slug: app_slug, role: app_role } : null,
     name: account_email === null ? null : account_name,
     email: account_email ?? email,
-    email_fixed: account_email !== null || made_by !== null,
+    email_fixed: account_email !== null || email !== null,
     expires_at,
   };
 }

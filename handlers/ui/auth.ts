@@ -17,7 +17,6 @@ const BASE_PATH = '/api/auth';
 /** Enabled routes of the library. The API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
-  'GET /callback/oidc',
   'POST /sign-out',
   'GET /list-sessions',
   'POST /revoke-session',
@@ -97,7 +96,7 @@ export function createAuth(env: Env) {
       ...WITHOUT_TOKENS,
       session: { create: { after: (session, context) => noted(env, session, context?.path) } },
     },
-    hooks: oneTimeCodes(),
+    hooks: oneTimeCodes(env),
     plugins: [
       providerPlugin(env),
       twoFactor({ issuer: 'Cellar', accountLockout: { durationSeconds: LOCK_S } }),

@@ -16,7 +16,7 @@ import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
 import { forgot, join, look, useLink } from './links.ts';
 import { isNavigation, ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
-import { begin, CALLBACK, end, requireAllowedWay, shownProvider } from './provider.ts';
+import { begin, CALLBACK, end, endOldSession, requireAllowedWay, shownProvider } from './provider.ts';
 
 /** Interval of deleting expired rows on a request, in ms. Unauthenticated clients can create challenges too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
@@ -48,7 +48,7 @@ class Server {
     if (isApi(pathname)) return this.#api(this.#own(received), execution);
     if (pathname === CALLBACK && isNavigation(received) && env.OIDC_URL !== '') {
       this.#limit('auth', received);
-      return end(this.#withOwnCookies(received), await this.#library());
+      return end(this.#withOwnCookies(received), await this.#library(), env);
     }
     if (pathname === '/oidc' && received.method === 'POST' && env.OIDC_URL !== '') {
       this.#limit('auth', received);
@@ -208,7 +208,7 @@ class Server {
       headers: request.headers,
       returnHeaders: true,
     });
-    if (response === null) throw signedOut();
+    if (response === null || (await endOldSession(this.#env, response.session))) throw signedOut();
     const { id, twoFactorEnabled } = response.user;
     return { id, hasSecondFactor: twoFactorEnabled === true, headers };
   }

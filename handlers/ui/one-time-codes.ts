@@ -1,35 +1,55 @@
-// Each code of a second factor signs in once: a thief who saw it cannot use it again while it is valid.
+// Each code of a second factor signs in once: a thief who saw it cannot use it again while it is valid. Refused sign-ins are
+// reported to the audit log.
 import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api';
+import type { Env } from './env.ts';
+import { reportRefusal } from './refused-sign-ins.ts';
 
 const PATH = '/two-factor/verify-totp';
+/** Routes that end a sign-in with a second factor. */
+const SECOND_FACTORS = [PATH, '/two-factor/verify-backup-code'];
+/** Routes that sign in, or begin to. */
+const FIRST_FACTORS = ['/sign-in/email', '/passkey/verify-authentication'];
 /** The library's cookie between the password step and the code step. */
 const COOKIE = 'two_factor';
 /** Longest validity of a code, in ms: its own 30 seconds, and the periods before and after. */
 const VALID_MS = 90_000;
+const UNAUTHORIZED = 401;
 
 /** Returns hooks of the library that refuse a code that has signed in, even when it is sent twice concurrently. */
-export function oneTimeCodes() {
+export function oneTimeCodes(env: Env) {
   /** Time of use of each code, by account and code. */
   const taken = new Map<string, number>();
   const takenBy = new WeakMap<Request, string>();
+  /** The account that a request with a second factor signs in to. */
+  const accounts = new WeakMap<Request, string>();
   const before = createAuthMiddleware(async (call) => {
-    if (call.path !== PATH || call.request === undefined) return;
+    if (!SECOND_FACTORS.includes(call.path) || call.request === undefined) return;
     const { name } = call.context.createAuthCookie(COOKIE);
     const cookie = await call.getSignedCookie(name, call.context.secret);
     if (!cookie) return;
     const account = (await call.context.internalAdapter.findVerificationValue(cookie))?.value;
     if (account === undefined) return;
+    accounts.set(call.request, account);
+    if (call.path !== PATH) return;
     const now = Date.now();
     for (const [code, at] of taken) if (now - at > VALID_MS) taken.delete(code);
     const code = `${account} ${call.body?.code}`;
-    if (taken.has(code))
+    if (taken.has(code)) {
+      await reportRefusal(env, call.path, call.request.headers, { account }, 'unauthorized');
       throw new APIError('UNAUTHORIZED', { message: 'This code was used. Wait for the next one.' });
+    }
     taken.set(code, now);
     takenBy.set(call.request, code);
   });
-  const after = createAuthMiddleware(async (call) => {
-    const code = call.request && takenBy.get(call.request);
-    if (code !== undefined && isAPIError(call.context.returned)) taken.delete(code);
+  const after = createAuthMiddleware(async ({ path, request, body, context: { returned } }) => {
+    if (request === undefined || !isAPIError(returned)) return;
+    const code = takenBy.get(request);
+    if (code !== undefined) taken.delete(code);
+    const account = accounts.get(request);
+    if (returned.statusCode !== UNAUTHORIZED || (account === undefined && !FIRST_FACTORS.includes(path)))
+      return;
+    const email = path === '/sign-in/email' ? String(body?.email ?? '') : undefined;
+    await reportRefusal(env, path, request.headers, { account, email }, 'unauthorized');
   });
   return { before, after };
 }

@@ -5,15 +5,18 @@ import {
   type GenericOAuthUserInfo,
   genericOAuth,
 } from 'better-auth/plugins/generic-oauth';
-import { forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.ts';
+import { endSessionBy, forgetPerson, keepPerson, personOf } from '../../sqlite/sign-in/people.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
+import { type Claimant, reportRefusal } from './refused-sign-ins.ts';
 
 const PROVIDER = 'oidc';
 /** Where the provider sends people back to. */
 export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
+/** The same as the library names it. */
+const ROUTE = '/callback/:id';
 /** Ways to sign in, and to set a password, that are off when the provider is required. */
 const OTHER_WAYS = [
   '/sign-in/email',
@@ -24,6 +27,8 @@ const OTHER_WAYS = [
   '/invites/accept',
 ];
 const NAME_CHARACTERS = 100;
+/** Longest session of a person whom the provider knows, in ms: only a sign-in shows that they still have their groups. */
+const SESSION_MS = 24 * 3_600_000;
 
 /** What answers the library's routes. */
 interface Library {
@@ -40,6 +45,15 @@ export function requireAllowedWay(path: string, { OIDC_REQUIRED, OIDC_NAME }: En
   const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.endsWith(each));
   if (isOff)
     throw new Problem('forbidden', `Passwords and passkeys are off here: sign in with ${OIDC_NAME}.`);
+}
+
+/** Ends the session of a person whom the provider knows, once it is too old. @returns whether it was ended */
+export async function endOldSession(
+  { DB, OIDC_URL }: Env,
+  { id, createdAt }: { id: string; createdAt: Date },
+): Promise<boolean> {
+  if (OIDC_URL === '' || Date.now() - createdAt.getTime() < SESSION_MS) return false;
+  return endSessionBy(DB, PROVIDER, id);
 }
 
 /** The library's plugin, configured. It checks state, nonce, PKCE and the signature of the ID token. */
@@ -90,11 +104,18 @@ export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: 
 }
 
 /** Ends a sign-in: the provider has sent the person back. Refusals go to the sign-in page, which says why. */
-export async function end(request: Request, auth: Library): Promise<Response> {
+export async function end(request: Request, auth: Library, env: Env): Promise<Response> {
   const answer = await auth.handler(request);
-  if (answer.status < 400 || answer.status === 429) return answer;
-  const { code = 'unknown' } = (await answer.json().catch(() => ({}))) as { code?: string };
-  const location = `/sign-in?${new URLSearchParams({ error: code.toLowerCase() })}`;
+  if (answer.status === 429) return answer;
+  if (answer.status < 400) {
+    const { searchParams } = new URL(answer.headers.get('location') ?? '/', env.PUBLIC_UI_URL);
+    if (searchParams.has('error')) await reportRefusal(env, ROUTE, request.headers, {}, 'unauthorized');
+    return answer;
+  }
+  const refusal = (await answer.json().catch(() => ({}))) as { code?: string } & Claimant;
+  const code = (refusal.code ?? 'unknown').toLowerCase();
+  await reportRefusal(env, ROUTE, request.headers, refusal, code);
+  const location = `/sign-in?${new URLSearchParams({ error: code })}`;
   return new Response(null, { status: 302, headers: { location } });
 }
 
@@ -107,10 +128,11 @@ function subjectOf({ sub }: GenericOAuthUserInfo, { OIDC_URL }: Env): string {
 async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   const subject = subjectOf(profile, env);
   const email = String(profile.email ?? '').toLowerCase();
-  if (subject === '' || email === '') throw refused('email_not_found');
-  const role = roleOf(profile[env.OIDC_GROUPS_CLAIM], env);
-  if (role === 'none') throw refused('no_role');
+  if (subject === '' || email === '') throw refused('email_not_found', {});
   const known = await personOf(env.DB, PROVIDER, subject);
+  const who = { email, ...(known !== null && { account: known }) };
+  const role = roleOf(profile[env.OIDC_GROUPS_CLAIM], env);
+  if (role === 'none') throw refused('no_role', who);
   const name = cutText(String(profile.name ?? '').trim() || email, NAME_CHARACTERS);
   const verified = profile.emailVerified === true || profile.email_verified === true;
   const { was_guest, ...account } = await askAbout(env, 'arrive', {
@@ -120,7 +142,7 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
     name,
     role,
   }).catch((error: unknown) => {
-    throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified') : error;
+    throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified', who) : error;
   });
   // The account was deleted, and the person comes back to another.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
@@ -139,6 +161,7 @@ function roleOf(groups: unknown, { OIDC_ROLES }: Env) {
   return roles.find(([group]) => group === '*' || own.has(group))?.[1] ?? 'none';
 }
 
-function refused(code: string): APIError {
-  return new APIError('FORBIDDEN', { code, message: code });
+/** @param who read by `end` */
+function refused(code: string, who: Claimant): APIError {
+  return new APIError('FORBIDDEN', { code, message: code, ...who });
 }

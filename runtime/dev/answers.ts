@@ -1,4 +1,5 @@
 // Responses of `cellar dev` itself: for foreign host names, and while no version of the app is live.
+import { escapeHtml } from '../../bundler/escape-html.ts';
 import type { LocalAnswer } from '../edge/gateway.ts';
 import type { OwnRefusal } from '../edge/refusals.ts';
 
@@ -44,14 +45,13 @@ export function failurePage(failure: string): {
   headers: Record<string, string>;
   body: string;
 } {
-  const text = failure.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
   const script = `let first;new EventSource('${RELOAD_PATH}').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}`;
   return {
     status: 500,
     headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     body: `<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>The build failed</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:8vh auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}</style>
-<h1>Nothing serves yet</h1><pre>${text}</pre><p>Save a mended version: this page loads again by itself.</p><script>${script}</script>
+<h1>Nothing serves yet</h1><pre>${escapeHtml(failure)}</pre><p>Save a mended version: this page loads again by itself.</p><script>${script}</script>
 `,
   };
 }

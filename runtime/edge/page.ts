@@ -1,5 +1,6 @@
 // The HTML page for responses of the gateway itself: what happened, and what the visitor can do.
 import { STATUS_CODES } from 'node:http';
+import { escapeHtml } from '../../bundler/escape-html.ts';
 import { PAGE_STYLE, type PageColour } from '../../handlers/contract/pages.ts';
 import type { Refusal, RefusalReason } from './refusals.ts';
 
@@ -219,8 +220,4 @@ ${again ? '<a class="again" href="">Try again</a>\n' : ''}</section>
 <p>${owner}</p>
 </section></div>
 `;
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

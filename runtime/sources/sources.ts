@@ -11,6 +11,7 @@ import type { Pull } from '../../handlers/contract/source/pulls.ts';
 import { parseRemote } from '../../handlers/contract/source/remote.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { SourceRow, StoredSource } from '../../sqlite/host/source/connections.ts';
+import type { Apps } from '../apps/apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { type ChangeMainOptions, changeMain } from '../builds/source/change-main.ts';
 import type { FetchFrom, Imports } from '../builds/source/import.ts';
@@ -240,25 +241,28 @@ export class Sources {
   ): Promise<{ sha: string; deploy_id: string | null }> {
     const { appId, source } = row;
     const { store, imports, apps } = this.#options;
-    if (!apps.get(appId)) throw noSuchApp();
+    requireApp(apps, appId);
     const { remote, credentials } = this.#opened(row);
     const from: Omit<FetchFrom, 'have'> = {
       ...{ remote, credentials },
       refs: ref === null ? wantedRefs(source) : namedRefs(ref),
     };
     let sha = '';
-    const deploy = await changeMain(this.#options, appId, 'push', async (repository) => {
-      const before = await resolveCommit(repository, DEPLOY_REF);
-      const fetched = await imports.fetch(apps.ownerOf(appId), repository, { ...from, have: before }, signal);
-      if (store.sources.find(appId)?.source.url !== source.url)
-        throw new Refusal(
-          409,
-          'commit_conflict',
-          'the connection was removed, or leads elsewhere now; sync again',
-        );
-      sha = fetched.sha;
-      this.#pin(row, fetched.knownHosts);
-      return sha === before ? null : { sha, before };
+    const deploy = await imports.inTurn(apps.ownerOf(appId), signal, (turn) => {
+      requireApp(apps, appId);
+      return changeMain(this.#options, appId, 'push', async (repository) => {
+        const before = await resolveCommit(repository, DEPLOY_REF);
+        const fetched = await turn.fetch(repository, { ...from, have: before });
+        if (store.sources.find(appId)?.source.url !== source.url)
+          throw new Refusal(
+            409,
+            'commit_conflict',
+            'the connection was removed, or leads elsewhere now; sync again',
+          );
+        sha = fetched.sha;
+        this.#pin(row, fetched.knownHosts);
+        return sha === before ? null : { sha, before };
+      });
     });
     return { sha, deploy_id: deploy?.fact.id ?? null };
   }
@@ -291,6 +295,10 @@ export class Sources {
       throw new Refusal(404, 'source_not_connected', 'the app is not connected to a repository elsewhere');
     return row;
   }
+}
+
+function requireApp(apps: Apps, appId: string): void {
+  if (!apps.get(appId)) throw noSuchApp();
 }
 
 /** Whether a push to a ref may change what is deployed. */

@@ -65,6 +65,18 @@ export async function personOf(db: D1Database, provider: string, subject: string
   return found?.userId ?? null;
 }
 
+/** Ends a session if its person is known to a provider. @returns whether it was ended */
+export async function endSessionBy(db: D1Database, provider: string, session: string): Promise<boolean> {
+  const ended = await db
+    .prepare(
+      `DELETE FROM session WHERE id = ?1 AND EXISTS (
+         SELECT 1 FROM account WHERE account.userId = session.userId AND providerId = ?2) RETURNING id`,
+    )
+    .bind(session, provider)
+    .first();
+  return ended !== null;
+}
+
 /** Adds a person, or brings name and address up to date. The address was proved. */
 export async function keepPerson(db: D1Database, { id, name, email }: Person, at: string): Promise<void> {
   await db.batch([

@@ -1,6 +1,6 @@
 // Rows of `requests`: a sample of each app's requests.
 import type { Database } from 'better-sqlite3';
-import { sampleQueries } from './samples.ts';
+import { sampleQueries, sizesMigration } from './samples.ts';
 import type { SpanRow } from './spans.ts';
 
 /** One entry for each schema version of `requests.sqlite`, in order. Never change a released one: add the next. */
@@ -29,6 +29,7 @@ export const REQUEST_MIGRATIONS = [
   CREATE INDEX requests_of_app ON requests (app_id, id);
   CREATE INDEX requests_of_trace ON requests (trace_id);
   `,
+  sizesMigration('requests'),
 ];
 
 export interface RequestRow extends SpanRow {
@@ -38,7 +39,8 @@ export interface RequestRow extends SpanRow {
 /** A filter for requests; `null` matches all. */
 export interface WantedRequests {
   appId: string;
-  /** Upper bound of ids, exclusive. */
+  /** Bounds of ids: the first inclusive, the second exclusive. */
+  first: number;
   before: number;
   /** In ms since 1970. */
   from: number;
@@ -63,11 +65,14 @@ export function requestQueries(database: Database) {
        @held_ms, @wake_ms, @bytes_in, @bytes_out, @cell_start, @release, @skipped)`,
   );
   const newest = database.prepare<WantedRequests, RequestRow>(
-    `SELECT * FROM requests WHERE app_id = @appId AND id < @before AND started_at >= @from
+    `SELECT * FROM requests WHERE app_id = @appId AND id >= @first AND id < @before AND started_at >= @from
        AND (@method IS NULL OR method = @method) AND status BETWEEN @leastStatus AND @mostStatus
        AND (@path IS NULL OR instr(lower(path), @path) > 0) AND duration_ms >= @slowerThan
        AND (@cellStart IS NULL OR cell_start = @cellStart)
      ORDER BY id DESC LIMIT @limit`,
+  );
+  const further = database.prepare<[string, number, number], { id: number }>(
+    'SELECT id FROM requests WHERE app_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   );
   const ofTrace = database.prepare<[string, string, number], RequestRow>(
     'SELECT * FROM requests WHERE trace_id = ? AND app_id = ? ORDER BY id LIMIT ?',
@@ -78,6 +83,9 @@ export function requestQueries(database: Database) {
       add.run(row);
     },
     newest: (wanted: WantedRequests): RequestRow[] => newest.all(wanted),
+    /** Returns the id of an app's request that is `count` requests before an id; null when there are fewer. */
+    further: (appId: string, before: number, count: number): number | null =>
+      further.get(appId, before, count - 1)?.id ?? null,
     /** Returns an app's requests of a trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): RequestRow[] =>
       ofTrace.all(traceId, appId, limit),

@@ -1,8 +1,32 @@
 // Removal of old rows, for the tables that keep some of each app's requests.
 import type { Database } from 'better-sqlite3';
 
+type Table = 'requests' | 'spans';
+
+/** Returns about how many bytes a row takes with its place in the indexes, as SQL. */
+const sizeOf = (row: string) => `(300 + octet_length(${row}path))`;
+
+/** Returns the migration that counts the bytes of each app's rows in the table `sizes`. */
+export function sizesMigration(table: Table): string {
+  return `
+  CREATE TABLE sizes (
+    app_id TEXT PRIMARY KEY,
+    bytes INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO sizes SELECT app_id, sum(${sizeOf('')}) FROM ${table} GROUP BY app_id;
+  CREATE TRIGGER ${table}_added AFTER INSERT ON ${table} BEGIN
+    INSERT INTO sizes VALUES (new.app_id, ${sizeOf('new.')})
+      ON CONFLICT (app_id) DO UPDATE SET bytes = bytes + excluded.bytes;
+  END;
+  CREATE TRIGGER ${table}_removed AFTER DELETE ON ${table} BEGIN
+    UPDATE sizes SET bytes = bytes - ${sizeOf('old.')} WHERE app_id = old.app_id;
+    DELETE FROM sizes WHERE app_id = old.app_id AND bytes = 0;
+  END;
+  `;
+}
+
 /** Queries that keep such a table small. @param table part of the SQL text */
-export function sampleQueries(database: Database, table: 'requests' | 'spans') {
+export function sampleQueries(database: Database, table: Table) {
   const trim = database.prepare<[string, string, number]>(
     `DELETE FROM ${table} WHERE app_id = ? AND id <= (
        SELECT id FROM ${table} WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
@@ -15,7 +39,13 @@ export function sampleQueries(database: Database, table: 'requests' | 'spans') {
   const deleteOf = database.prepare<[string, number]>(
     `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE app_id = ? LIMIT ?)`,
   );
-  const apps = database.prepare<[], { app_id: string }>(`SELECT DISTINCT app_id FROM ${table}`);
+  const removeOldest = database.prepare<{ app: string; limit: number; bytes: number }>(
+    `DELETE FROM ${table} WHERE app_id = @app AND id <= (SELECT max(id) FROM (
+       SELECT id, size, sum(size) OVER (ORDER BY id) AS total FROM (
+         SELECT id, ${sizeOf('')} AS size FROM ${table} WHERE app_id = @app ORDER BY id LIMIT @limit))
+       WHERE total - size < @bytes)`,
+  );
+  const sizes = database.prepare<[], { app_id: string; bytes: number }>('SELECT app_id, bytes FROM sizes');
 
   return {
     /** Removes all but the newest `count` rows of an app. @returns how many */
@@ -24,7 +54,12 @@ export function sampleQueries(database: Database, table: 'requests' | 'spans') {
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
+    /** Removes up to `limit` of an app's oldest rows, but only as many as free `most.bytes`. @returns how many */
+    removeOldest: (app: string, limit: number, { bytes }: { bytes: number }): number =>
+      removeOldest.run({ app, limit, bytes }).changes,
+    /** Returns the bytes of each app's rows. */
+    sizes: (): { app_id: string; bytes: number }[] => sizes.all(),
     /** The ids of the apps that have rows. */
-    apps: (): string[] => apps.all().map(({ app_id }) => app_id),
+    apps: (): string[] => sizes.all().map(({ app_id }) => app_id),
   };
 }

@@ -1,6 +1,6 @@
 // Rows of `spans`: requests that were slow or failed.
 import type { Database } from 'better-sqlite3';
-import { sampleQueries } from './samples.ts';
+import { sampleQueries, sizesMigration } from './samples.ts';
 
 /** One entry for each schema version of `spans.sqlite`, in order. Never change a released one: add the next. */
 export const SPAN_MIGRATIONS = [
@@ -26,6 +26,7 @@ export const SPAN_MIGRATIONS = [
   ) STRICT;
   CREATE INDEX spans_of_app ON spans (app_id, id);
   `,
+  sizesMigration('spans'),
 ];
 
 export interface SpanRow {

@@ -93,6 +93,19 @@ test('without a group that has a role nobody gets in, and no account is made', a
   assert.equal(await accountOf(visitor), null);
   const { items } = await rpc('accounts.list', { limit: 200 });
   assert.ok(items.every(({ email }: { email: string | null }) => email !== 'nobody@example.com'));
+  const { items: refused } = await rpc('audit.list', { operation: 'sign_in', outcome: 'refused' });
+  assert.deepEqual(
+    refused.map(({ account, details, address, outcome }: AuditEntry) => [
+      account === null,
+      details.by,
+      address,
+      outcome,
+    ]),
+    [
+      [true, 'callback/:id', '127.0.0.1', 'no_role'],
+      [false, 'callback/:id', '127.0.0.1', 'email_not_verified'],
+    ],
+  );
 });
 
 test('an account that was deleted is not back: the person gets a new one', async () => {

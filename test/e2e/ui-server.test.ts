@@ -1,6 +1,7 @@
 // The control UI's server through the gateway: the first visit, sign-in, sessions and permissions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { AuditEntry } from '../../handlers/contract/people/audit.ts';
 import { SecurityKey, totp } from '../support/e2e/authenticators.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
@@ -392,6 +393,21 @@ test('a sign-in asks for the second factor; a recovery link removes it and ends 
   assert.deepEqual([copied.status, copied.body.message], [401, 'This code was used. Wait for the next one.']);
   assert.equal((await thief.ask('POST', '/api/auth/two-factor/verify-totp')).status, 400);
   assert.equal(await thief.account(), null);
+  const backup = { code: 'not a code' };
+  assert.equal((await thief.ask('POST', '/api/auth/two-factor/verify-backup-code', backup)).status, 401);
+  assert.equal(await thief.signIn('Erin@example.com', 'not the password of erin'), 401);
+  const refused = () => ada.rpc('audit.list', { account: id, operation: 'sign_in', outcome: 'refused' });
+  await eventually(async () => (await refused()).items.length === 4, 'four refusals are in the audit log');
+  const { items } = await refused();
+  assert.deepEqual(
+    items.map(({ details, address, outcome }: AuditEntry) => [details.by, address, outcome]),
+    [
+      'sign-in/email',
+      'two-factor/verify-backup-code',
+      'two-factor/verify-totp',
+      'two-factor/verify-totp',
+    ].map((by) => [by, '127.0.0.1', 'unauthorized']),
+  );
 
   const { url } = await ada.rpc('invites.create', { account: id });
   const token = new URL(url).searchParams.get('token');

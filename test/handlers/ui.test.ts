@@ -7,6 +7,7 @@ import { ownCookies } from '../../handlers/ui/origin.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
+const HOUR_MS = 3_600_000;
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
 /** An account as the API has it, and what its owner enters at the link of the first start. */
@@ -37,13 +38,13 @@ test('links are counted separately, and refused before the API is called', async
   const person = { token: 'x', name: 'Eve', email: 'eve@example.com', password: 'a long enough password' };
   await ui.post(SIGN_IN, credentials('ada'));
   await ui.post(SIGN_IN, credentials('ada'));
-  const { trips } = ui;
+  const { trips, asked } = ui;
   assert.equal((await ui.post('/invites/look', { token: 'x' })).status, 404);
   assert.equal((await ui.post('/invites/accept', person)).status, 404);
-  assert.equal(ui.asked, 2);
+  assert.equal(ui.asked, asked + 2);
   refused(await ui.post('/welcome', person));
   refused(await ui.post('/invites/look', { token: 'x' }));
-  assert.deepEqual([ui.asked, ui.trips], [2, trips]);
+  assert.deepEqual([ui.asked, ui.trips], [asked + 2, trips]);
 });
 
 test('without a mail server there is no link for a forgotten password', async (t) => {
@@ -139,6 +140,30 @@ test('a stream ends after ten minutes, so that a new one checks the rights again
   assert.ok(isOpen);
   t.mock.timers.tick(60_000);
   assert.equal((await read).done, true);
+});
+
+test('the session of a person whom the provider knows ends after a day, and no other', async (t) => {
+  const provider = { OIDC_URL: 'https://id.example.com', OIDC_SCOPES: 'openid', OIDC_NAME: 'Example' };
+  const ui = await UiInProcess.start(t, provider);
+  ui.api = () => Response.json(ADA);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const used = await ui.post('/welcome', WELCOME);
+  const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
+  const account = async () => {
+    const answer = (await (await ui.get('/session', cookie)).json()) as { account: { id: string } | null };
+    return answer.account?.id ?? null;
+  };
+  t.mock.timers.tick(23 * HOUR_MS);
+  assert.equal(await account(), ADA.id);
+  t.mock.timers.tick(2 * HOUR_MS);
+  assert.equal(await account(), ADA.id);
+  ui.database.all({
+    sql: `INSERT INTO account (id, accountId, providerId, userId, createdAt, updatedAt)
+      VALUES ('a', 'ada at the provider', 'oidc', ?, '', '')`,
+    values: [ADA.id],
+  });
+  assert.equal(await account(), null);
+  assert.deepEqual(ui.database.all({ sql: 'SELECT id FROM session', values: [] }), []);
 });
 
 test('a body that no route of sign-in needs is refused before the library reads it', async (t) => {

@@ -34,7 +34,10 @@ function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: stri
       open: (_app: string, _name: string, sealed: Buffer) => sealed.toString(),
     },
     changes: new BranchChanges(),
-    imports: { fetch: () => fetch(sha) },
+    imports: {
+      inTurn: (_owner: string, _signal: AbortSignal, work: (turn: object) => Promise<unknown>) =>
+        work({ fetch: () => fetch(sha) }),
+    },
     previews: { ofSource: () => null },
     urlOf: () => null,
   } as unknown as SourcesOptions);

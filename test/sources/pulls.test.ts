@@ -52,7 +52,8 @@ function open(
     },
     changes: new BranchChanges(),
     imports: {
-      fetch: (_owner: string, _repository: string, _from: object, signal: AbortSignal) => fetch(sha, signal),
+      inTurn: (_owner: string, signal: AbortSignal, work: (turn: object) => Promise<unknown>) =>
+        work({ fetch: () => fetch(sha, signal) }),
     },
     previews: {
       ofSource: (app: string, ref: string) => previews.get(`${app} ${ref}`) ?? null,

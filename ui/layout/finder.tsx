@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
-import { type Found, search } from '../models/find.ts';
+import { type Found, keysOf, search } from '../models/find.ts';
 import { titleOf } from '../models/title.ts';
 import { showModal } from '../parts/controls/dialog.tsx';
 import { failed, toast } from '../parts/status/toast.tsx';
@@ -56,6 +56,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
     return end;
   }, []);
   const found = search(onlyApps ? otherApps(slugs.value) : everything(slugs.value), typed);
+  const keys = keysOf(found);
   const label = onlyApps ? 'Switch to another app' : 'Find an app, a place or something to do';
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => {
@@ -108,7 +109,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
         {found.map((item, i) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: the input above has the keys
           <div
-            key={`${item.group} ${item.text}`}
+            key={keys[i]}
             id={`${id}-${i}`}
             role="option"
             tabIndex={-1}

@@ -61,3 +61,14 @@ function matchScore(text: string, word: string): number {
     .some((each) => each.startsWith(word));
   return begins ? 2 : 1;
 }
+
+/** Returns a key for each item. Items may have the same group and text, such as two databases of one name. */
+export function keysOf(items: readonly Pick<Found, 'group' | 'text'>[]): string[] {
+  const counts = new Map<string, number>();
+  return items.map(({ group, text }) => {
+    const words = `${group}\n${text}`;
+    const count = counts.get(words) ?? 0;
+    counts.set(words, count + 1);
+    return `${count} ${words}`;
+  });
+}

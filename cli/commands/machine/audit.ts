@@ -81,7 +81,8 @@ function filterOf(input: Input): Params<'audit.list'> {
 }
 
 function rowOf({ at, account, name, operation, app, details, via, address, outcome }: Entry): string[] {
-  const who = account === null ? 'runner token' : (name ?? account);
+  const nobody = operation === 'sign_in' ? 'unknown' : 'runner token';
+  const who = account === null ? nobody : (name ?? account);
   const named = Object.entries(details).map(([field, value]) => `${field}=${value}`);
   return [
     ago(at),

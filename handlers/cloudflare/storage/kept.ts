@@ -93,6 +93,12 @@ function named(kept: PlacesOfApp[], kind: Kind): Kept[] {
  * @throws {CloudflareError} when nothing or several match; {Problem} `forbidden` when the caller's role on its app is too low
  */
 export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
+  const kept = await find(context, kind, name);
+  context.setApp(kept.app);
+  return kept;
+}
+
+async function find(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const all = await keptOf(context, kind);
   const exact = all.find((each) => each.name === name);
   if (exact) return exact;
@@ -125,7 +131,9 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
 async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
   const others = named(await placesOf(context, await allApps(context)), kind);
   const found = others.find((each) => [each.name, each.id, each.binding].includes(name));
-  if (found !== undefined) await authorize(context, context.as!, { id: found.app.id });
+  if (found === undefined) return;
+  context.setApp(found.app);
+  await authorize(context, context.as!, { id: found.app.id });
 }
 
 /** A name to create. Creating does nothing but validate it: the first deploy that binds the resource creates it. */

@@ -99,6 +99,7 @@ async function setConsumer(
 async function appOf(context: CallContext, slug: string): Promise<string> {
   const app = await findAppBySlug(context.reads, slug);
   if (app === null) throw new CloudflareError(404, CODES.SCRIPT_NOT_FOUND, `There is no app ${slug}.`);
+  context.setApp(app);
   await authorize(context, context.as!, { id: app.id });
   return app.id;
 }

@@ -14,7 +14,7 @@ export const AuditEntry = z.strictObject({
   /** Its number; later entries have higher ones. */
   id: z.string(),
   at: time,
-  /** Null for the runner token. */
+  /** Null for the runner token, and for a refused sign-in that leads to no account. */
   account: id.nullable(),
   /** The account's name at that time. */
   name: z.string().nullable(),

@@ -27,7 +27,7 @@ export interface LinkPurpose {
   /** Null: the person who uses the link enters it. */
   name: string | null;
   email: string | null;
-  /** Whether the address cannot be changed: it is the account's, or that of an app's invite. */
+  /** Whether the address cannot be changed: it is the account's, or the invite's. */
   email_fixed: boolean;
   /** Null: the link expires when it is used. */
   expires_at: string | null;
@@ -69,6 +69,14 @@ export interface SignInCalls {
   };
   /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };
+  /**
+   * Writes to the audit log that a sign-in was refused; at most some a day for each account, and for all others together.
+   * `account`, else `email`: whose it would be. `code`: why.
+   */
+  refused: {
+    input: { account: string | null; email: string | null; by: string; address: string; code: string };
+    answer: null;
+  };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { id, gitName as name, nothing, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { approve, Pull, type PullEvent, SHOWN_PULLS } from './pulls.ts';
-import { parseRemote } from './remote.ts';
+import { hasBrokenEscape, parseRemote } from './remote.ts';
 
 /** Deliveries of the webhook that are shown. */
 const SHOWN_DELIVERIES = 20;
@@ -14,7 +14,8 @@ const url = z
   .refine(
     (text) => parseRemote(text) !== null,
     'must be https://host/path, ssh://git@host/path or git@host:path, without a password',
-  );
+  )
+  .refine((text) => !hasBrokenEscape(text), 'has a broken percent escape: write the character % as %25');
 const visible = /^[\x21-\x7e]+$/;
 const secret = z.string().min(16).max(200).regex(visible, 'must be visible ASCII characters');
 const token = z.string().min(1).max(500).regex(visible, 'must be visible ASCII characters');

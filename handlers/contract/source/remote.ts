@@ -34,3 +34,13 @@ export function parseRemote(text: string): Remote | null {
     port: Number(url.port || (isHttps ? 443 : 22)),
   };
 }
+
+/** Whether a `%` in an address is not the start of an escape of UTF-8. */
+export function hasBrokenEscape(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,5 +1,5 @@
 // The audit log.
-import { type AuditEntryRow, listAuditEntries } from '../../../sqlite/control/people/audit.ts';
+import { type AuditEntryRow, listAuditEntries, NOBODY } from '../../../sqlite/control/people/audit.ts';
 import { requireOwnAccount, seesAppsOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import type { Params } from '../../contract/index.ts';
@@ -57,7 +57,7 @@ function shown(row: AuditEntryRow): AuditEntry {
   return {
     id: String(seq),
     at,
-    account: actor === 'runner' ? null : actor,
+    account: actor === 'runner' || actor === NOBODY ? null : actor,
     name: actor_name,
     key: key_id,
     via: via as AuditEntry['via'],

@@ -103,6 +103,21 @@ export interface ImportsOptions {
   reachable: PublicAddresses;
 }
 
+/** What can be done in a turn. Each call is interrupted by the signal of the turn. */
+export interface ImportTurn {
+  /**
+   * Brings a commit of a repository elsewhere into one of an app.
+   * @throws {Refusal} `import_failed` with the reason
+   */
+  fetch: (repository: string, from: FetchFrom) => Promise<Fetched>;
+  /**
+   * Brings the default branch of the repository at `url` into an empty one, for `moveMain`.
+   * @param url of https, without a user name
+   * @throws {Refusal} `commit_conflict` when there are commits, `import_failed` with the reason
+   */
+  import: (repository: string, url: URL) => Promise<MadeCommit>;
+}
+
 export class Imports {
   readonly #options: ImportsOptions;
   readonly #queue = new FairQueue(LIMITS);
@@ -112,40 +127,38 @@ export class Imports {
   }
 
   /**
-   * Brings the default branch of the repository at `url` into an empty one, for `moveMain`.
-   * Accounts take turns.
-   * @param url of https, without a user name
-   * @throws {Refusal} `commit_conflict` when there are commits, `import_failed` with the reason, `rate_limited`
-   * @throws the signal's reason once it is aborted
+   * Waits for the turn of an account, and runs `work` in it. Wait before the app is locked: others may have longer turns.
+   * @throws {Refusal} `rate_limited` when too many of the account wait
+   * @throws the signal's reason once it is aborted, and what `work` throws
    */
-  async import(owner: string, repository: string, url: URL, signal: AbortSignal): Promise<MadeCommit> {
-    const remote = parseRemote(url.href)!;
-    const credentials = { privateKey: null, knownHosts: [], token: null };
-    return this.#inTurn(owner, signal, async (aborted) => {
-      await requireEmpty(repository);
-      const from = { remote, credentials, refs: ['HEAD'], have: null };
-      return { sha: (await this.#bring(repository, from, aborted)).sha, before: null };
-    });
-  }
-
-  /**
-   * Brings a commit of a repository elsewhere into one of an app. Accounts take turns.
-   * @throws {Refusal} `import_failed` with the reason, `rate_limited`
-   * @throws the signal's reason once it is aborted
-   */
-  fetch(owner: string, repository: string, from: FetchFrom, signal: AbortSignal): Promise<Fetched> {
-    return this.#inTurn(owner, signal, (aborted) => this.#bring(repository, from, aborted));
-  }
-
-  async #inTurn<T>(
-    owner: string,
-    signal: AbortSignal,
-    work: (aborted: AbortSignal) => Promise<T>,
-  ): Promise<T> {
+  async inTurn<T>(owner: string, signal: AbortSignal, work: (turn: ImportTurn) => Promise<T>): Promise<T> {
+    let hasBegun = false;
     try {
-      return await this.#queue.run({ owner, signal }, () => starvation.during(() => inTime(work, signal)));
+      return await this.#queue.run({ owner, signal }, () => {
+        hasBegun = true;
+        return work({
+          fetch: (repository, from) => this.#fetchOnce(repository, from, signal),
+          import: (repository, url) => this.#import(repository, url, signal),
+        });
+      });
     } catch (error) {
-      if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
+      if (!hasBegun && error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
+      throw error;
+    }
+  }
+
+  async #import(repository: string, url: URL, signal: AbortSignal): Promise<MadeCommit> {
+    await requireEmpty(repository);
+    const credentials = { privateKey: null, knownHosts: [], token: null };
+    const from = { remote: parseRemote(url.href)!, credentials, refs: ['HEAD'], have: null };
+    return { sha: (await this.#fetchOnce(repository, from, signal)).sha, before: null };
+  }
+
+  async #fetchOnce(repository: string, from: FetchFrom, signal: AbortSignal): Promise<Fetched> {
+    const bring = (aborted: AbortSignal) => this.#bring(repository, from, aborted);
+    try {
+      return await starvation.during(() => inTime(bring, signal));
+    } catch (error) {
       if (signal.aborted || error instanceof Refusal) throw error;
       throw new Refusal(422, 'import_failed', `the repository could not be imported: ${reason(error)}`);
     }

@@ -62,8 +62,9 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
     'POST /apps/:id/source/import': async ({ request, response, words }) => {
       const { url } = await readJson<'POST /apps/:id/source/import'>(request);
       const signal = clientLeft(response);
-      return change(options, words, 'import', (repository) =>
-        options.imports.import(options.apps.ownerOf(words[0]!), repository, new URL(url), signal),
+      requireApp(options, words);
+      return options.imports.inTurn(options.apps.ownerOf(words[0]!), signal, (turn) =>
+        change(options, words, 'import', (repository) => turn.import(repository, new URL(url))),
       );
     },
     'POST /apps/:id/source/template': (call) => inTurn(options, call, () => startFrom(options, call)),

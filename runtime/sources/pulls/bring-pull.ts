@@ -1,7 +1,7 @@
 // Brings the commit of a pull request into the repository of an app, under a ref of its own.
 import type { PullHost } from '../../../handlers/contract/source/pulls.ts';
 import type { Apps } from '../../apps/apps.ts';
-import type { FetchFrom, Imports } from '../../builds/source/import.ts';
+import type { FetchFrom, Imports, ImportTurn } from '../../builds/source/import.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { runGit } from '../../git/git.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
@@ -41,11 +41,11 @@ export async function bringPull(
 ): Promise<string[]> {
   const repository = paths.repository(appId);
   const ref = pullRef(number);
-  return changeRefs(apps, appId, async (store) => {
+  const bring = async (turn: ImportTurn, store: Store): Promise<string[]> => {
     const before = await resolveCommit(repository, ref);
     const have = before ?? (await resolveCommit(repository, DEPLOY_REF));
     const asked = { ...from, refs: [hostedRef(host, number)], have };
-    const fetched = await imports.fetch(apps.ownerOf(appId), repository, asked, signal);
+    const fetched = await turn.fetch(repository, asked);
     if (fetched.sha !== sha)
       throw new Error(
         `the Git host has the commit ${fetched.sha} now, and its webhook has not told of it yet`,
@@ -55,6 +55,10 @@ export async function bringPull(
       await runGit(repository, ['update-ref', ref, sha, before ?? NO_SHA]);
     }
     return fetched.knownHosts;
+  };
+  return imports.inTurn(apps.ownerOf(appId), signal, async (turn) => {
+    if (!apps.get(appId)) throw new Error('the app was deleted');
+    return changeRefs(apps, appId, (store) => bring(turn, store));
   });
 }
 

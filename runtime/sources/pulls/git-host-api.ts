@@ -1,6 +1,6 @@
 // The APIs of Git hosts for pull requests: commit statuses, comments, and who belongs to a repository.
 import type { PullHost } from '../../../handlers/contract/source/pulls.ts';
-import type { Remote } from '../../../handlers/contract/source/remote.ts';
+import { hasBrokenEscape, type Remote } from '../../../handlers/contract/source/remote.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { askGitHost, type GitHostTarget } from './git-host-request.ts';
 
@@ -51,9 +51,10 @@ export interface GitHostAccess {
 
 /** Returns the full name of a repository, such as `ada/shop`. */
 export function repositoryName({ url }: Remote): string {
-  return decodeURIComponent(new URL(url).pathname)
-    .replace(/^\/+|\/+$/g, '')
-    .replace(/\.git$/, '');
+  const { pathname } = new URL(url);
+  // Connections that were made by an earlier version may have it.
+  const path = hasBrokenEscape(pathname) ? pathname : decodeURIComponent(pathname);
+  return path.replace(/^\/+|\/+$/g, '').replace(/\.git$/, '');
 }
 
 /** Returns the API of a repository's Git host. The API has the repository's hostname, except for github.com. */

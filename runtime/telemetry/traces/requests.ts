@@ -1,15 +1,16 @@
 // Stores a sample of each app's requests for a day, with limits for each second and in total, and lists them.
+import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
-import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import {
   REQUEST_MIGRATIONS,
   type RequestQueries,
   type RequestRow,
   requestQueries,
 } from '../../../sqlite/telemetry/requests.ts';
-import type { Immediate, Part, Taken } from '../part.ts';
+import type { Answers, Part, Taken } from '../part.ts';
 import type { Asks } from '../protocol.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
+import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import { rowOf, shownSpan } from './spans.ts';
 
@@ -23,17 +24,21 @@ const UNWRITTEN_MAX = 1_000;
 const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 const KEPT_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. */
+/** Limit of all apps' data, in bytes. The app with most loses its oldest rows. */
 const BYTES_MAX = 512 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 1_000;
+/** Requests searched before other work gets a turn, and time after which a search returns a partial result, in ms. */
+const SEARCHED = 500;
+const SEARCH_MS = 1_000;
 const ANY_STATUS = [0, 999] as const;
 
 export class Requests implements Part {
   readonly name = 'requests';
   readonly dropped = { stored_requests: 0 };
-  readonly answers: Immediate<'requests'>;
+  readonly answers: Required<Pick<Answers, 'requests'>>;
   readonly #database: Database;
+  readonly #bounds: ByteBounds;
   readonly #rows: RequestQueries;
   readonly #allowances = new AppAllowances(STORED_PER_S, 1);
   readonly #unwritten = new Map<string, Omit<RequestRow, 'id'>[]>();
@@ -43,9 +48,12 @@ export class Requests implements Part {
   /** Requests left out since the last stored one, by app. */
   readonly #skipped = new Map<string, number>();
 
-  constructor(store: Store) {
+  constructor(store: Store, bounds: ByteBoundsOptions = {}) {
     this.#database = store.open('requests', REQUEST_MIGRATIONS);
     this.#rows = requestQueries(this.#database);
+    this.#bounds = new ByteBounds(this.#database, this.#rows, { allBytes: BYTES_MAX, ...bounds }, (rows) => {
+      this.dropped.stored_requests += rows;
+    });
     this.answers = { requests: (asked) => this.#list(asked) };
   }
 
@@ -93,15 +101,7 @@ export class Requests implements Part {
   }
 
   prune(now: number): boolean {
-    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#removeTooMuch() >= PIECE;
-  }
-
-  /** Removes the oldest rows. @returns how many */
-  #removeTooMuch(): number {
-    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
-    const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
-    this.dropped.stored_requests += removed;
-    return removed;
+    return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#bounds.removePiece() >= PIECE;
   }
 
   forget(appId: string): boolean {
@@ -117,13 +117,13 @@ export class Requests implements Part {
     return this.#rows.apps();
   }
 
-  #list(asked: Asks['requests']['params']): Asks['requests']['answer'] {
+  /** Lists requests newest first. A slow search returns what it has found, and a cursor. */
+  async #list(asked: Asks['requests']['params']): Promise<Asks['requests']['answer']> {
     this.flush();
-    const { appId, hours, limit, before, method, status, path, min_ms, cell_start } = asked;
+    const { appId, hours, limit, method, status, path, min_ms, cell_start } = asked;
     const [leastStatus, mostStatus] = boundsOf(status);
-    const rows = this.#rows.newest({
+    const wanted = {
       appId,
-      before: before ?? Number.MAX_SAFE_INTEGER,
       from: Date.now() - hours * HOUR_MS,
       method: method ?? null,
       leastStatus,
@@ -131,14 +131,24 @@ export class Requests implements Part {
       path: path?.toLowerCase() ?? null,
       slowerThan: min_ms ?? 0,
       cellStart: cell_start ?? null,
-      limit: limit + 1,
-    });
-    const page = rows.slice(0, limit);
-    return {
-      items: page.map(({ skipped, ...row }) => ({ ...shownSpan(row), skipped })),
-      next: rows.length > limit ? page.at(-1)!.id : null,
     };
+    const deadline = performance.now() + SEARCH_MS;
+    const rows: RequestRow[] = [];
+    let before: number | null = asked.before ?? Number.MAX_SAFE_INTEGER;
+    for (;;) {
+      const first: number | null = this.#rows.further(appId, before, SEARCHED);
+      const left = limit + 1 - rows.length;
+      rows.push(...this.#rows.newest({ ...wanted, first: first ?? 0, before, limit: left }));
+      if (rows.length > limit) return { items: rows.slice(0, limit).map(shown), next: rows[limit - 1]!.id };
+      before = first;
+      if (before === null || performance.now() > deadline) return { items: rows.map(shown), next: before };
+      await setImmediate();
+    }
   }
+}
+
+function shown({ skipped, ...row }: RequestRow): Asks['requests']['answer']['items'][number] {
+  return { ...shownSpan(row), skipped };
 }
 
 /** `5xx` is 500 to 599, `404` only itself. */

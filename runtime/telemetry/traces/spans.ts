@@ -1,7 +1,6 @@
 // Stores slow and failed requests individually, with limits for each second and in total.
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../../handlers/contract/index.ts';
-import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import {
   SPAN_MIGRATIONS,
   type SpanQueries,
@@ -10,6 +9,7 @@ import {
 } from '../../../sqlite/telemetry/spans.ts';
 import type { Immediate, Part, Taken } from '../part.ts';
 import type { ThreadOptions } from '../protocol.ts';
+import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import type { CountedRequest } from './request-lines.ts';
 
@@ -21,7 +21,7 @@ const AT_ONCE_MAX = 20;
 const KEPT_MAX = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. */
+/** Limit of all apps' data, in bytes. The app with most loses its oldest rows. */
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
@@ -31,13 +31,20 @@ export class Spans implements Part {
   readonly dropped = { spans: 0 };
   readonly answers: Immediate<'spans'>;
   readonly #database: Database;
+  readonly #bounds: ByteBounds;
   readonly #rows: SpanQueries;
   readonly #retentionMs: number;
   readonly #unwritten = new Map<string, CountedRequest[]>();
 
-  constructor(store: Store, { retentionDays }: Pick<ThreadOptions, 'retentionDays'>) {
+  constructor(
+    store: Store,
+    { retentionDays, ...bounds }: Pick<ThreadOptions, 'retentionDays'> & ByteBoundsOptions,
+  ) {
     this.#database = store.open('spans', SPAN_MIGRATIONS);
     this.#rows = spanQueries(this.#database);
+    this.#bounds = new ByteBounds(this.#database, this.#rows, { allBytes: BYTES_MAX, ...bounds }, (rows) => {
+      this.dropped.spans += rows;
+    });
     this.#retentionMs = retentionDays * DAY_MS;
     this.answers = {
       spans: ({ appId, hours, limit, before }) => {
@@ -77,15 +84,7 @@ export class Spans implements Part {
   }
 
   prune(now: number): boolean {
-    return this.#rows.deleteBefore(now - this.#retentionMs, PIECE) + this.#removeTooMuch() >= PIECE;
-  }
-
-  /** Removes the oldest rows. @returns how many */
-  #removeTooMuch(): number {
-    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
-    const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
-    this.dropped.spans += removed;
-    return removed;
+    return this.#rows.deleteBefore(now - this.#retentionMs, PIECE) + this.#bounds.removePiece() >= PIECE;
   }
 
   forget(appId: string): boolean {

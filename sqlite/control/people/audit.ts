@@ -28,6 +28,11 @@ export interface AuditEntryRow extends AuditRow {
 
 /** Most entries of one actor, so that nobody pushes out the entries of others. */
 const ENTRIES_LIMIT = 20_000;
+/** Most refused sign-ins of an actor in a day: in the days that entries are kept, they push out none of the actor's own entries. */
+const REFUSED_SIGN_INS = 100;
+const DAY_MS = 24 * 3_600_000;
+/** The actor of refused sign-ins that lead to no account. */
+export const NOBODY = 'nobody';
 /** Maximum rows that one insert removes. */
 const PUSHED_OUT = 100;
 
@@ -61,6 +66,35 @@ export async function insertAuditEntry(db: D1Database, row: AuditRow): Promise<v
       )
       .bind(row.actor, ENTRIES_LIMIT, PUSHED_OUT),
   ]);
+}
+
+/** A sign-in that was refused. */
+export interface RefusedSignIn {
+  at: string;
+  account: string | null;
+  /** Finds the account when `account` does not. */
+  email: string | null;
+  address: string;
+  /** JSON. */
+  details: string;
+  outcome: string;
+}
+
+/** Adds an entry about a refused sign-in, up to a limit for each day and account. All without an account share one limit. */
+export async function insertRefusedSignIn(db: D1Database, row: RefusedSignIn): Promise<void> {
+  const since = new Date(Date.parse(row.at) - DAY_MS).toISOString();
+  await db
+    .prepare(
+      `WITH who AS (SELECT coalesce(
+         (SELECT id FROM accounts WHERE id = ?2), (SELECT id FROM accounts WHERE email = ?3), '${NOBODY}') AS id)
+       INSERT INTO audit (at, actor, actor_name, via, address, operation, details, outcome, nth)
+       SELECT ?1, id, (SELECT name FROM accounts WHERE accounts.id = who.id), 'ui', ?4, 'sign_in', ?5, ?6,
+         (SELECT coalesce(max(nth), 0) + 1 FROM audit WHERE actor = who.id)
+       FROM who WHERE ?8 > (SELECT count(*) FROM audit INDEXED BY audit_age
+         WHERE at > ?7 AND actor = who.id AND operation = 'sign_in' AND outcome <> 'ok')`,
+    )
+    .bind(row.at, row.account, row.email, row.address, row.details, row.outcome, since, REFUSED_SIGN_INS)
+    .run();
 }
 
 export interface AuditFilter {

@@ -181,8 +181,8 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Links an invite to its account, and creates one if needed, with the invite's role. The new account gets the given address,
- * or the invite's if an app's admin made it. An account without an address gets the name and the address; another keeps its
+ * Links an invite to its account, and creates one if needed, with the invite's role. The new account gets the invite's address:
+ * its link proves no other. Without one it gets the given address. An account without an address gets the name and the address; another keeps its
  * own. The call is idempotent.
  * @param account.id id of a new account
  * @returns the updated invite, without an account when another has the address; null when the link cannot be used
@@ -197,7 +197,7 @@ export async function claimInvite(
     db
       .prepare(
         `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, created_at)
-         SELECT ?3, ?4, CASE WHEN made_by IS NULL THEN ?5 ELSE email END, 'member', role = 'admin', is_guest, ?2
+         SELECT ?3, ?4, coalesce(email, ?5), 'member', role = 'admin', is_guest, ?2
          FROM invites WHERE ${IS_FREE}
          ON CONFLICT (email) DO NOTHING`,
       )

@@ -141,3 +141,25 @@ test('a Wrangler call needs the same role as the API operation that does the sam
     assert.equal(needs[read], 'push', read);
   assert.equal(needs['DELETE /accounts/:account/workers/services/:script'], 'admin');
 });
+
+test('the audit log has the app of the storage that a call changes, or may not change', async () => {
+  const call = async (role: string, method: string, path: string, body: unknown) => {
+    const { account, key } = people.find((person) => person.role === role)!;
+    await control.fetch(method, `/client/v4/accounts/${account}${path}`, {
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const [last] = (await control.call('audit.list', { account, limit: 1 })).items;
+    return [last?.operation, last?.app?.slug, last?.app?.id?.length, last?.outcome === 'forbidden'];
+  };
+  const consumer = { script_name: 'shared' };
+  for (const [method, path, operation, body] of [
+    ['POST', '/d1/database/hidden-database/query', 'storage.d1.write', { sql: 'SELECT 1' }],
+    ['PUT', '/storage/kv/namespaces/hidden-namespace/bulk', 'storage.kv.put', [{ key: 'a', value: 'b' }]],
+    ['DELETE', '/r2/buckets/hidden-bucket/objects/some', 'storage.r2.delete', {}],
+    ['POST', '/queues/hidden-queue/consumers', 'deploys.create', consumer],
+  ] as const) {
+    assert.deepEqual(await call('owner', method, path, body), [operation, 'shared', 16, false]);
+    assert.deepEqual(await call('view', method, path, body), [operation, 'shared', 16, true]);
+  }
+});

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { operations } from '../../../handlers/contract/index.ts';
 import type { Operation } from '../../../handlers/contract/operation.ts';
 import type { AuditEntry } from '../../../handlers/contract/people/audit.ts';
+import { eventually } from '../../support/e2e/processes.ts';
 import { TestControl, TOKEN } from '../../support/handlers/control.ts';
 
 let control: TestControl;
@@ -227,6 +228,45 @@ test('entries end after 90 days, and an account cannot push out those of others'
     ['B', 'A'],
   );
   assert.equal((await entries()).length, before + 1);
+});
+
+test('refused sign-ins are in it, of an account or of nobody, and are limited', async () => {
+  const { id } = await person();
+  const { items } = await control.call('accounts.list', { limit: 200 });
+  const { email } = items.find((each: { id: string }) => each.id === id)!;
+  const refuse = (who: object) =>
+    control.internal('/internal/sign-in/refused', {
+      account: null,
+      email: null,
+      by: 'sign-in/email',
+      address: '203.0.113.8',
+      code: 'unauthorized',
+      ...who,
+    });
+  const refused = async (filter: object, count: number) => {
+    let found: AuditEntry[] = [];
+    const areThere = async () => {
+      found = await entries({ operation: 'sign_in', ...filter });
+      return found.length >= count;
+    };
+    await eventually(areThere, `${count} entries are there`);
+    return found;
+  };
+  await refuse({ email });
+  await refuse({ account: id, code: 'no_role' });
+  const own = await refused({ account: id }, 2);
+  assert.deepEqual(own.map(({ outcome }) => outcome).sort(), ['no_role', 'unauthorized']);
+  assert.deepEqual(
+    [own[0]!.via, own[0]!.address, own[0]!.details],
+    ['ui', '203.0.113.8', { by: 'sign-in/email' }],
+  );
+  await refuse({ email: 'a secret that was entered by mistake' });
+  const ofNobody = (await refused({}, 3)).find(({ account }) => account === null);
+  assert.deepEqual([ofNobody?.name, ofNobody?.details], [null, { by: 'sign-in/email' }]);
+  for (let i = 0; i < 105; i++) assert.equal((await refuse({ account: id })).status, 200);
+  assert.equal((await refused({ account: id }, 100)).length, 100);
+  await refuse({});
+  assert.equal((await refused({}, 102)).length, 102, 'each account has a limit of its own');
 });
 
 test('changes are logged, except reports of apps about themselves, and files before their deploy', () => {

@@ -1,7 +1,9 @@
 // Addresses of repositories elsewhere.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { operationsByName } from '../../../handlers/contract/index.ts';
 import { parseRemote } from '../../../handlers/contract/source/remote.ts';
+import { repositoryName } from '../../../runtime/sources/pulls/git-host-api.ts';
 
 test('an address is HTTPS or SSH, also in the short form', () => {
   const known: [string, string, string, number][] = [
@@ -45,4 +47,14 @@ test('what git or SSH would take for a command, a file or an option is none', ()
     'git@host:x$(id)',
   ])
     assert.equal(parseRemote(text), null, text);
+});
+
+test('a broken percent escape is refused by name, and an old one names a repository all the same', () => {
+  const { input } = operationsByName.get('source.connect')!;
+  const asked = { id: 'shop', url: 'https://example.com/ada/100%.git' };
+  const issues = input.safeParse(asked).error?.issues.map(({ path, message }) => [path.join('.'), message]);
+  assert.deepEqual(issues, [['url', 'has a broken percent escape: write the character % as %25']]);
+  assert.ok(input.safeParse({ ...asked, url: 'https://example.com/ada/100%25.git' }).success);
+  assert.equal(repositoryName(parseRemote(asked.url)!), 'ada/100%');
+  assert.equal(repositoryName(parseRemote('https://example.com/ada/a%20b.git')!), 'ada/a b');
 });

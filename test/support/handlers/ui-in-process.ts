@@ -37,12 +37,13 @@ export class UiInProcess {
   api: (url: URL) => Response = () => Response.json({ code: 'invite_not_found' }, { status: 404 });
   /** Whether every query fails. */
   broken = false;
+  readonly database = new MemoryD1();
   readonly #handler: Handler;
   readonly #env: object;
 
   private constructor(handler: Handler, limits: Record<string, string>) {
     this.#handler = handler;
-    const database = new MemoryD1().through(async (work) => {
+    const database = this.database.through(async (work) => {
       this.trips++;
       if (this.broken) throw new Error('the database is broken');
       return work();

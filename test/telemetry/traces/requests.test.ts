@@ -2,19 +2,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readLine } from '../../../runtime/telemetry/logs/log-lines.ts';
+import type { Store } from '../../../runtime/telemetry/store/store.ts';
 import { Calls } from '../../../runtime/telemetry/traces/calls.ts';
 import { Requests } from '../../../runtime/telemetry/traces/requests.ts';
-import { Spans } from '../../../runtime/telemetry/traces/spans.ts';
+import { rowOf, Spans } from '../../../runtime/telemetry/traces/spans.ts';
+import { REQUEST_MIGRATIONS, requestQueries } from '../../../sqlite/telemetry/requests.ts';
 import { APP, taken, temporaryStore } from '../../support/telemetry/parts.ts';
 
 type Asked = Omit<Parameters<Requests['answers']['requests']>[0], 'appId' | 'hours' | 'limit'>;
 
-function list(requests: Requests, asked: Asked = {}, limit = 200) {
+async function list(requests: Requests, asked: Asked = {}, limit = 200) {
   return requests.answers.requests({ appId: APP, hours: 24, limit, ...asked });
 }
-const pathsOf = (requests: Requests, asked: Asked) => list(requests, asked).items.map(({ path }) => path);
+const pathsOf = async (requests: Requests, asked: Asked) =>
+  (await list(requests, asked)).items.map(({ path }) => path);
 
-test('requests are listed newest first, and by each filter', () => {
+test('requests are listed newest first, and by each filter', async () => {
   using files = temporaryStore();
   const requests = new Requests(files.store);
   requests.take(
@@ -25,38 +28,95 @@ test('requests are listed newest first, and by each filter', () => {
       { path: '/boom', status: 502, cellStart: null },
     ]),
   );
-  assert.deepEqual(pathsOf(requests, {}), ['/boom', '/slow', '/Missing/page', '/fast']);
-  assert.deepEqual(pathsOf(requests, { status: '5xx' }), ['/boom']);
-  assert.deepEqual(pathsOf(requests, { status: '404' }), ['/Missing/page']);
-  assert.deepEqual(pathsOf(requests, { method: 'PUT' }), ['/slow']);
-  assert.deepEqual(pathsOf(requests, { path: 'missing/' }), ['/Missing/page']);
-  assert.deepEqual(pathsOf(requests, { min_ms: 1_000 }), ['/slow']);
-  assert.deepEqual(pathsOf(requests, { cell_start: 'cold' }), ['/slow']);
-  assert.deepEqual(pathsOf(requests, { path: '%' }), []);
-  const first = list(requests, {}, 3);
+  assert.deepEqual(await pathsOf(requests, {}), ['/boom', '/slow', '/Missing/page', '/fast']);
+  assert.deepEqual(await pathsOf(requests, { status: '5xx' }), ['/boom']);
+  assert.deepEqual(await pathsOf(requests, { status: '404' }), ['/Missing/page']);
+  assert.deepEqual(await pathsOf(requests, { method: 'PUT' }), ['/slow']);
+  assert.deepEqual(await pathsOf(requests, { path: 'missing/' }), ['/Missing/page']);
+  assert.deepEqual(await pathsOf(requests, { min_ms: 1_000 }), ['/slow']);
+  assert.deepEqual(await pathsOf(requests, { cell_start: 'cold' }), ['/slow']);
+  assert.deepEqual(await pathsOf(requests, { path: '%' }), []);
+  const first = await list(requests, {}, 3);
   assert.deepEqual(
-    list(requests, { before: first.next! }, 3).items.map(({ path }) => path),
+    (await list(requests, { before: first.next! }, 3)).items.map(({ path }) => path),
     ['/fast'],
   );
 });
 
-test('above 100 a second the list is a sample that says how many are left out, and old ones are removed', () => {
+/** Stores requests at once, which are too many for a second. */
+function fill(files: { store: Store }, counts: Record<string, number>, path: string): void {
+  const database = files.store.open('requests', REQUEST_MIGRATIONS);
+  const { add } = requestQueries(database);
+  database.transaction(() => {
+    for (const [site, count] of Object.entries(counts)) {
+      const row = rowOf(taken([{ site, path }]).requests[0]!);
+      for (let n = 0; n < count; n++) add({ ...row, skipped: 0 });
+    }
+  })();
+  database.close();
+}
+
+test('a search of many requests lets other work run meanwhile, and finds all', async () => {
+  using files = temporaryStore();
+  fill(files, { [APP]: 1 }, '/wanted');
+  fill(files, { [APP]: 19_999 }, `/${'x'.repeat(1_000)}`);
+  const requests = new Requests(files.store);
+  let turns = 0;
+  let isOver = false;
+  const turn = () => {
+    turns++;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  /** Asks for all pages: a search on a busy machine may be cut. */
+  const searched = async (path: string) => {
+    const found: string[] = [];
+    let before: number | undefined;
+    do {
+      const { items, next } = await list(requests, { path, before }, 3_000);
+      found.push(...items.map((item) => item.path));
+      before = next ?? undefined;
+    } while (before !== undefined);
+    return found;
+  };
+  assert.deepEqual(await searched('wanted'), ['/wanted']);
+  isOver = true;
+  assert.ok(turns >= 5, `${turns}`);
+  assert.equal((await searched('xx')).length, 19_999);
+});
+
+test('when there are too many requests, the busiest app loses its oldest, and a quiet one keeps its own', async () => {
+  using files = temporaryStore();
+  fill(files, { quiet: 10, [APP]: 5_000, other: 10 }, '/a');
+  const requests = new Requests(files.store, { allBytes: 400_000 });
+  requests.take(taken([{ path: '/newest' }]));
+  while (requests.prune(Date.now()));
+  const all = async (appId: string) =>
+    (await requests.answers.requests({ appId, hours: 24, limit: 10_000 })).items;
+  for (const quiet of ['quiet', 'other']) assert.equal((await all(quiet)).length, 10);
+  const busy = await all(APP);
+  assert.equal(busy[0]!.path, '/newest');
+  assert.ok(busy.length > 100 && busy.length < 4_000, `${busy.length}`);
+  assert.equal(requests.dropped.stored_requests, 5_001 - busy.length);
+});
+
+test('above 100 a second the list is a sample that says how many are left out, and old ones are removed', async () => {
   using files = temporaryStore();
   const requests = new Requests(files.store);
   requests.take(taken(Array.from({ length: 350 }, (_, i) => ({ path: `/${i}` }))));
   // The bucket fills while they are taken, too.
-  const sampled = list(requests).items.length;
+  const sampled = (await list(requests)).items.length;
   assert.ok(sampled >= 100 && sampled < 200, `${sampled}`);
   requests.take(taken([{ path: '/other', site: 'another0another0' }]));
   // The bucket fills again while time passes; this asks until one more is taken.
-  for (const until = performance.now() + 5_000; list(requests).items.length === sampled; ) {
+  for (const until = performance.now() + 5_000; (await list(requests)).items.length === sampled; ) {
     assert.ok(performance.now() < until);
     requests.take(taken([{ path: '/last' }]));
   }
-  const { items } = list(requests);
+  const { items } = await list(requests);
   assert.ok(items.length + items.reduce((sum, { skipped }) => sum + skipped, 0) > 350);
   while (requests.prune(Date.now() + 25 * 3_600_000));
-  assert.deepEqual(list(requests).items, []);
+  assert.deepEqual((await list(requests)).items, []);
   requests.take(taken([{ path: '/again', site: 'a' }]));
   requests.flush();
   assert.deepEqual(requests.apps(), ['a']);

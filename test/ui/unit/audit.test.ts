@@ -23,7 +23,9 @@ test('the export has the same filter', () => {
 });
 
 test('an entry says who and what', () => {
-  assert.equal(whoOf({ account: null, name: null }), 'Runner token');
-  assert.equal(whoOf({ account: 'x', name: 'Ada' }), 'Ada');
+  const operation = 'env.set';
+  assert.equal(whoOf({ account: null, name: null, operation }), 'Runner token');
+  assert.equal(whoOf({ account: null, name: null, operation: 'sign_in' }), 'Unknown');
+  assert.equal(whoOf({ account: 'x', name: 'Ada', operation }), 'Ada');
   assert.equal(detailsOf({ details: { deploy_id: 'd1', role: 'push' } }), 'deploy id d1, role push');
 });

@@ -1,7 +1,7 @@
 // The finder's search.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { search } from '../../../ui/models/find.ts';
+import { keysOf, search } from '../../../ui/models/find.ts';
 
 const items = [
   { group: 'shop', text: 'Logs' },
@@ -32,4 +32,10 @@ test('items of the current app come first', () => {
 test('an empty search returns all items, and pattern characters are literal', () => {
   assert.equal(found('  ').length, items.length);
   assert.deepEqual(found('(.*'), []);
+});
+
+test('each item has a key of its own, also when others have the same words', () => {
+  const same = { group: 'shop', text: 'Bucket files' };
+  const keys = keysOf([same, same, { group: 'shop Bucket', text: 'files' }, ...items]);
+  assert.equal(new Set(keys).size, items.length + 3);
 });

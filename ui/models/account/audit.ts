@@ -56,6 +56,11 @@ export function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
 }
 
 /** Returns who an entry is about. */
-export function whoOf({ account, name }: Pick<AuditEntry, 'account' | 'name'>): string {
-  return account === null ? 'Runner token' : (name ?? account);
+export function whoOf({
+  account,
+  name,
+  operation,
+}: Pick<AuditEntry, 'account' | 'name' | 'operation'>): string {
+  if (account !== null) return name ?? account;
+  return operation === 'sign_in' ? 'Unknown' : 'Runner token';
 }

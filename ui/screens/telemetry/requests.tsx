@@ -10,18 +10,17 @@ import {
   starts,
   statuses,
 } from '../../models/telemetry/requests.ts';
-import { Button, Link } from '../../parts/controls/button.tsx';
+import { Button } from '../../parts/controls/button.tsx';
 import { Search, Select } from '../../parts/controls/field.tsx';
 import { Segments } from '../../parts/controls/tabs.tsx';
-import { duration, plural } from '../../parts/format.ts';
+import { plural } from '../../parts/format.ts';
 import { IconArrowLeftRight } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
-import { HttpStatus } from '../../parts/status/http-status.tsx';
 import { Empty, Notice } from '../../parts/status/states.tsx';
-import { Time } from '../../parts/status/time.tsx';
 import { Listed } from '../../parts/tables/pages.tsx';
 import type { Column } from '../../parts/tables/table.tsx';
 import { queryOf, setQuery } from '../../router.ts';
+import { RequestLink, statusColumn, timeColumns } from './request-columns.tsx';
 
 /** Debounce of typing, in ms, before the server is asked. */
 const DEBOUNCE_MS = 300;
@@ -30,32 +29,17 @@ const columns = (app: string): readonly Column<Request>[] => [
   {
     name: 'Request',
     wide: true,
-    cell: ({ method, path, trace_id, skipped }) => (
+    cell: (request) => (
       <span class="stack lines">
-        <Link to={{ name: 'trace', app, trace: trace_id }} class="main-cell cut mono">
-          {method} {path}
-        </Link>
-        {skipped > 0 && <span class="small muted">{plural(skipped, 'request')} before it not listed</span>}
+        <RequestLink app={app} of={request} />
+        {request.skipped > 0 && (
+          <span class="small muted">{plural(request.skipped, 'request')} before it not listed</span>
+        )}
       </span>
     ),
   },
-  {
-    name: 'Status',
-    cell: ({ status, refused }) => (
-      <span class="row">
-        <HttpStatus of={status} />
-        {refused !== null && <span class="muted small">{refused}</span>}
-      </span>
-    ),
-  },
-  { name: 'Took', number: true, cell: ({ duration_ms }) => duration(duration_ms) },
-  {
-    name: 'Start',
-    skipSmall: true,
-    cell: ({ cell_start }) =>
-      cell_start === 'cold' ? 'cold' : <span class="muted">{cell_start ?? 'none'}</span>,
-  },
-  { name: 'When', number: true, cell: ({ started_at }) => <Time at={started_at} /> },
+  statusColumn,
+  ...timeColumns,
 ];
 
 export default function Requests({ app }: { app: string }) {
@@ -68,7 +52,10 @@ export default function Requests({ app }: { app: string }) {
   };
   return (
     <>
-      <Head title="Requests" about="Each request of the last 24 hours. Open one to see what it waited for." />
+      <Head
+        title="Requests"
+        about="Requests of the last 24 hours: up to 100 a second, and the newest 50,000. Open one to see what it waited for."
+      />
       <Filters filter={filter} />
       <Matching key={JSON.stringify(filter)} app={app} filter={filter} />
     </>

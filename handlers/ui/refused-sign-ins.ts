@@ -1,0 +1,24 @@
+// Reports refused sign-ins to the audit log. It never has what was entered.
+import { askAbout } from './api.ts';
+import type { Env } from './env.ts';
+
+/** Who wanted to sign in, as far as the way tells. */
+export interface Claimant {
+  account?: string | undefined;
+  /** An address that finds the account. It is not in the entry: people enter passwords there by mistake. */
+  email?: string | undefined;
+}
+
+/** Adds a refused sign-in to the audit log. Never rejects. @param path the library's route @param code of the refusal */
+export async function reportRefusal(
+  env: Env,
+  path: string,
+  headers: Headers | undefined,
+  { account, email }: Claimant,
+  code: string,
+): Promise<void> {
+  const by = path.replace(/^\//, '');
+  const address = headers?.get('x-real-ip') ?? '';
+  const who = { account: account ?? null, email: email?.slice(0, 254).toLowerCase() ?? null };
+  await askAbout(env, 'refused', { ...who, by, address, code }).catch(() => {});
+}
