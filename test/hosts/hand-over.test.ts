@@ -25,6 +25,7 @@ import { askUpstream } from '../support/edge/ask.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
+const SHA = '1'.repeat(40);
 const APP = 'a'.repeat(16);
 const PREVIEW = 'b'.repeat(16);
 const SECOND = 's'.repeat(16);
@@ -270,6 +271,8 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   one.secrets.change(APP, { KEY: 'open' });
   one.store.alerts.save({ id: 'alert', app_id: APP, url: 'https://example.com' } as never);
   one.store.alerts.addDelivery('message', 'alert', '{"text":"late"}', Date.now() + 600_000);
+  one.store.sources.save(APP, { url: 'https://git.example/shop' } as never, Buffer.from('keys'), null);
+  one.store.pulls.save(APP, { number: 12, sha: SHA, approved_sha: SHA, state: 'live' } as never, null);
   for (const id of DEPLOYS) await deploy(one, APP, id);
   one.apps.addPreview({
     ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
@@ -295,6 +298,8 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   );
   assert.equal(other.store.alerts.firstDelivery('alert')?.body, '{"text":"late"}');
   assert.equal(one.store.alerts.firstDelivery('alert'), undefined);
+  assert.equal(other.store.pulls.find(APP, 12)?.pull.approved_sha, SHA);
+  assert.equal(one.store.pulls.find(APP, 12), undefined);
   assert.equal(other.store.deploys.find(APP, DEPLOYS[0])!.can_roll_back, true);
   assert.ok(existsSync(await other.apps.release(APP, DEPLOYS[0])));
   await deploy(other, APP, DEPLOYS[0]);
