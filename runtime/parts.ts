@@ -99,7 +99,7 @@ export function assemble(config: Config) {
   const rounds = new PeriodicJobs({
     control,
     trash: paths.trash,
-    forgetDeleted: () => apps.forgetDeleted(),
+    forgetDeleted: () => apps.deletions.forgetKept(),
     removeFolders: async () => base.bucket?.removals.run(),
     leads: () => hosts?.homes.leads ?? true,
     removeAbandoned: hosts && (async () => base.bucket?.removeAbandoned()),

@@ -14,7 +14,7 @@ import type { AppUsers } from '../isolation/users.ts';
 import type { Level } from '../log.ts';
 import type { OutputSink } from '../processes/output-sink.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
-import type { StoredActivity } from './kept-activity.ts';
+import type { StoredActivity } from './known/kept-activity.ts';
 import type { OutwardServices } from './outward-services.ts';
 import { reportedApp, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';

@@ -17,7 +17,7 @@ import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
-import type { KnownApps } from './known-apps.ts';
+import type { KnownApps } from './known/known-apps.ts';
 
 /** Most concurrent calls of one app. This also stops apps that call each other in a cycle. */
 const CALLS_MAX = 1_000;

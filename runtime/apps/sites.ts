@@ -10,7 +10,7 @@ import { inMaintenance } from '../edge/refusals.ts';
 import type { Backend, Refused } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Hosts } from '../hosts/hosts.ts';
-import type { KnownApps } from './known-apps.ts';
+import type { KnownApps } from './known/known-apps.ts';
 
 /** The possible targets, and their limits. */
 export interface SitesOptions {

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Bytes, HostCall, HostCalls, PassedOn } from '../../handlers/contract/host/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
-import { StaleGeneration } from '../apps/apps.ts';
+import { StaleGeneration } from '../apps/known/open-apps.ts';
 import { isDiskFull } from '../disk/disk.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';

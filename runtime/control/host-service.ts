@@ -192,7 +192,7 @@ function routesOf(
     },
     'POST /apps/:id/sleep': async ({ words }) => applied(await apps.sleep(words[0]!)),
     'DELETE /apps/:id': async ({ words, query }) => {
-      await apps.delete(words[0]!, Number(query.get('generation')));
+      await apps.deletions.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
       await options.sources.disconnect(words[0]!);
       await queue.forget(words[0]!);

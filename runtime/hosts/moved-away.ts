@@ -13,11 +13,11 @@ const SETTLE_MS = 60_000;
 
 export class MovedAway {
   readonly #homes: Homes;
-  readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'handOver'>;
+  readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>;
   /** Apps whose new home came with the last answer. Usually the control plane has them handed over just now. */
   #doubtful: string[] = [];
 
-  constructor(homes: Homes, apps: Pick<Apps, 'get' | 'observeAll' | 'handOver'>) {
+  constructor(homes: Homes, apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>) {
     this.#homes = homes;
     this.#apps = apps;
   }
@@ -48,7 +48,7 @@ export class MovedAway {
   async #handOver(id: string): Promise<void> {
     const route = this.#newHome(id);
     if (route === null) return;
-    await this.#apps.handOver(id, route.home, route.generation).catch((error: unknown) =>
+    await this.#apps.departures.handOver(id, route.home, route.generation).catch((error: unknown) =>
       log('warn', 'an app that has another home now is still here', {
         app: route.slug,
         error: reason(error),

@@ -2,7 +2,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { App } from '../apps/app.ts';
-import type { Apps, BucketPlace } from '../apps/apps.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { BucketPlace } from '../apps/known/open-apps.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { readEveryAlarm, type StoredAlarm } from '../fleets/due/alarms.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
-import type { Place } from '../apps/apps.ts';
+import type { Place } from '../apps/known/open-apps.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { removeTree } from '../disk/remove.ts';
 import { moveToTrash } from '../disk/trash.ts';

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type { MovePlan } from '../../handlers/contract/apps/move.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { App } from '../apps/app.ts';
-import type { Apps, BucketPlace, Place } from '../apps/apps.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { BucketPlace, Place } from '../apps/known/open-apps.ts';
 import { objectsFolderOf } from '../bucket/app-folder.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import type { S3Place } from '../bucket/place.ts';
@@ -134,7 +135,7 @@ export class Moves {
     if (plan.from === to) return plan;
     const family = [id, ...apps.previews(id).map((preview) => preview.id)];
     const begun = performance.now();
-    const isMoved = await apps.move(
+    const isMoved = await apps.placeMoves.move(
       id,
       to,
       (app, place, gone) =>

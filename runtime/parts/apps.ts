@@ -1,6 +1,7 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
 import { Checks } from '../alerts/checks.ts';
-import { type AppHosts, Apps } from '../apps/apps.ts';
+import { Apps } from '../apps/apps.ts';
+import type { AppHosts } from '../apps/known/apps-options.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';

@@ -1,6 +1,6 @@
 // The parts that receive requests: the gateways of the edge and of the API, Caddy in front, and the access log.
 import { hostname } from 'node:os';
-import type { KnownApps } from '../apps/known-apps.ts';
+import type { KnownApps } from '../apps/known/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
 import { hostSocket } from '../control/host-server.ts';

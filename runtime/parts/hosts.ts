@@ -1,5 +1,5 @@
 // What connects this host to the others of its Cellar.
-import type { KnownApps } from '../apps/known-apps.ts';
+import type { KnownApps } from '../apps/known/known-apps.ts';
 import { Hosts } from '../hosts/hosts.ts';
 import type { Base } from './base.ts';
 

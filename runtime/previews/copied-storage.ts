@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { KnownApps } from '../apps/known-apps.ts';
+import type { KnownApps } from '../apps/known/known-apps.ts';
 import { isSecondVersion } from '../apps/preview-app.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { freeMegabytes } from '../disk/disk.ts';

@@ -274,7 +274,7 @@ export class Previews {
   /** Removes a preview. After a kill of the host, the next host resumes this. */
   async #remove({ id }: PreviewRow): Promise<void> {
     const { apps, queue, store } = this.#options;
-    await apps.delete(id, store.apps.generation(id), { isKept: false });
+    await apps.deletions.delete(id, store.apps.generation(id), { isKept: false });
     await queue.forget(id);
     store.transaction(() => store.previews.remove(id));
   }

@@ -11,7 +11,7 @@ import type { UploadedVersion } from '../../handlers/contract/host/host-releases
 import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { KnownApps } from '../apps/known-apps.ts';
+import type { KnownApps } from '../apps/known/known-apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { publish } from '../disk/publish.ts';

@@ -4,7 +4,8 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
-import { Apps, StaleGeneration } from '../../runtime/apps/apps.ts';
+import { Apps } from '../../runtime/apps/apps.ts';
+import { StaleGeneration } from '../../runtime/apps/known/open-apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { Bucket } from '../../runtime/bucket/bucket.ts';
@@ -184,8 +185,8 @@ async function deploy({ apps, store, paths, bucket }: TestHost, id: string, depl
 
 /** Moves the app as the control plane does. */
 async function rehome(from: TestHost, to: TestHost): Promise<void> {
-  await to.apps.prepare(APP);
-  await from.apps.handOver(APP, to.self, ++generation);
+  await to.apps.arrivals.prepare(APP);
+  await from.apps.departures.handOver(APP, to.self, ++generation);
   await to.apps.apply(wanted(to));
   await to.bucket.records.stored(APP);
 }
@@ -328,25 +329,25 @@ test('a host that ends between two steps leaves an app that can go on', { timeou
   await deploy(one, APP, DEPLOYS[0]);
   assert.equal(await ask(one, '/add'), '1');
 
-  await other.apps.prepare(APP);
+  await other.apps.arrivals.prepare(APP);
   assert.equal(await ask(one, '/add'), '2', 'it was only prepared');
 
   memory.refuses = (key) => key === RECORD;
-  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), /403/);
+  await assert.rejects(one.apps.departures.handOver(APP, other.self, ++generation), /403/);
   memory.refuses = () => false;
   assert.equal(await ask(one, '/add'), '3', 'it stays when its record cannot be written');
 
   const forget = t.mock.method(one.store.records, 'forget', () => {
     throw new Error('the disk is full');
   });
-  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), /disk is full/);
+  await assert.rejects(one.apps.departures.handOver(APP, other.self, ++generation), /disk is full/);
   forget.mock.restore();
   assert.equal(await ask(one, '/add'), '4', 'it stays when it cannot be forgotten');
 
   await one.close();
   one = await open(memory, root);
   know();
-  await one.apps.handOver(APP, other.self, ++generation);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
   const take = t.mock.method(other.store.records, 'takeOne', () => {
     throw new Error('the disk is full');
   });
@@ -375,7 +376,7 @@ test('a host that was lost and returns writes nothing of an app that has another
   await assert.rejects(one.bucket.records.stored(APP), /another host is the home/);
   await one.bucket.records.storeAll();
   assert.equal(memory.objects.get(RECORD)!.etag, before);
-  await one.apps.handOver(APP, other.self, ++generation);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
   assert.equal(memory.objects.get(RECORD)!.etag, before);
   assert.deepEqual([one.store.apps.all(), one.store.records.changed()], [[], []]);
   assert.equal(await ask(one, '/'), '1 new');
@@ -410,7 +411,7 @@ test('a host that was frozen, and gets its app back, takes what the other home l
   await deploy(one, APP, DEPLOYS[0]);
   await other.apps.apply(wanted(other));
   await deploy(other, APP, DEPLOYS[1]);
-  await other.apps.handOver(APP, one.self, ++generation);
+  await other.apps.departures.handOver(APP, one.self, ++generation);
   await one.apps.apply(wanted(one));
   assert.equal(one.apps.get(APP)!.liveDeployId, DEPLOYS[1]);
 });
@@ -469,7 +470,7 @@ test('an app leaves also when its start waits until this host may run apps', {
   const back = await open(memory, root, new Gate());
   back.others.push(other);
   const answer = ask(back, '/add');
-  await back.apps.handOver(APP, other.self, ++generation);
+  await back.apps.departures.handOver(APP, other.self, ++generation);
   assert.equal(await answer, '2');
 });
 
@@ -483,7 +484,7 @@ test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {
   await one.apps.apply(wanted(one));
   await deploy(one, APP, DEPLOYS[0]);
   const late = wanted(one);
-  await one.apps.handOver(APP, other.self, ++generation);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
   await assert.rejects(one.apps.apply(late), StaleGeneration);
   await other.apps.apply(wanted(other));
   const newest = generation;
@@ -496,7 +497,7 @@ test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {
 
   const toOne = ++generation;
   await other.apps.apply(wanted(other));
-  await assert.rejects(other.apps.handOver(APP, one.self, toOne), StaleGeneration);
+  await assert.rejects(other.apps.departures.handOver(APP, one.self, toOne), StaleGeneration);
   assert.equal(await ask(other, '/add'), '1');
 });
 
@@ -521,17 +522,17 @@ test('an app that arrives knows when it has work to do, and work that may have b
 test('only apps in the bucket leave, and a host takes no app of another', { timeout: 60_000 }, async (t) => {
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);
-  await one.apps.handOver(APP, other.self, ++generation);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
   await one.apps.apply(wanted(one, { storage: 'local' }));
-  await assert.rejects(one.apps.handOver(APP, other.self, ++generation), {
+  await assert.rejects(one.apps.departures.handOver(APP, other.self, ++generation), {
     status: 409,
     code: 'app_immovable',
   });
-  await assert.rejects(one.apps.handOver(APP, one.self, ++generation), {
+  await assert.rejects(one.apps.departures.handOver(APP, one.self, ++generation), {
     status: 409,
     code: 'transition_conflict',
   });
-  await assert.rejects(other.apps.prepare(APP), { status: 409, code: 'app_immovable' });
+  await assert.rejects(other.apps.arrivals.prepare(APP), { status: 409, code: 'app_immovable' });
   await assert.rejects(other.apps.apply(wanted(one)), { status: 409, code: 'transition_conflict' });
 });
 
@@ -544,7 +545,7 @@ test('what an app still has on the disk of its home is stored before it leaves',
   const restored = `${one.paths.importing(APP)}/data/one`;
   mkdirSync(dirname(restored), { recursive: true });
   writeFileSync(restored, 'restored');
-  await one.apps.handOver(APP, other.self, ++generation);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
   assert.equal(existsSync(one.paths.importing(APP)), false);
   assert.ok([...memory.objects.keys()].some((name) => name.endsWith('data/one')));
   rmSync(one.paths.root, { recursive: true, force: true });
@@ -562,8 +563,8 @@ test('the folders of a deleted app, whose home was lost, are removed by another 
   });
   await one.bucket.records.storeAll();
   await one.close();
-  await assert.rejects(other.apps.delete(APP, 0), StaleGeneration);
-  await other.apps.delete(APP, ++generation);
+  await assert.rejects(other.apps.deletions.delete(APP, 0), StaleGeneration);
+  await other.apps.deletions.delete(APP, ++generation);
   await other.bucket.records.storeAll();
   for (const id of [APP, PREVIEW]) {
     assert.notEqual(other.store.folderRemovals.dueAt(id), null);
@@ -580,7 +581,7 @@ test('an app that has left the bucket does not begin again, empty, at another ho
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);
   await one.apps.apply(wanted(one));
-  await one.apps.move(
+  await one.apps.placeMoves.move(
     APP,
     'local',
     async () => {},
@@ -600,7 +601,7 @@ test('a deleted app whose home was lost is undeleted by another host', { timeout
   await deploy(one, APP, DEPLOYS[0]!);
   one.secrets.change(APP, { KEY: 'open' });
   assert.equal(await ask(one, '/add'), '1');
-  await one.apps.delete(APP, ++generation);
+  await one.apps.deletions.delete(APP, ++generation);
   one.store.folderRemovals.delete(APP);
   one.store.folderRemovals.add(APP, new Date(0).toISOString());
   await one.bucket.records.storeAll();
@@ -618,8 +619,8 @@ test('a deleted app whose home was lost is undeleted by another host', { timeout
   assert.equal(await ask(other, '/'), '1 open');
   assert.equal(await ask(other, '/add'), '2');
   // It may get the app again.
-  await one.apps.prepare(APP);
-  await other.apps.handOver(APP, one.self, ++generation);
+  await one.apps.arrivals.prepare(APP);
+  await other.apps.departures.handOver(APP, one.self, ++generation);
   await one.apps.apply(wanted(one, { undeleted }));
   assert.equal(await ask(one, '/'), '1 open');
 });

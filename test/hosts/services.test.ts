@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request } from 'node:http';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { KnownApps } from '../../runtime/apps/known-apps.ts';
+import type { KnownApps } from '../../runtime/apps/known/known-apps.ts';
 import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { accessLines } from '../../runtime/edge/log/access-line.ts';

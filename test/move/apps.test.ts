@@ -95,7 +95,7 @@ test('a second move to the same place does nothing', { timeout: 60_000 }, async 
   const { apps, store, place } = await open(t, memory);
   const done: string[] = [];
   const move = (name: string) =>
-    apps.move(
+    apps.placeMoves.move(
       APP,
       'bucket',
       async () => void done.push(`${name} copies`),
@@ -116,7 +116,7 @@ test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async 
   const synced = t.mock.method(store, 'synced', () => Promise.reject(new Error('the disk is broken')));
   const copy = async () => void mkdirSync(`${paths.moving(APP)}/bucket`, { recursive: true });
   const begin = t.mock.fn(async () => {});
-  await assert.rejects(apps.move(APP, 'bucket', copy, begin), /the disk is broken/);
+  await assert.rejects(apps.placeMoves.move(APP, 'bucket', copy, begin), /the disk is broken/);
   synced.mock.restore();
   assert.deepEqual(place(), ['local', 'local']);
   assert.equal(apps.clusterOf(APP), null);
@@ -130,12 +130,12 @@ test('a preview that is gone does not stop a move', { timeout: 60_000 }, async (
   const { apps, store, place } = await open(t, memory);
   apps.addPreview(previewRow());
   let deleted: Promise<void> | null = null;
-  const isMoved = await apps.move(
+  const isMoved = await apps.placeMoves.move(
     APP,
     'bucket',
     async ({ id }, _, signal) => {
       if (id !== PREVIEW) return;
-      deleted = apps.delete(PREVIEW, 1);
+      deleted = apps.deletions.delete(PREVIEW, 1);
       signal.throwIfAborted();
     },
     async () => {},
@@ -152,7 +152,7 @@ test('taking the data into use is repeated, and the deletion of the app ends the
   await using memory = await new MemoryStore().start();
   const { apps, place } = await open(t, memory);
   let attempts = 0;
-  await apps.move(
+  await apps.placeMoves.move(
     APP,
     'bucket',
     async () => {},
@@ -163,11 +163,11 @@ test('taking the data into use is repeated, and the deletion of the app ends the
   assert.equal(attempts, 2);
   assert.deepEqual(place(), ['bucket', 'bucket']);
   let deleted: Promise<void> | null = null;
-  const moving = apps.move(
+  const moving = apps.placeMoves.move(
     APP,
     'local',
     async (_, __, signal) => {
-      deleted = apps.delete(APP, 2);
+      deleted = apps.deletions.delete(APP, 2);
       signal.throwIfAborted();
     },
     async () => {},
@@ -191,7 +191,7 @@ test('objects in R2 are not changed over the API while an app moves, nor those o
     await assert.rejects(async () => change(id), { status: 503, code: 'host_unavailable' });
     isCopied = id === PREVIEW;
   };
-  await apps.move(APP, 'bucket', copy, async () => {});
+  await apps.placeMoves.move(APP, 'bucket', copy, async () => {});
   assert.ok(isCopied);
 });
 
@@ -200,7 +200,7 @@ test('a move to a disk without enough space is refused, and says how much is mis
 }, async (t) => {
   await using memory = await new MemoryStore().start();
   const { apps, moves, place } = await open(t, memory);
-  await apps.move(
+  await apps.placeMoves.move(
     APP,
     'bucket',
     async () => {},

@@ -365,7 +365,7 @@ test('nothing of a deleted app’s activity is kept', async (t) => {
   const { apps, store, close, hibernated } = await deployed(t);
   await tickUntil(apps, hibernated);
   assert.equal(store.activity.all().size, 1);
-  await apps.delete(APP, 9);
+  await apps.deletions.delete(APP, 9);
   assert.equal(store.activity.all().size, 0);
   await close();
 });
@@ -384,10 +384,10 @@ test('a deletion that is asked for again ends with the first one, and an undelet
     return slow.promise;
   };
   t.mock.method(store, 'synced', sync, { times: 1 });
-  const deletions = [apps.delete(APP, 2)];
+  const deletions = [apps.deletions.delete(APP, 2)];
   await begun.promise;
-  deletions.push(apps.delete(APP, 2));
-  await apps.delete(other, 2);
+  deletions.push(apps.deletions.delete(APP, 2));
+  await apps.deletions.delete(other, 2);
   assert.ok(existsSync(kept), 'the first deletion is not that far');
   slow.resolve();
   await Promise.all(deletions);

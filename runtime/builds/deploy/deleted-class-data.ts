@@ -1,7 +1,7 @@
 // Trashes the data of deleted classes, after a snapshot, once no live release has these classes. In the bucket, where nothing
 // is trash, the data is removed.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
-import type { KnownApps } from '../../apps/known-apps.ts';
+import type { KnownApps } from '../../apps/known/known-apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
 import { type DeletedClass, findDeletedClasses, trashDeletedClasses } from '../../storage/deleted-classes.ts';

@@ -3,7 +3,7 @@
 import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
-import type { KnownApps } from '../../apps/known-apps.ts';
+import type { KnownApps } from '../../apps/known/known-apps.ts';
 import { queuesElsewhere } from '../../fleets/config/services.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
 import { readRelease } from './release.ts';

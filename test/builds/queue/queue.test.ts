@@ -373,7 +373,7 @@ test('a deleted app keeps no deploys', async (t) => {
   const { store, queue, apps, push } = await makeQueue(t, { 'index.js': WORKER });
   const { id } = await ended(await push());
   assert.ok(store.deploys.log(APP, id)!.length > 0);
-  await apps.delete(APP, 9);
+  await apps.deletions.delete(APP, 9);
   await queue.forget(APP);
   assert.equal(store.deploys.find(APP, id), undefined);
 });

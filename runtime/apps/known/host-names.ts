@@ -1,6 +1,6 @@
 // Maps host names to apps.
-import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
-import type { App } from './app.ts';
+import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import type { App } from '../app.ts';
 
 export class HostNames {
   readonly #baseDomain: string;

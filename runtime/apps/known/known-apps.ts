@@ -1,15 +1,15 @@
 // Lookups of apps: by id, slug or host name, and by the queues that they consume.
-import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
-import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { AppCluster } from '../bucket/app-cluster.ts';
-import { MissingObject } from '../bucket/store.ts';
-import type { Layout } from '../disk/data-directory.ts';
-import type { Fleet } from '../fleets/life/fleet.ts';
-import { reason } from '../log.ts';
-import { Refusal } from '../refusal.ts';
-import type { App } from './app.ts';
+import type { ObservedApp } from '../../../handlers/contract/host/host-calls.ts';
+import type { PreviewRow } from '../../../sqlite/host/previews.ts';
+import type { AppCluster } from '../../bucket/app-cluster.ts';
+import { MissingObject } from '../../bucket/store.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import type { Fleet } from '../../fleets/life/fleet.ts';
+import { reason } from '../../log.ts';
+import { Refusal } from '../../refusal.ts';
+import type { App } from '../app.ts';
+import { isSecondVersion } from '../preview-app.ts';
 import { HostNames } from './host-names.ts';
-import { isSecondVersion } from './preview-app.ts';
 import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */

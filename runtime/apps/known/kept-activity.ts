@@ -1,7 +1,7 @@
 // Records when apps were last used, once a minute, and how they rest. Knows what was recorded before the host started.
-import type { ActivityRow } from '../../sqlite/host/activity.ts';
-import type { HostStore } from '../../sqlite/host/index.ts';
-import { logRarely, reason } from '../log.ts';
+import type { ActivityRow } from '../../../sqlite/host/activity.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import { logRarely, reason } from '../../log.ts';
 
 /** How often the last use of apps is written, in ms. */
 const KEEP_MS = 60_000;

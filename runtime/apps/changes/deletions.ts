@@ -1,0 +1,118 @@
+// Deletions of apps, and undeletions.
+import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { KEPT_MS, moveToTrash, takeFromTrash } from '../../disk/trash.ts';
+import { log } from '../../log.ts';
+import { endProcessesOf } from '../../processes/orphaned-processes.ts';
+import { SerialQueues } from '../../queues/serial-queue.ts';
+import type { OpenApps } from '../known/open-apps.ts';
+import { type Arrivals, gone } from './arrivals.ts';
+
+/** Deletes apps and brings them back. */
+export class Deletions {
+  readonly #apps: OpenApps;
+  readonly #arrivals: Arrivals;
+  /** Deletions are asked for again when they take long. */
+  readonly #turns = new SerialQueues();
+
+  constructor(apps: OpenApps, arrivals: Arrivals) {
+    this.#apps = apps;
+    this.#arrivals = arrivals;
+  }
+
+  /**
+   * Stops an app and moves all its files to the trash. Also works for an unknown app.
+   * @param options.isKept false: removes them from the trash, too
+   * @throws {StaleGeneration} when a newer state is known
+   */
+  delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
+    return this.#turns.run(id, () => this.#delete(id, generation, isKept));
+  }
+
+  async #delete(id: string, generation: number, isKept: boolean): Promise<void> {
+    const { store, paths } = this.#apps.options;
+    this.#apps.requireFresh({ id, generation });
+    // A preview that this host deleted before it was lost may be another host's now.
+    const left =
+      this.#apps.app(id) !== undefined || !isKept ? [] : await this.#arrivals.takeLeft(id, generation);
+    const app = this.#apps.app(id);
+    const now = Date.now();
+    store.transaction(() => {
+      if (isKept && (app?.preview === null || left.length > 0)) store.records.keep(id, now, left[0]);
+      store.apps.delete(id, generation, new Date().toISOString());
+      store.secrets.deleteAll(id);
+      // Not `cluster`, which a move changes later than the record.
+      const inBucket = app?.wanted.storage === 'bucket' ? [id] : left.map(({ wanted }) => wanted.id);
+      for (const each of inBucket)
+        store.folderRemovals.add(each, new Date(now + (isKept ? KEPT_MS : 0)).toISOString());
+    });
+    this.#apps.activity.delete(id);
+    if (app) {
+      this.#apps.forget(app);
+      // Not queued, because it must cancel a deploy that is being tried.
+      const closed = app.fleet.close('the app was deleted');
+      await app.inTurn(() => closed);
+      const { cell } = this.#apps.options.users(id);
+      // A process that still ran could redirect the host while it removes the app's files.
+      if (cell !== null) await endProcessesOf(cell);
+    }
+    this.#apps.options.onDeleted(id);
+    await this.#apps.options.buckets.forget(id);
+    await this.#apps.options.outward.forget(id);
+    // Otherwise a crash of the machine could bring back an app without its files.
+    await store.synced();
+    // Where an interrupted deletion began to move them.
+    const thrownAt = store.records.kept(id)?.thrownAt ?? now;
+    const belongings = { ...this.#belongings(id), run: paths.run(id) };
+    const place = moveToTrash(paths.trash, id, belongings, thrownAt);
+    if (isKept) return;
+    await removeTree(place);
+    // Not awaited: other folders may be due too.
+    void this.#apps.options.bucket?.removals.run();
+  }
+
+  /**
+   * Brings back an app on the disk that was deleted. Does nothing for another.
+   * @returns whether it did
+   * @throws {Refusal} when its data is gone
+   */
+  async undelete(wanted: WantedApp): Promise<boolean> {
+    const { id, undeleted } = wanted;
+    if (undeleted === undefined || this.#apps.app(id) !== undefined) return false;
+    return this.#turns.run(id, async () => {
+      this.#apps.requireNewest(wanted);
+      if (this.#apps.app(id) !== undefined) return false;
+      this.#takeBack(wanted);
+      return true;
+    });
+  }
+
+  /** @throws {Refusal} when the data of an app is no longer in the trash */
+  #takeBack(wanted: WantedApp): void {
+    const { id } = wanted;
+    const { store, paths } = this.#apps.options;
+    const kept = wanted.storage === 'bucket' ? null : store.records.kept(id);
+    if (kept === null || !takeFromTrash(paths.trash, id, this.#belongings(id), kept.thrownAt)) throw gone();
+    const record = { ...kept.record, wanted };
+    store.transaction(() => store.records.takeOne([record]));
+    this.#apps.restore(record, wanted, null);
+    log('info', 'an app was undeleted', { app: wanted.slug });
+  }
+
+  /** Returns the paths of an app's files by their names in the trash. */
+  #belongings(id: string): Record<string, string> {
+    const { paths } = this.#apps.options;
+    return {
+      'repository.git': paths.repository(id),
+      data: paths.data(id),
+      importing: paths.importing(id),
+      buckets: paths.buckets(id),
+      releases: paths.releases(id),
+    };
+  }
+
+  /** Forgets the deleted apps that cannot be undeleted any more. */
+  forgetKept(): void {
+    this.#apps.options.store.records.forgetKept(Date.now() - KEPT_MS);
+  }
+}

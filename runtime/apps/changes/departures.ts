@@ -1,0 +1,116 @@
+// Apps that leave for another host.
+
+import { removeTree } from '../../disk/remove.ts';
+import type { Backend } from '../../edge/upstream/backend.ts';
+import { log } from '../../log.ts';
+import { endProcessesOf } from '../../processes/orphaned-processes.ts';
+import { Refusal } from '../../refusal.ts';
+import type { App } from '../app.ts';
+import type { AppHosts } from '../known/apps-options.ts';
+import { type OpenApps, stale } from '../known/open-apps.ts';
+
+/** Hands apps over to other hosts. */
+export class Departures {
+  readonly #apps: OpenApps;
+
+  constructor(apps: OpenApps) {
+    this.#apps = apps;
+  }
+
+  /**
+   * Ends an app, whose home is the host `to` now, and forgets it with its previews. Requests that wait go to that host. Does
+   * nothing for an unknown app.
+   * @param generation the one that gave it that home
+   * @throws {StaleGeneration} when a newer state is known: it may have come back; {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
+   */
+  async handOver(id: string, to: string, generation: number): Promise<void> {
+    const app = this.#apps.app(id);
+    if (app === undefined) return;
+    const { hosts } = this.#apps.options;
+    if (hosts == null || to === hosts.self)
+      throw new Refusal(409, 'transition_conflict', 'The app is not handed over to the host that has it');
+    if (app.cluster === null)
+      throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
+    await app.changes.closed(async () => {
+      if (generation <= app.wanted.generation) throw stale({ id, generation });
+      for (const each of this.#apps.family(id)) await this.#finishStoring(this.#apps.require(each));
+      await this.depart(app, hosts, to, generation);
+    });
+    log('info', 'an app was handed over to another host', { app: app.wanted.slug, host: to });
+  }
+
+  /** Stores what only this host's disk has. @throws {Error} when the bucket does not take it */
+  async #finishStoring({ id, cluster, code }: App): Promise<void> {
+    await code?.repository.settled();
+    await cluster?.finishImport();
+    await this.#apps.options.buckets.moveIn(id);
+  }
+
+  /**
+   * Ends and forgets an app and its previews.
+   * @param to the host that gets its requests; null: they are refused
+   * @param generation the one that gave it that home
+   * @throws {Error} as `#leave` does. Then it goes on
+   */
+  async depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
+    const family = this.#apps.family(app.id).map((each) => this.#apps.require(each));
+    for (const { id } of family) await hosts.endDeploys(id);
+    for (const { report, cluster } of family) {
+      report.isSilent = true;
+      cluster?.leaves();
+    }
+    const next = ({ id, wanted: { slug } }: App) =>
+      to === null ? null : hosts.left(id, to, `${slug}.${this.#apps.options.baseDomain}`);
+    try {
+      await this.#apps.withoutProcesses(family, () => this.#leave(family, generation, next));
+    } finally {
+      for (const { report, cluster } of family) {
+        report.isSilent = false;
+        cluster?.stays();
+      }
+    }
+    for (const each of family) await this.#tidyAfter(each, hosts);
+  }
+
+  /**
+   * Forgets apps whose processes have ended, the parent of the others first.
+   * @param next returns where the requests of each go
+   * @throws {Error} when their records or the forgetting cannot be stored. Then nothing is forgotten
+   */
+  async #leave(family: App[], generation: number, next: (app: App) => Backend | null): Promise<void> {
+    const { store } = this.#apps.options;
+    const { records } = this.#apps.bucketOf(family[0]!.id);
+    // A deleted preview may have gone meanwhile.
+    const leaving = family.filter((each) => this.#apps.isKnown(each));
+    // Otherwise the next process would wait for the lease to expire.
+    await Promise.all(leaving.map(({ cluster }) => cluster?.removeLeases()));
+    for (const { id } of leaving) await records.leave(id);
+    if (!this.#apps.isKnown(family[0]!)) throw new Error('the app was deleted meanwhile');
+    const [parent, ...previews] = leaving.map(({ id }) => id);
+    store.transaction(() => store.records.forget(parent!, previews));
+    for (const each of leaving) {
+      const { id } = each;
+      this.#apps.left.set(id, generation);
+      this.#apps.activity.forget(id);
+      this.#apps.forget(each);
+      const backend = next(each);
+      if (backend !== null) each.fleet.movedTo(backend);
+      // Not awaited: it ends after the operation that runs this.
+      each.fleet.close('the app has moved to another host').catch(() => {});
+    }
+  }
+
+  /** Ends the remaining work of an app that has left. Removes its files, except the cache of its code. */
+  async #tidyAfter({ id, fleet }: App, hosts: AppHosts): Promise<void> {
+    const { paths, buckets, outward, users } = this.#apps.options;
+    await fleet.close();
+    // Those that were asked for meanwhile.
+    await hosts.endDeploys(id);
+    await buckets.forget(id);
+    await outward.forget(id);
+    const { cell } = users(id);
+    if (cell !== null) await endProcessesOf(cell);
+    hosts.ended(id);
+    for (const path of [paths.run(id), paths.data(id)]) await removeTree(path);
+  }
+}

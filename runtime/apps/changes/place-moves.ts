@@ -1,0 +1,143 @@
+// Moves of apps between the disk of this host and the bucket.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { removeTree } from '../../disk/remove.ts';
+import { KEPT_MS } from '../../disk/trash.ts';
+import { log, logRarely, reason } from '../../log.ts';
+import { Refusal } from '../../refusal.ts';
+import type { App } from '../app.ts';
+import type { BucketPlace, OpenApps, Place } from '../known/open-apps.ts';
+
+/** Pause before the data of a moved app is taken into use again, in ms. */
+const BEGIN_RETRY_MS = 1_000;
+
+/** Moves apps with their previews. */
+export class PlaceMoves {
+  readonly #apps: OpenApps;
+
+  constructor(apps: OpenApps) {
+    this.#apps = apps;
+  }
+
+  /**
+   * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued, and
+   * pushes are refused.
+   * @param to where it keeps them afterwards
+   * @param copy copies those of one app, which begins there only after all copies have succeeded. Its signal aborts when the
+   *   app is deleted
+   * @param begin takes the copied data into use. It is repeated until it succeeds
+   * @returns false: it is there already, and nothing was done
+   * @throws {Refusal} while it is deployed or moved; what `copy` throws. Then it stays where it was
+   */
+  async move(
+    id: string,
+    to: Place,
+    copy: (app: App, place: BucketPlace, signal: AbortSignal) => Promise<void>,
+    begin: (app: App) => Promise<void>,
+  ): Promise<boolean> {
+    const app = this.#apps.requireKnown(id);
+    const isMoved = await app.changes.closed(async () => {
+      const from = app.wanted.storage ?? 'local';
+      // Another move may have ended since the caller looked.
+      if (from === to) return false;
+      const family = this.#apps.family(id).map((each) => this.#apps.require(each));
+      const places = new Map(family.map((each) => [each, this.#apps.placeInBucket(each.id)]));
+      this.#requireNoDeploy(family);
+      const moveAll = async () => {
+        try {
+          await this.#copyAll(app, places, copy);
+          await this.#moved(app, places, { from, to });
+        } catch (error) {
+          await Promise.allSettled(
+            family.map((each) => removeTree(this.#apps.options.paths.moving(each.id))),
+          );
+          throw error;
+        }
+        for (const each of family) await this.#beginMoved(each, begin);
+      };
+      await this.#apps.withoutProcesses(family, moveAll);
+      return true;
+    });
+    if (isMoved) app.report.moved();
+    return isMoved;
+  }
+
+  async #copyAll(
+    app: App,
+    places: Map<App, BucketPlace>,
+    copy: (app: App, place: BucketPlace, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    // A deploy may have been queued while the processes ended.
+    this.#requireNoDeploy([...places.keys()]);
+    for (const [each, place] of places) {
+      const signal = AbortSignal.any([app.fleet.closing, each.fleet.closing]);
+      await copy(each, place, signal).catch((error: unknown) => {
+        // A preview that was deleted meanwhile moves nowhere.
+        if (each === app || this.#apps.isKnown(each)) throw error;
+      });
+    }
+  }
+
+  /** Records that an app and its previews have moved. @throws {Error} when that cannot be stored; they stay where they were */
+  async #moved(
+    app: App,
+    places: Map<App, BucketPlace>,
+    { from, to }: Record<'from' | 'to', Place>,
+  ): Promise<void> {
+    if (!this.#apps.isKnown(app)) throw new Error('the app was deleted meanwhile');
+    this.#setPlace([...places.keys()], to);
+    try {
+      await this.#apps.options.store.synced();
+    } catch (error) {
+      this.#setPlace([...places.keys()], from);
+      throw error;
+    }
+    for (const [each, { cluster, code }] of places) each.moved(to === 'bucket' ? { cluster, code } : null);
+  }
+
+  /** Records where apps are. Skips deleted ones. */
+  #setPlace(apps: App[], place: Place): void {
+    const { store } = this.#apps.options;
+    const known = apps.filter((app) => this.#apps.isKnown(app));
+    const wanted = known.map((app) => ({ ...app.wanted, storage: place }));
+    store.transaction(() => {
+      for (const each of wanted) {
+        store.apps.want(each);
+        store.folderRemovals.delete(each.id);
+        if (place === 'local')
+          store.folderRemovals.add(each.id, new Date(Date.now() + KEPT_MS).toISOString());
+      }
+    });
+    // Only once they are committed. At once, so that a change of the app meanwhile keeps the place.
+    for (const [at, app] of known.entries()) app.wanted = wanted[at]!;
+  }
+
+  /** The app has moved, so nothing may use its old data: what fails is repeated until the app is deleted or the host ends. */
+  async #beginMoved(app: App, begin: (app: App) => Promise<void>): Promise<void> {
+    const { signal } = this.#apps.closing;
+    while (this.#apps.isKnown(app)) {
+      try {
+        await begin(app);
+        break;
+      } catch (error) {
+        signal.throwIfAborted();
+        logRarely('error', 'the data of a moved app cannot be taken into use; it is tried again', {
+          app: app.wanted.slug,
+          error: reason(error),
+        });
+        await sleep(BEGIN_RETRY_MS, undefined, { signal });
+      }
+    }
+    await this.#apps.options.bucket?.records.stored(app.id).catch((error: unknown) =>
+      log('warn', 'the record of a moved app is not in the bucket yet; it is tried again', {
+        app: app.wanted.slug,
+        error: reason(error),
+      }),
+    );
+  }
+
+  /** @throws {Refusal} while one of the apps is deployed */
+  #requireNoDeploy(apps: App[]): void {
+    if (apps.some(({ id }) => this.#apps.options.store.deploys.lastAsked(id)?.isUnderWay))
+      throw new Refusal(409, 'transition_conflict', 'A deploy is under way; move the app when it has ended');
+  }
+}

@@ -1,0 +1,44 @@
+// What the apps of a host need of its other parts.
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Bucket } from '../../bucket/bucket.ts';
+import type { Backend } from '../../edge/upstream/backend.ts';
+import type { FleetUsage } from '../../fleets/life/fleet.ts';
+import type { Level } from '../../log.ts';
+import type { FleetsOptions } from '../fleet-of-app.ts';
+
+/** What `Apps` needs where several hosts serve the same apps. */
+export interface AppHosts {
+  /** The id of this host. */
+  self: string;
+  /** Ends the deploys of an app that leaves, and resolves when none runs. Its next home makes them again. */
+  endDeploys: (id: string) => Promise<void>;
+  /**
+   * Called at once when an app or a preview has left for the host `to`. Returns where its requests go from now on.
+   * @param hostname one of its own
+   */
+  left: (id: string, to: string, hostname: string) => Backend;
+  /** Called when nothing of an app that has left runs here any more. */
+  ended: (id: string) => void;
+}
+
+/** What `Apps` needs of the rest of the host. */
+export interface AppsOptions extends FleetsOptions {
+  store: HostStore;
+  /** Null without a bucket. */
+  bucket: Bucket | null;
+  /** Left out in a Cellar of one host. */
+  hosts?: AppHosts | null;
+  baseDomain: string;
+  /** Sends a message about an app to its owner. */
+  say: (id: string, level: Level, words: string) => void;
+  /** Called after a transaction that added facts to the outbox. */
+  onFacts: () => void;
+  /** Called at most once a second for each app, with what it has used since the call before. */
+  onUsage: (id: string, usage: FleetUsage) => void;
+  /** Called with an app's slug, at boot and when it changes. */
+  onNamed: (id: string, slug: string) => void;
+  /** Called when an app or a preview has come from another host, or was undeleted, before it gets requests. */
+  onRestored: (id: string) => void;
+  /** Called when an app was deleted and no longer receives requests. */
+  onDeleted: (id: string) => void;
+}
