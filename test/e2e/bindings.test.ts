@@ -50,15 +50,15 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     main: 'index.js',
     compatibility_date: '2026-10-01',
     images: { binding: 'IMAGES' },
-    worker_loaders: [{ binding: 'LOADER' }],
+    media: { binding: 'MEDIA' },
     tail_consumers: [{ service: 'elsewhere' }],
     colour: 'red',
   };
   const code = `export default {
     async fetch(request, env) {
       if (new URL(request.url).pathname === '/use') return new Response(await env.IMAGES.info(request.body));
-      await env.LOADER;
-      return Response.json([typeof env.IMAGES, Boolean(env.LOADER), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
+      await env.MEDIA;
+      return Response.json([typeof env.IMAGES, Boolean(env.MEDIA), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
     },
   };`;
   await cellar.deploy('lacks', 'bindings', {
@@ -77,8 +77,8 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
   assert.deepEqual(warnings.map((warning: string) => /"(\w+)"/.exec(warning)![1]).sort(), [
     'colour',
     'images',
+    'media',
     'tail_consumers',
-    'worker_loaders',
   ]);
 });
 
