@@ -227,6 +227,24 @@ test('a push warns when the existing secret of a new Hyperdrive binding is not a
   assert.doesNotMatch(stderr, /no-connection-at-all/);
 });
 
+test('an app runs code as Workers of its own, whose lines and errors are those of the app', async () => {
+  const id = await cellar.deploy('loaders', 'loaders');
+  assert.deepEqual((await rpc('apps.get', { id })).warnings, []);
+  const run = (path: string, body: string) => cellar.get('loaders', path, { method: 'POST', body });
+  const says = 'export default { fetch() { console.log("said inside"); return new Response("hello"); } };';
+  assert.equal((await run('/?id=says', says)).text, 'hello');
+  assert.equal((await run('/add', '')).text, '103');
+  const logs = async () => (await cellar.call('GET', `/v1/apps/${id}/logs?search=said%20inside`)).body.items;
+  await eventually(async () => (await logs()).length === 1, 'the line is in the log');
+  const throws = 'export default { fetch() { throw new Error("broken inside"); } };';
+  assert.equal((await run('/', throws)).status, 500);
+  const isListed = async () =>
+    (await rpc('errors.list', { id })).items.some(
+      ({ message }: { message: string }) => message === 'broken inside',
+    );
+  await eventually(isListed, 'the error is listed');
+});
+
 test('data points are stored unchanged and listed, and do not appear in the log', async () => {
   const id = await cellar.deploy('points', 'points');
   for (const path of ['/a?n=1', '/b?n=2.5', '/a?n=3']) await cellar.get('points', path);
