@@ -23,17 +23,17 @@ export class Keeper extends DurableObject {
     const before = [await facet.add(), await facet.add()];
     this.ctx.facets.delete('one');
     const again = this.ctx.facets.get('one', () => ({ class: worker.getDurableObjectClass('Facet') }));
-    return [before, await again.add()];
+    return [before, await again.add(), await again.run('x')];
   }
 }
 
 const FACET = "import { DurableObject } from 'cloudflare:workers'; export class Facet extends DurableObject {"
-  + " async add() { const n = ((await this.ctx.storage.get('n')) ?? 0) + 1; await this.ctx.storage.put('n', n); return n; } }";
+  + " async add() { const n = ((await this.ctx.storage.get('n')) ?? 0) + 1; await this.ctx.storage.put('n', n); return n; } run(...values) { return values; } }";
 const answering = (expression, head = '') =>
   head + '\\nexport default { async fetch(request, env, ctx) { return Response.json(' + expression + '); } };';
 const code = (main, more = {}) => ({ compatibilityDate: '2026-10-01', mainModule: 'm.js', modules: { 'm.js': main }, ...more });
 const ENTRY = "import { WorkerEntrypoint } from 'cloudflare:workers'; export class E extends WorkerEntrypoint {"
-  + " sum(a, b) { return a + b + (this.ctx.props?.c ?? 0); } fail() { throw new TypeError('inside'); } }";
+  + " sum(a, b) { return a + b + (this.ctx.props?.c ?? 0); } fail() { throw new TypeError('inside'); } list(...values) { return values; } }";
 const ADD = Uint8Array.from(atob('AGFzbQEAAAABBwFgAn9/AX8DAgEABwcBA2FkZAAACgkBBwAgACABags='), (c) => c.charCodeAt(0));
 
 const cases = (env, ctx) => {
@@ -62,6 +62,7 @@ const cases = (env, ctx) => {
       await LOADER.load(code(ENTRY)).getEntrypoint('E').sum(1, 2),
       await LOADER.load(code(ENTRY)).getEntrypoint('E', { props: { c: 9 } }).sum(1, 2),
     ],
+    nameOfOwnMethod: () => LOADER.load(code(ENTRY)).getEntrypoint('E').list('a', 1),
     thrown: () => LOADER.load(code(ENTRY)).getEntrypoint('E').fail(),
     unknownEntrypoint: () => LOADER.load(code(ENTRY)).getEntrypoint('F').sum(1, 2),
     unknownMethod: () => LOADER.load(code(ENTRY)).getEntrypoint('E').other(),
@@ -143,5 +144,5 @@ test('an app sees the same of the Workers that it loads as under Miniflare', asy
   const there = await underMiniflare();
   t.diagnostic(`${Object.keys(there).length} ways`);
   assert.deepEqual(here, there);
-  assert.deepEqual(here.facet, [[1, 2], 1]);
+  assert.deepEqual(here.facet, [[1, 2], 1, ['x']]);
 });
