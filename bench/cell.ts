@@ -51,6 +51,7 @@ const BINDINGS: Record<string, { more: Partial<Release>; code?: string }> = {
   'with e-mail': { more: { outward: [{ type: 'send_email', binding: 'MAIL' }] } },
   'with a service': { more: { services: [{ binding: 'OTHER', service: 'other' }] } },
   'with a rate limit': { more: { rateLimits: [{ binding: 'LIMIT', namespace: '1', limit: 9, period: 60 }] } },
+  'with a loader': { more: { workerLoaders: [{ binding: 'LOADER' }] } },
   'with a Workflow': {
     more: { workflows: [{ binding: 'STEPS', name: 'steps', className: 'Steps' }] },
     code: "import { WorkflowEntrypoint } from 'cloudflare:workers'; export class Steps extends WorkflowEntrypoint {}",

@@ -224,6 +224,9 @@ async function bundleConfig(
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },
     }),
+    ...(config.worker_loaders?.length && {
+      workerLoaders: config.worker_loaders.map(({ binding }) => ({ binding })),
+    }),
     ...(config.limits?.cpu_ms !== undefined && { cpuMs: config.limits.cpu_ms }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),

@@ -141,6 +141,8 @@ export interface Bundle {
   outward?: Outward[];
   /** The binding that gives the Worker its version; `tag`: the author's name for the version. */
   versionMetadata?: { binding: string; tag: string };
+  /** Bindings that load Workers from code at run time. Omitted when empty. */
+  workerLoaders?: { binding: string }[];
   /** Maximum CPU time without a pause, in ms; omitted if the project does not set it. */
   cpuMs?: number;
   /** Omitted when empty. */
@@ -178,6 +180,7 @@ export interface Release {
   outward?: Outward[];
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
+  workerLoaders?: { binding: string }[];
   cpuMs?: number;
   triggers?: Triggers;
   requiredSecrets?: string[];

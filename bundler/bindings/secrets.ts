@@ -19,6 +19,7 @@ export function dividedSecrets(
     triggers,
     assets,
     versionMetadata,
+    workerLoaders = [],
   }: Release,
   names: string[],
 ): { given: string[]; taken: string[] } {
@@ -33,6 +34,7 @@ export function dividedSecrets(
       ...rateLimits,
       ...services,
       ...outward,
+      ...workerLoaders,
       assets,
       versionMetadata,
     ].map((each) => each?.binding),

@@ -110,6 +110,7 @@ export interface WranglerConfig {
     allowed_sender_addresses?: unknown;
   }[];
   version_metadata?: { binding: string };
+  worker_loaders?: { binding: string }[];
   limits?: { cpu_ms?: number };
   /** Workers Sites, which came before assets. */
   site?: { bucket: string };

@@ -62,6 +62,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   ratelimits: 'used',
   unsafe: 'used',
   version_metadata: 'used',
+  worker_loaders: 'used',
   services: 'used',
 
   // Outside of the app and of its storage
@@ -127,7 +128,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   vpc_networks: false,
   vpc_services: false,
   wasm_modules: blob,
-  worker_loaders: false,
 };
 
 const localOnly = { ignored: 'bindings are always local to the runner' };
@@ -216,6 +216,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   unsafe: { bindings: 'used', metadata: false, capnp: false },
   'unsafe.bindings[]': { name: 'used', type: 'used', namespace_id: 'used', simple: 'used', dev: 'quiet' },
   version_metadata: { binding: 'used' },
+  'worker_loaders[]': { binding: 'used' },
   limits: { cpu_ms: 'used', subrequests: { ignored: 'an app may make as many requests as it likes' } },
   'services[]': {
     binding: 'used',

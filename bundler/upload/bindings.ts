@@ -27,6 +27,7 @@ type Bound = Pick<
   | 'outward'
   | 'warnings'
   | 'versionMetadata'
+  | 'workerLoaders'
   | 'cpuMs'
   | 'triggers'
 > & {
@@ -74,6 +75,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');
+  const workerLoaders = all('worker_loader').map(({ name: binding }) => ({ binding }));
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
     producers,
@@ -97,6 +99,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
         tag: metadata.annotations['workers/tag'] ?? '',
       },
     }),
+    ...(workerLoaders.length > 0 && { workerLoaders }),
     ...(metadata.limits?.cpu_ms !== undefined && { cpuMs: metadata.limits.cpu_ms }),
     ...(Object.values(triggers).some((list) => list.length > 0) && { triggers }),
   };
@@ -134,6 +137,7 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   if (live.versionMetadata?.binding === name) return { type: 'version_metadata', name };
   const named = <Each extends { binding: string }>(list: Each[] = []) =>
     list.find(({ binding }) => binding === name);
+  if (named(live.workerLoaders)) return { type: 'worker_loader', name };
   const object = named(live.durableObjects);
   if (object) return { type: 'durable_object_namespace', name, class_name: object.className };
   const producer = named(live.triggers?.producers);

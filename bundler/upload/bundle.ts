@@ -114,6 +114,7 @@ export const SentBundle = z.strictObject({
     )
     .optional(),
   versionMetadata: z.strictObject({ binding: name, tag: z.string().max(256) }).optional(),
+  workerLoaders: z.array(z.strictObject({ binding: name })).optional(),
   cpuMs: z.int().min(1).optional(),
   triggers: z
     .strictObject({

@@ -31,6 +31,7 @@ const Binding = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('assets'), name }),
   z.object({ type: z.literal('version_metadata'), name }),
+  z.object({ type: z.literal('worker_loader'), name }),
   z.object({
     type: z.literal('service'),
     name,

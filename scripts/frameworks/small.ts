@@ -59,6 +59,47 @@ export default {
     assets: false,
   },
   {
+    name: 'Worker that loads Workers, codemode and worker-bundler',
+    byHand: {
+      '.gitignore': GITIGNORE,
+      'package.json': json({
+        name: 'app',
+        dependencies: { '@cloudflare/codemode': '^0.5', '@cloudflare/worker-bundler': '^0.2' },
+      }),
+      'wrangler.jsonc': config({
+        compatibility_flags: ['nodejs_compat'],
+        worker_loaders: [{ binding: 'LOADER' }],
+      }),
+      'src/index.ts': `import { DynamicWorkerExecutor } from '@cloudflare/codemode';
+import { createWorker } from '@cloudflare/worker-bundler';
+
+const HELLO = "import { hello } from './hello'; export default { fetch: () => new Response(hello('bundled')) };";
+
+export default {
+  async fetch(request, env) {
+    const executor = new DynamicWorkerExecutor({ loader: env.LOADER });
+    const fns = { add: async ({ a, b }) => a + b };
+    const code = 'async () => (await codemode.add({ a: 1, b: 2 })) * 10';
+    const { result } = await executor.execute(code, [{ name: 'codemode', fns }]);
+    const files = {
+      'src/index.ts': HELLO,
+      'src/hello.ts': 'export const hello = (name: string): string => "hello " + name;',
+    };
+    const worker = env.LOADER.get('hello', async () => ({
+      ...(await createWorker({ files })),
+      compatibilityDate: '2026-01-01',
+    }));
+    const answer = await worker.getEntrypoint().fetch(request);
+    return Response.json([result, await answer.text()]);
+  },
+};
+`,
+    },
+    manager: 'npm',
+    checks: [{ path: '/', text: /^\[30,"hello bundled"\]$/, byScript: true }],
+    assets: false,
+  },
+  {
     name: 'Worker, WebSockets of a Durable Object',
     byHand: {
       'wrangler.toml': `name = "app"

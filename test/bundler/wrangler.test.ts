@@ -88,6 +88,7 @@ test('every supported key reaches the bundle', async () => {
           { name: 'SOME', allowed_destination_addresses: ['a@b.c'], allowed_sender_addresses: [] },
         ],
         version_metadata: { binding: 'VERSION' },
+        worker_loaders: [{ binding: 'LOADER' }],
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
@@ -122,6 +123,7 @@ test('every supported key reaches the bundle', async () => {
     },
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
+  assert.deepEqual(bundle.workerLoaders, [{ binding: 'LOADER' }]);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
   assert.deepEqual(bundle.classMigrations, [
@@ -222,7 +224,6 @@ test('an unavailable feature deploys with a warning, and all such features are n
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ images: { binding: 'I' } }, ['I'], /serve images as they are/],
-  [{ worker_loaders: [{ binding: 'L' }] }, ['L'], /"worker_loaders"/],
   [{ site: { bucket: '.' } }, ['__STATIC_CONTENT'], /"assets.directory"/],
   [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
   [{ tail_consumers: [{ service: 's' }] }, [], /OTEL_EXPORTER_OTLP_ENDPOINT/],

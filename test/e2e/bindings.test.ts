@@ -50,15 +50,15 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     main: 'index.js',
     compatibility_date: '2026-10-01',
     images: { binding: 'IMAGES' },
-    worker_loaders: [{ binding: 'LOADER' }],
+    media: { binding: 'MEDIA' },
     tail_consumers: [{ service: 'elsewhere' }],
     colour: 'red',
   };
   const code = `export default {
     async fetch(request, env) {
       if (new URL(request.url).pathname === '/use') return new Response(await env.IMAGES.info(request.body));
-      await env.LOADER;
-      return Response.json([typeof env.IMAGES, Boolean(env.LOADER), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
+      await env.MEDIA;
+      return Response.json([typeof env.IMAGES, Boolean(env.MEDIA), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
     },
   };`;
   await cellar.deploy('lacks', 'bindings', {
@@ -77,8 +77,8 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
   assert.deepEqual(warnings.map((warning: string) => /"(\w+)"/.exec(warning)![1]).sort(), [
     'colour',
     'images',
+    'media',
     'tail_consumers',
-    'worker_loaders',
   ]);
 });
 
@@ -225,6 +225,24 @@ test('a push warns when the existing secret of a new Hyperdrive binding is not a
     /warning: the secret DB is not a connection string, so the Hyperdrive binding DB cannot connect: set it with/,
   );
   assert.doesNotMatch(stderr, /no-connection-at-all/);
+});
+
+test('an app runs code as Workers of its own, whose lines and errors are those of the app', async () => {
+  const id = await cellar.deploy('loaders', 'loaders');
+  assert.deepEqual((await rpc('apps.get', { id })).warnings, []);
+  const run = (path: string, body: string) => cellar.get('loaders', path, { method: 'POST', body });
+  const says = 'export default { fetch() { console.log("said inside"); return new Response("hello"); } };';
+  assert.equal((await run('/?id=says', says)).text, 'hello');
+  assert.equal((await run('/add', '')).text, '103');
+  const logs = async () => (await cellar.call('GET', `/v1/apps/${id}/logs?search=said%20inside`)).body.items;
+  await eventually(async () => (await logs()).length === 1, 'the line is in the log');
+  const throws = 'export default { fetch() { throw new Error("broken inside"); } };';
+  assert.equal((await run('/', throws)).status, 500);
+  const isListed = async () =>
+    (await rpc('errors.list', { id })).items.some(
+      ({ message }: { message: string }) => message === 'broken inside',
+    );
+  await eventually(isListed, 'the error is listed');
 });
 
 test('data points are stored unchanged and listed, and do not appear in the log', async () => {

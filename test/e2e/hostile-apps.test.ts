@@ -36,8 +36,16 @@ export default { async fetch(request, { FLOW }) {
 let hostile: string;
 const HOSTILE = `
 const kept = [];
-export default { async fetch(request) {
+function load(env, code) {
+  const modules = { 'a.js': 'export default { fetch() { ' + code + ' return new Response(); } }' };
+  const worker = env.LOADER.load({ compatibilityDate: '2026-10-01', mainModule: 'a.js', modules });
+  kept.push(worker);
+  return worker.getEntrypoint().fetch('http://loaded/');
+}
+export default { async fetch(request, env) {
   const { pathname } = new URL(request.url);
+  if (pathname === '/loads') for (let n = 0; n < 1000; n++) await load(env, 'globalThis.n = ' + n + ';');
+  if (pathname === '/loaded-loop') await load(env, 'for (;;);');
   if (pathname === '/flood') for (const end = Date.now() + 2_000; Date.now() < end; await scheduler.wait(0))
     for (let i = 0; i < 200; i++) console.log('a line that says little '.repeat(5));
   if (pathname === '/eat') for (;;) {
@@ -60,6 +68,7 @@ before(async () => {
       main: 'index.js',
       compatibility_date: '2026-10-01',
       limits: { cpu_ms: 500 },
+      worker_loaders: [{ binding: 'LOADER' }],
     }),
   });
   neighbour = await cellar.deploy('neighbour', 'bucket');
@@ -134,11 +143,23 @@ test('a flood of log lines slows neither the host nor other apps', async (t) => 
   await eventually(isReported, 'the log says that lines were dropped');
 });
 
-test('a process that exhausts its memory does not slow other apps', async () => {
-  const eating = cellar.get('hostile', '/eat').catch(() => null);
-  await cellar.waitFor(/more (memory )?than RUNNER_CELL_MAX_MB \(128\) allows/);
-  await eating;
-  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * load());
+for (const [path, what] of [
+  ['/eat', 'a process that exhausts its memory does'],
+  ['/loads', 'a thousand loaded Workers do'],
+] as const)
+  test(`${what} not slow other apps`, async () => {
+    const from = cellar.output.length;
+    const eating = cellar.get('hostile', path).catch(() => null);
+    await cellar.waitFor(/more (memory )?than RUNNER_CELL_MAX_MB \(128\) allows/, from);
+    await eating;
+    assert.ok((await slowestAnswer(500)) < SLOWEST_MS * load());
+    await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again');
+  });
+
+test('an endless loop of a loaded Worker counts as one of the app', async () => {
+  const { status, text } = await cellar.get('hostile', '/loaded-loop');
+  assert.equal(status, 503);
+  assert.match(JSON.parse(text).detail, /exceeded its limit of CPU time \(limits\.cpu_ms\)/);
   await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again');
 });
 
@@ -201,8 +222,10 @@ test('an app reaches no address of this machine, no route of the AI server besid
     ...sockets.map((socket) => ['socket', socket]),
   ]);
   const { tried, reached, said } = await askGreedy(`/out?${query}`);
-  t.diagnostic(`${tried} ways`);
+  const loaded = await askGreedy(`/loaded?${query}`);
+  t.diagnostic(`${tried} ways, and ${loaded.tried} of a Worker that the app loads`);
   assert.deepEqual(reached, []);
+  assert.deepEqual([loaded.reached, loaded.said], [[], [{}, {}]]);
   assert.ok(!said.join().includes(AI_KEY));
   // The AI server got only requests for models, with its own key.
   assert.ok(ai.asked.length > 0);

@@ -347,6 +347,7 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
   assert.match((await cellar.get('everything', '/')).text, /everything/);
   assert.match((await cellar.get('everything', '/a%20b/%C3%BC.txt')).text, /odd name/);
   assert.equal((await cellar.get('everything', '/limit')).text, '{"success":false}');
+  assert.equal((await cellar.get('everything', '/load')).text, 'loaded');
   assert.deepEqual((await cellar.get('everything', '/none')).status, 404);
 
   everything.write({ 'public/new.txt': 'new', 'secrets.json': '{"SECRET":"s3cret"}' });
@@ -369,6 +370,7 @@ test('a version waits until it is deployed, and a rollback removes it again', as
   const version = JSON.parse((await cellar.get('everything', '/version')).text);
   assert.deepEqual([version.id, version.tag], [id, 'v7']);
   assert.match(await wrangler('deployments', 'status'), new RegExp(id));
+  assert.match(await wrangler('versions', 'view', id), /env\.LOADER +Worker Loader/);
   await wrangler('rollback', '--yes', '--message', 'back');
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'new');
 });

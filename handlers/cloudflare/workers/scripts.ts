@@ -177,6 +177,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     services,
     outward,
     version_metadata,
+    worker_loaders,
   } = release;
   return [
     ...Object.entries(vars).map(([name, value]) =>
@@ -214,6 +215,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     })),
     ...outward.map(({ binding: name, ...rest }) => ({ name, ...rest })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
+    ...worker_loaders.map((name) => ({ type: 'worker_loader', name })),
   ];
 }
 

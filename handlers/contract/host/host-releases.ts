@@ -83,6 +83,8 @@ export interface DescribedRelease {
   outward: Outward[];
   /** The binding that shows the Worker its deploy. */
   version_metadata: string | null;
+  /** Bindings that load Workers at run time. */
+  worker_loaders: string[];
   crons: string[];
   producers: { binding: string; queue: string }[];
   consumers: QueueConsumer[];

@@ -44,7 +44,7 @@ export async function placeBundle(
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
   const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
-  const { workflows, rateLimits, services, outward, versionMetadata, cpuMs, prefill } = bundle;
+  const { workflows, rateLimits, services, outward, versionMetadata, workerLoaders, cpuMs, prefill } = bundle;
   const filled = [...stored.namespaces, ...(stored.buckets ?? [])].find(
     ({ binding }) => binding === prefill?.binding,
   );
@@ -64,6 +64,7 @@ export async function placeBundle(
         timestamp: to.version?.created_at ?? new Date().toISOString(),
       },
     }),
+    ...(workerLoaders && { workerLoaders }),
     ...(cpuMs !== undefined && { cpuMs }),
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),

@@ -257,6 +257,7 @@ function describedBundle(
     services?: ServiceBinding[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
+    workerLoaders?: { binding: string }[];
     databases: Keyed;
     namespaces: Keyed;
     buckets?: Keyed;
@@ -277,6 +278,7 @@ function describedBundle(
     services = [],
     outward = [],
     versionMetadata,
+    workerLoaders = [],
   } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
   return {
@@ -296,6 +298,7 @@ function describedBundle(
     services,
     outward,
     version_metadata: versionMetadata?.binding ?? null,
+    worker_loaders: workerLoaders.map(({ binding }) => binding),
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],
     consumers: triggers?.consumers ?? [],

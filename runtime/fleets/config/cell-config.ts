@@ -238,6 +238,7 @@ function appWorker(
       ...serviceBindingsOf(release),
       ...outwardBindings(release, secrets),
       ...versionBinding(release),
+      ...loaderBindings(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({
       className,
@@ -299,6 +300,11 @@ function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
   if (versionMetadata === undefined) return [];
   const { binding, tag, id = deployId, timestamp } = versionMetadata;
   return [{ name: binding, json: JSON.stringify({ id: uuidOf(id), tag, timestamp }) }];
+}
+
+/** workerd's own binding. Without an id, no other binding shares the loaded Workers. */
+function loaderBindings({ workerLoaders = [] }: Release): CapnpValue[] {
+  return workerLoaders.map(({ binding }) => ({ name: binding, workerLoader: {} }));
 }
 
 /** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */

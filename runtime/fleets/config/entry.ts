@@ -23,7 +23,7 @@ const CALLED = own('called');
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
 /** Replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
-const WORKERS = { name: 'cellar-worker.js', text: textOf('./modules/workers-module.js') };
+export const WORKERS = { name: 'cellar-worker.js', text: textOf('./modules/workers-module.js') };
 /** Reloads pages when the app has changed. */
 export const RELOAD = own('reload');
 /** Implements D1 in an app's process, and splits SQL into statements. */
@@ -31,17 +31,6 @@ export const D1_MODULES = [
   own('d1'),
   { name: 'cellar-sql-statements.js', text: textOf('../../../sqlite/statements.js') },
 ];
-
-const WORKERS_IMPORT = /(\bfrom\s*|\bimport\s+)(["'])cloudflare:workers\2/g;
-
-/** Returns the text of an app's module with `WORKERS` imported; null when it needs no change. */
-export function withWorkers(text: string): string | null {
-  if (!text.includes('waitUntil') || !text.includes('cloudflare:workers')) return null;
-  return text.replaceAll(
-    WORKERS_IMPORT,
-    (_, before: string, quote: string) => `${before}${quote}./${WORKERS.name}${quote}`,
-  );
-}
 
 /** How the entry wraps the app's default export, without and with error pages. */
 const DEFAULT = 'const main = wrapDefault(app.default);';

@@ -8,7 +8,7 @@ import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
 import type { ClusterSettings } from '../config/cluster/cluster.ts';
-import { D1_MODULES, entryModules, RELOAD, withWorkers } from '../config/entry.ts';
+import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import {
   mayImportEmail,
   type OutwardService,
@@ -19,6 +19,7 @@ import { CAPNWEB, callsOf, mayHaveMethods, queuesElsewhere } from '../config/ser
 import type { CellModule } from '../config/texts.ts';
 import { workflowKey } from '../config/workflows.ts';
 import type { Calls } from './service-access.ts';
+import { withWorkers } from './workers-import.ts';
 
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
@@ -107,7 +108,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? [] : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
-  const changed = changedModules(texts);
+  const changed = await changedModules(texts);
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
   const around =
@@ -178,11 +179,13 @@ async function moduleTexts(release: string, modules: Module[]): Promise<Map<stri
 }
 
 /** Returns the app's modules whose imports are rewritten. Those in folders are left unchanged. */
-function changedModules(texts: Map<string, string>): CellModule[] {
-  return [...texts].flatMap(([name, text]) => {
-    const replaced = CHANGED_NAME.test(name) ? withWorkers(text) : null;
-    return replaced === null ? [] : [{ name, text: replaced }];
-  });
+async function changedModules(texts: Map<string, string>): Promise<CellModule[]> {
+  const changed: CellModule[] = [];
+  for (const [name, text] of texts) {
+    const replaced = CHANGED_NAME.test(name) ? await withWorkers(text) : null;
+    if (replaced !== null) changed.push({ name, text: replaced });
+  }
+  return changed;
 }
 
 /** The modules whose source map a process may have. */

@@ -137,6 +137,10 @@ const ways = {
       said: [...said, JSON.stringify(process.env), Object.keys(everything).join()],
     });
   },
+  /** Tries the same addresses and sockets from a Worker that it loads, and the modules and the cache of other Workers. */
+  '/loaded'(request, { LOADER }) {
+    return loaded(LOADER, LOADED).fetch(request);
+  },
   /** Calls another app beyond what the binding allows, by every header, name and method that might work. */
   async '/trespass'(_, { FRIEND, PEEK, METHODS }) {
     const headers = [
@@ -353,6 +357,35 @@ async function askBySocket(place) {
   if (value === undefined) throw new Error('it ended');
   return new TextDecoder().decode(value);
 }
+
+function loaded(loader, code) {
+  const modules = { 'main.js': code };
+  return loader.load({ compatibilityDate: '2026-10-01', mainModule: 'main.js', modules }).getEntrypoint();
+}
+
+const LOADED = `
+import { connect } from 'cloudflare:sockets';
+import { env } from 'cloudflare:workers';
+${attempt}
+${askBySocket}
+const MODULES = ['index.js', 'cellar-entry.js', 'cellar-capture.js', 'cellar-internal:send-email', 'cellar-internal:missing',
+  'cloudflare-internal:email', 'cloudflare-internal:ai-api', 'cloudflare-internal:d1-api', 'workerd:unsafe'];
+export default {
+  async fetch(request) {
+    const { searchParams } = new URL(request.url);
+    const sockets = searchParams.getAll('socket').flatMap((path) => ['unix:' + path, path]);
+    const ways = [
+      ...searchParams.getAll('to').map((place) => async () => (await fetch('http://' + place + '/')).text()),
+      ...[...searchParams.getAll('to'), ...sockets].map((place) => () => askBySocket(place)),
+      ...sockets.map((socket) => async () => (await fetch(socket)).text()),
+      ...MODULES.map((name) => async () => Object.keys(await import(name))),
+      async () => (await caches.default.match('https://fill/0')).status,
+    ];
+    const found = await Promise.all(ways.map((way) => attempt(way)));
+    const reached = found.filter((each) => !each.startsWith('failed: '));
+    return Response.json({ tried: found.length, reached, said: [process.env, { ...env }] });
+  },
+};`;
 
 /** By `way`: ends at once, or runs endless steps or endless sleeps. */
 export class Flow extends WorkflowEntrypoint {

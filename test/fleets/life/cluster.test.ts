@@ -21,6 +21,28 @@ export default {
   },
 };`;
 
+/** Runs a loaded class within a Durable Object. */
+const LOADING = `
+import { DurableObject } from 'cloudflare:workers';
+const CODE = \`import { DurableObject } from 'cloudflare:workers';
+export class Counted extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}\`;
+export class Counter extends DurableObject {
+  add() {
+    const modules = { 'main.js': CODE };
+    const worker = this.env.LOADER.load({ compatibilityDate: '2026-10-01', mainModule: 'main.js', modules });
+    return this.ctx.facets.get('one', () => ({ class: worker.getDurableObjectClass('Counted') })).add();
+  }
+}
+export default {
+  fetch: async (request, env) => new Response(await env.COUNTER.getByName('one').add()),
+};`;
+
 test('an app in the bucket loses nothing with the disk of its machine', async (t) => {
   await using store = await new MemoryStore().start();
   const first = harness(t, { cluster: clusterIn(store) });
@@ -61,6 +83,17 @@ test('a resting app in the bucket knows its next alarm, also on a machine that n
   next.fleet.restore('idle', await next.release(1, { code: ALARMING }), null);
   await next.until(() => next.rests.length > 0);
   assert.deepEqual(next.rests, [{ dueAt: at }]);
+});
+
+test('the storage of a loaded class is in the bucket', async (t) => {
+  await using store = await new MemoryStore().start();
+  for (const count of ['1', '2']) {
+    const { fleet, release, ask, root } = harness(t, { cluster: clusterIn(store) });
+    await fleet.start(await release(1, { code: LOADING, more: { workerLoaders: [{ binding: 'LOADER' }] } }));
+    assert.equal((await ask('/')).text, count);
+    await fleet.stop();
+    rmSync(root, { recursive: true });
+  }
 });
 
 test('a host removes leases of its own processes only', async (t) => {

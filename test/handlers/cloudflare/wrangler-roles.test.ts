@@ -61,6 +61,7 @@ before(async () => {
     services: [],
     outward: [],
     version_metadata: null,
+    worker_loaders: [],
     crons: [],
     producers: [],
     consumers: [],

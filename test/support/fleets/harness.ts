@@ -57,10 +57,10 @@ export interface Harness {
   lines: string[];
   /** The values passed to `onRest`: what the host stores while the app has no process. */
   rests: (RestingApp | null)[];
-  /** Makes a release of `COUNTING`, or of other code, with its D1 migrations. */
+  /** Makes a release of `COUNTING`, or of other code, with its D1 migrations, and with more fields. */
   release: (
     version: number,
-    options?: { code?: string; migrations?: Record<string, string> },
+    options?: { code?: string; migrations?: Record<string, string>; more?: Partial<Release> },
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
   /** Resolves once `condition` holds. It is checked at each change of state and each log line. */
@@ -127,11 +127,11 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
 
   const rested = () => until(() => fleet.pid === null && rests.at(-1)?.dueAt !== undefined);
 
-  const release: Harness['release'] = (version, { code = COUNTING(version), migrations } = {}) => {
+  const release: Harness['release'] = (version, { code = COUNTING(version), migrations, more } = {}) => {
     const files = migrations ?? { '1.sql': 'CREATE TABLE hits(version)' };
     const list = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
     const databases = [{ binding: 'DB', storageId: 'main', migrations: list }];
-    const fields = code.includes('class Counter') ? { ...STORAGE, databases } : { databases };
+    const fields = { ...(code.includes('class Counter') && STORAGE), databases, ...more };
     const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
     return makeRelease(`${root}/release-${version}`, code, fields, placed);
   };

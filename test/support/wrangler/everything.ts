@@ -23,6 +23,7 @@ export const EVERYTHING = {
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
     send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],
     version_metadata: { binding: 'VERSION' },
+    worker_loaders: [{ binding: 'LOADER' }],
     triggers: { crons: ['30 4 * * *'] },
   }),
   'public/index.html': '<h1>everything</h1>\n',
@@ -54,6 +55,11 @@ export default {
     }
     if (pathname === '/limit') return Response.json(await env.LIMIT.limit({ key: 'a' }));
     if (pathname === '/version') return Response.json(env.VERSION);
+    if (pathname === '/load') {
+      const code = 'export default { fetch: () => new Response("loaded") }';
+      const described = { compatibilityDate: '2026-10-01', mainModule: 'a.js', modules: { 'a.js': code } };
+      return env.LOADER.load(described).getEntrypoint().fetch(request);
+    }
     if (pathname !== '/all') return env.ASSETS.fetch(request);
     await env.KV.put('from-app', 'kept');
     await env.QUEUE.send('job');

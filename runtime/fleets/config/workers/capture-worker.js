@@ -201,10 +201,12 @@ export function expectCalls(main) {
 const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
 /** The host's bindings. Service bindings are handled by `expectCallsBy`. */
 const bindings = new Set(Object.values(env));
+/** Whether the app may load Workers, whose methods would get the trace as an argument. */
+const loadsWorkers = [...bindings].some((binding) => binding?.constructor?.name === 'WorkerLoader');
 
-/** Entrypoints with `props` and bindings have the same stub class, so bindings are excluded. */
+/** Bindings and loaded Workers have the same stub class as entrypoints with `props`, so they are excluded. */
 function isOwnStub(stub) {
-  if (Object.getPrototypeOf(stub) === ServiceStub.prototype) return !bindings.has(stub);
+  if (Object.getPrototypeOf(stub) === ServiceStub.prototype) return !loadsWorkers && !bindings.has(stub);
   return OWN_STUBS.includes(stub.constructor.name);
 }
 
