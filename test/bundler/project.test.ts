@@ -197,11 +197,11 @@ test('after a build its output folder is the site', () => {
   );
   assert.throws(
     () => build(source, { 'a/index.html': '', 'b/index.html': '' }),
-    /the build wrote a\/, b\/, .* could be a\/index\.html or b\/index\.html: name .* "directory": "\.\/a"/,
+    /the build wrote a\/, b\/\. .* whether to deploy a\/index\.html or b\/index\.html: name .* "directory": "\.\/a"/,
   );
   assert.throws(
     () => build({ ...source, 'index.ts': '' }, { 'docs/index.html': '' }),
-    /could be docs\/index\.html or index\.ts/,
+    /whether to deploy docs\/index\.html or index\.ts/,
   );
 });
 
