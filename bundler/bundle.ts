@@ -2,7 +2,7 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
-import { classMigrations, durableObjects } from './bindings/classes.ts';
+import { classMigrations, durableObjects, objectsElsewhere } from './bindings/classes.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
@@ -189,6 +189,7 @@ async function bundleConfig(
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
+  const elsewhere = objectsElsewhere(file, config);
   const outward = outwardBindings(config);
   const bundle: Bundle = {
     worker,
@@ -196,6 +197,7 @@ async function bundleConfig(
     vars: config.vars,
     assets,
     durableObjects: durableObjects(file, config, exports),
+    ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     classMigrations: classMigrations(file, config),
     databases: config.d1_databases.map((database, i) => {
       const { binding, database_id, database_name } = database;

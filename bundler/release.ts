@@ -94,6 +94,14 @@ export interface ServiceBinding {
   props?: Record<string, unknown>;
 }
 
+/** A binding to a class of Durable Objects in another app. */
+export interface ObjectsElsewhere {
+  binding: string;
+  /** The slug of an app of the same owner. */
+  script: string;
+  className: string;
+}
+
 /** Files that a deploy puts into a bucket or a namespace of the app before the release serves. */
 export interface Prefill {
   kind: 'bucket' | 'namespace';
@@ -125,6 +133,8 @@ export interface Bundle {
   assets: Assets | null;
   /** Durable Object bindings. Classes are named by `className` and exported by the entry module. */
   durableObjects: { binding: string; className: string }[];
+  /** Omitted when empty. */
+  objectsElsewhere?: ObjectsElsewhere[];
   classMigrations: ClassMigration[];
   /** `key` is the database's stable name: `database_id`, else `database_name`, else the binding. */
   databases: (Database & { key: string })[];
@@ -168,6 +178,8 @@ export interface Release {
   /** Every Durable Object class with storage. `storageId` is workerd's `uniqueKey`. */
   classes: { className: string; storageId: string; sql: boolean }[];
   durableObjects: { binding: string; className: string }[];
+  /** `storageId` is the unique key in the other app. */
+  objectsElsewhere?: (ObjectsElsewhere & { storageId: string })[];
   /** `storageId` is the database's name inside the D1 service. */
   databases: (Database & { storageId: string })[];
   /** `storageId` is the namespace's name inside the KV service. */

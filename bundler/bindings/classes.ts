@@ -2,7 +2,7 @@
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
-import type { Bundle, ClassMigration } from '../release.ts';
+import type { Bundle, ClassMigration, ObjectsElsewhere } from '../release.ts';
 import { isOther } from './missing-bindings.ts';
 
 /**
@@ -24,6 +24,25 @@ export function durableObjects(
     }
     return { binding: name, className };
   });
+}
+
+/**
+ * Returns the bindings to classes of other apps.
+ * @param file the configuration's name in messages
+ * @throws {BuildFailure} when there is no Worker
+ */
+export function objectsElsewhere(
+  file: string,
+  { name: own, main, durable_objects }: Pick<WranglerConfig, 'name' | 'main' | 'durable_objects'>,
+): ObjectsElsewhere[] {
+  const others = durable_objects.bindings.filter((each) => isOther(each, own));
+  if (others.length > 0 && main === undefined)
+    throw new BuildFailure(`${file}: durable_objects.bindings: there is no Worker; set "main" to one`);
+  return others.map(({ name, class_name, script_name }) => ({
+    binding: name,
+    script: script_name!,
+    className: class_name,
+  }));
 }
 
 /**

@@ -20,7 +20,7 @@ export function missingBindings(config: WranglerConfig): Missing[] {
 
 /** Returns the unsupported bindings under keys that Cellar otherwise supports. */
 export function missingWithinKeys(config: WranglerConfig): Missing[] {
-  return [...otherScripts(config), ...unsafeBindings(config)];
+  return [...otherWorkflows(config), ...unsafeBindings(config)];
 }
 
 /** Returns the object in place of a binding. @param key of Wrangler's configuration */
@@ -42,16 +42,14 @@ function bindingNames(key: string, value: unknown): string[] {
   });
 }
 
-/** Bindings to classes and Workflows of another Worker. */
-function otherScripts({ name: own, durable_objects, workflows = [] }: WranglerConfig): Missing[] {
-  const classes = durable_objects.bindings.map((each) => ({ ...each, binding: each.name }));
-  return [...classes, ...workflows]
+function otherWorkflows({ name: own, workflows = [] }: WranglerConfig): Missing[] {
+  return workflows
     .filter((each) => isOther(each, own))
-    .map(({ binding, script_name }) => classOfOtherScript(binding, script_name!));
+    .map(({ binding, script_name }) => workflowOfOtherScript(binding, script_name!));
 }
 
-/** Returns the object in place of a binding to a class of another Worker. */
-export function classOfOtherScript(binding: string, script: string): Missing {
+/** Returns the object in place of a binding to a Workflow of another Worker. */
+export function workflowOfOtherScript(binding: string, script: string): Missing {
   const message = `${binding} is not available on this Cellar: its class belongs to another Worker, ${script}`;
   return { type: 'missing', binding, message: `${message}. Instead, call that app through "services"` };
 }

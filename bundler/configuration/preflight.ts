@@ -1,5 +1,5 @@
 // Finds faults of a Wrangler configuration before any command of the project has run.
-import { classMigrations } from '../bindings/classes.ts';
+import { classMigrations, objectsElsewhere } from '../bindings/classes.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
 import { serviceBindings } from '../bindings/services.ts';
 import { triggers } from '../bindings/triggers.ts';
@@ -7,13 +7,13 @@ import { workflows } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import { entryPath } from '../modules/entry.ts';
 import { insidePath, show } from '../project/path-containment.ts';
-import type { Release } from '../release.ts';
+import type { Bundle } from '../release.ts';
 import { supportedDate } from './compatibility-date.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 import { NO_PYTHON } from './wrangler-words.ts';
 
-/** A configuration's references to other apps of the owner: services and queues. */
-export type NamedOutside = Pick<Release, 'services' | 'triggers'>;
+/** A configuration's references to other apps of the owner: services, classes of Durable Objects, and queues. */
+export type NamedOutside = Pick<Bundle, 'services' | 'objectsElsewhere' | 'triggers'>;
 
 /**
  * Refuses a configuration with which no build can succeed, so that the deploy fails before the install. Returns the
@@ -32,7 +32,11 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
   const calls = triggers(file, meant, []);
-  const named = { services: serviceBindings(file, meant, null), ...(calls !== null && { triggers: calls }) };
+  const named = {
+    services: serviceBindings(file, meant, null),
+    objectsElsewhere: objectsElsewhere(file, meant),
+    ...(calls !== null && { triggers: calls }),
+  };
   if (!isWhole) return named;
   if (main === undefined && assets?.directory === undefined) throw emptyConfiguration(file);
   // Files in packages exist only after the install.

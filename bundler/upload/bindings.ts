@@ -18,6 +18,7 @@ type Bound = Pick<
   Bundle,
   | 'vars'
   | 'durableObjects'
+  | 'objectsElsewhere'
   | 'databases'
   | 'namespaces'
   | 'buckets'
@@ -64,6 +65,10 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
+  const objects = all('durable_object_namespace');
+  const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script }) =>
+    script === undefined ? [] : { binding: name, script, className },
+  );
   const outward = [
     ...all('ai'),
     ...all('hyperdrive'),
@@ -86,7 +91,10 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     secrets: Object.fromEntries(all('secret_text').map(({ name, text }) => [name, text])),
     databases: all('d1').map(({ name, id: key }) => ({ binding: name, key, migrations: [] })),
     namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
-    durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
+    durableObjects: objects
+      .filter(({ script_name }) => script_name === undefined)
+      .map((binding) => classOf(binding, exports)),
+    ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(buckets.length > 0 && { buckets }),
     ...(workflows.length > 0 && { workflows }),
     ...(rateLimits.length > 0 && { rateLimits }),
@@ -140,6 +148,11 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   if (named(live.workerLoaders)) return { type: 'worker_loader', name };
   const object = named(live.durableObjects);
   if (object) return { type: 'durable_object_namespace', name, class_name: object.className };
+  const elsewhere = named(live.objectsElsewhere);
+  if (elsewhere) {
+    const { className: class_name, script: script_name } = elsewhere;
+    return { type: 'durable_object_namespace', name, class_name, script_name };
+  }
   const producer = named(live.triggers?.producers);
   if (producer) return { type: 'queue', name, queue_name: producer.queue };
   const workflow = named(live.workflows);

@@ -45,6 +45,7 @@ export const SentBundle = z.strictObject({
     })
     .nullable(),
   durableObjects: z.array(z.strictObject({ binding: name, className: name })),
+  objectsElsewhere: z.array(z.strictObject({ binding: name, script: name, className: name })).optional(),
   classMigrations: z.array(
     z.strictObject({
       tag: name.nullable(),

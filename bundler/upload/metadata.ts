@@ -1,6 +1,6 @@
 // Parses the metadata that Wrangler sends with an upload, in Cloudflare's format.
 import * as z from 'zod';
-import { classOfOtherScript, missing } from '../bindings/missing-bindings.ts';
+import { missing, workflowOfOtherScript } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { keyOfType } from '../configuration/wrangler-keys.ts';
@@ -21,6 +21,7 @@ const Binding = z.discriminatedUnion('type', [
     type: z.literal('durable_object_namespace'),
     name,
     class_name: name,
+    script_name: name.optional(),
   }),
   z.object({ type: z.literal('queue'), name, queue_name: name }),
   z.object({
@@ -145,8 +146,8 @@ function readBinding(binding: { type: string; name: string; script_name?: unknow
   const types: readonly string[] = Binding.options.map(({ shape }) => shape.type.value);
   if (!types.includes(type))
     return { type: 'missing', name, message: missing(name, keyOfType(type)).message };
-  if (script !== undefined)
-    return { type: 'missing', name, message: classOfOtherScript(name, String(script)).message };
+  if (type === 'workflow' && script !== undefined)
+    return { type: 'missing', name, message: workflowOfOtherScript(name, String(script)).message };
   return check(Binding, binding, `the binding ${name}`);
 }
 

@@ -8,7 +8,7 @@ import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import { HOP_DEPTH } from '../edge/http/head/hop-names.ts';
-import { CALL_HEADER, CALLING_HEADER } from '../edge/http/head/service-headers.ts';
+import { CALL_HEADER, CALLING_HEADER, OBJECT_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
@@ -24,6 +24,8 @@ const CALLS_MAX = 1_000;
 /** Longest chain of calls for one request, as on Cloudflare. */
 const DEPTH_MAX = 16;
 const SOCKET = 'services.sock';
+/** Longest name of an object that is passed on, in UTF-8 bytes, as on Cloudflare: the object of a longer one knows no name. */
+const NAME_BYTES = 1_024;
 
 export interface ServicesOptions {
   paths: Layout;
@@ -113,11 +115,14 @@ export class Services {
     const target = this.#sibling(callerId, name, head.headers);
     if (target === null)
       return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
-    const { entrypoint, props } = binding;
-    const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined;
+    const { entrypoint, props, className } = binding;
+    const object = className === undefined ? null : objectOf(head);
+    if (object === undefined) return NO_OBJECT;
+    const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined && object === null;
+    const asked = object === null ? { entrypoint, props } : { object: { className, ...object } };
     return this.#call(caller, named(name, target), spans, {
       socketName: isPlain ? null : 'exports',
-      lines: isPlain ? '' : callLine({ kind: way, entrypoint, props }),
+      lines: isPlain ? '' : callLine({ kind: way, ...asked }),
       endsItself: way === 'rpc',
     });
   }
@@ -191,11 +196,24 @@ function named(name: string, backend: Backend): Backend {
   };
 }
 
+const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
 
 function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
   const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };
   return { kind: 'respond', respond: () => ({ refusal }) };
+}
+
+/** Returns the object that a call is for; undefined when its header names none. */
+function objectOf({ headers }: RequestHead): { id: string; name?: string } | undefined {
+  try {
+    const { id, name } = JSON.parse(headerValue(headers, OBJECT_HEADER) ?? 'null');
+    if (typeof id !== 'string' || !/^[0-9a-f]{64}$/.test(id)) return undefined;
+    const isKnown = typeof name === 'string' && Buffer.byteLength(name) <= NAME_BYTES;
+    return { id, ...(isKnown && { name }) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Returns the header line that names the called entrypoint or queue. */

@@ -69,10 +69,21 @@ export class Hosts implements Elsewhere {
     return this.#backend(appId, 'call');
   }
 
-  /** Whether an account has an app of that slug. */
-  hasApp(owner: string, slug: string): boolean {
+  /** Returns the id of an account's app of that slug; null when there is none. */
+  idOf(owner: string, slug: string): string | null {
     const route = this.homes.resolve(`${slug}.${this.#baseDomain}`);
-    return route?.slug === slug && route.owner === owner;
+    return route?.slug === slug && route.owner === owner ? route.id : null;
+  }
+
+  /**
+   * Asks the home of an app for the unique keys of its classes, by class name.
+   * @throws {Error} when the home does not answer
+   */
+  async classesOf(appId: string): Promise<Record<string, string>> {
+    const home = this.homes.get(appId)?.home;
+    const peer = home === undefined ? undefined : this.peers.get(home);
+    if (peer === undefined) throw new Error('its host is unknown');
+    return peer.classesOf(appId);
   }
 
   /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
-import { HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
+import { HOP_APP, HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log } from '../log.ts';
 import { readAtMost } from '../sockets/read-at-most.ts';
@@ -11,6 +11,10 @@ import { CONSUMED_QUEUES_BYTES, type ConsumedQueues } from './consumed-queues.ts
 
 const PING_EVERY_MS = 2_000;
 const PING_DEADLINE_MS = 2_000;
+/** Deadline for the classes of an app, whose release the other host may have to get from the bucket. */
+const CLASSES_DEADLINE_MS = 10_000;
+/** Most bytes of such an answer. */
+const CLASSES_BYTES = 1024 * 1024;
 /** Consecutive pings without an answer after which the host counts as lost: 6 s. */
 const PINGS_MISSED_LIMIT = 3;
 /** How long a failed request waits until it is sent again, in ms, unless a home or a host changes before. */
@@ -101,6 +105,20 @@ export class Peer {
     this.#pinging = false;
     if (answers) this.#answered();
     else this.#unanswered();
+  }
+
+  /**
+   * Asks for the unique keys of the classes of an app there, by class name.
+   * @throws {Error} when it does not answer within some seconds
+   */
+  async classesOf(appId: string): Promise<Record<string, string>> {
+    const signal = AbortSignal.timeout(CLASSES_DEADLINE_MS);
+    const headers = { [HOP_KEY]: this.#key, [HOP_TO]: 'classes', [HOP_APP]: appId, [HOP_COUNT]: '1' };
+    const sent = request({ ...this.#target, headers, agent: false, signal }).end();
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    const body = await readAtMost(answer, CLASSES_BYTES);
+    if (answer.statusCode !== 200 || body === null) throw new Error(`the host ${this.name} does not say`);
+    return JSON.parse(body.toString('utf8'));
   }
 
   /** Forgets it, and destroys its connections. */

@@ -32,6 +32,8 @@ export interface PrivateGatewayOptions extends Elsewhere {
   wake: (appId: string) => Target;
   /** Asks the control plane where apps are. Never rejects. */
   ask: () => Promise<void>;
+  /** Returns the unique keys of an app's classes of Durable Objects, by class name; empty for an app that is not here. */
+  classes: (appId: string) => Promise<Record<string, string>>;
   /** Returns which apps of this host consume which queues, for the other hosts. */
   queues: () => ConsumedQueues[];
   /** Counts the depth of calls between apps. */
@@ -42,7 +44,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
 
 /** Returns the function that routes the requests of other hosts. */
 export function privateGateway(options: PrivateGatewayOptions): Resolve {
-  const { here, has, key, toApp, wake, queues, depths, hostCalls } = options;
+  const { here, has, key, toApp, wake, classes, queues, depths, hostCalls } = options;
   const isKey = keyCheck(key);
   const consumed = new OwnQueues(queues);
 
@@ -56,6 +58,11 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     if (to === 'ping') return { kind: 'respond', respond: () => pong(value(KNOWN_QUEUES)) };
     if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
+    if (to === 'classes')
+      return {
+        kind: 'respond',
+        respond: async () => ({ status: 200, headers: {}, body: JSON.stringify(await classes(appId)) }),
+      };
     if (to !== 'app' && to !== 'preview' && to !== 'call') return NOTHING;
     const call = to === 'call' ? callOf(head, spanId, depths) : undefined;
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)), call);

@@ -2,6 +2,7 @@
 import { hostname } from 'node:os';
 import type { KnownApps } from '../apps/known/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
+import { liveClasses } from '../builds/release/object-classes.ts';
 import type { Control } from '../control/control-plane.ts';
 import { hostSocket } from '../control/host-server.ts';
 import { Gateway } from '../edge/gateway.ts';
@@ -87,6 +88,7 @@ export function makeEdge(
         ...{ homes: hosts.homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
         ...{ has: (appId) => apps.get(appId) !== undefined, toApp: resolve.toApp, wake: resolve.wake },
         ask: () => hosts.askNow(),
+        classes: (appId) => liveClasses(apps, appId),
         queues: () => apps.queues(),
         depths,
         hostCalls: { site: 'host', admit: () => ({ kind: 'forward', upstream: calls }) },

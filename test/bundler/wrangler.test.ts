@@ -53,7 +53,12 @@ test('every supported key reaches the bundle', async () => {
       {
         compatibility_flags: ['nodejs_compat'],
         vars: { TEXT: 'a', OBJECT: { b: [1] } },
-        durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room', script_name: 'x' }] },
+        durable_objects: {
+          bindings: [
+            { name: 'ROOM', class_name: 'Room', script_name: 'x' },
+            { name: 'HALL', class_name: 'Hall', script_name: 'halls' },
+          ],
+        },
         migrations: [
           { tag: 'v1', new_classes: ['Legacy'], new_sqlite_classes: ['Room'] },
           { tag: 'v2', renamed_classes: [{ from: 'Legacy', to: 'Other' }], deleted_classes: ['Gone'] },
@@ -126,6 +131,7 @@ test('every supported key reaches the bundle', async () => {
   assert.deepEqual(bundle.workerLoaders, [{ binding: 'LOADER' }]);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
+  assert.deepEqual(bundle.objectsElsewhere, [{ binding: 'HALL', script: 'halls', className: 'Hall' }]);
   assert.deepEqual(bundle.classMigrations, [
     { tag: 'v1', newClasses: ['Legacy'], newSqliteClasses: ['Room'], renamedClasses: [], deletedClasses: [] },
     {
@@ -242,11 +248,6 @@ const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice:
     { unsafe: { bindings: [{ name: 'U', type: 'secret_thing' }] } },
     ['U'],
     /U is not available .*secret_thing/,
-  ],
-  [
-    { durable_objects: { bindings: [{ name: 'O', class_name: 'Other', script_name: 'billing' }] } },
-    ['O'],
-    /O is not available .* another Worker, billing/,
   ],
   [
     { workflows: [{ binding: 'W', name: 'w', class_name: 'Other', script_name: 'billing' }] },

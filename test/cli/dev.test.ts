@@ -313,6 +313,7 @@ test('a build runs once for each save, whatever files it and the terminal write,
       compatibility_date: '2026-10-01',
       assets: { directory: 'dist' },
       services: [{ binding: 'OTHER', service: 'another' }],
+      durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room', script_name: 'chat' }] },
       queues: { producers: [{ binding: 'JOBS', queue: 'elsewhere' }] },
       ai: { binding: 'AI' },
     },
@@ -343,7 +344,10 @@ setTimeout(() => {}, 100);`;
     RUNNER_AI_URL: `http://127.0.0.1:${port}`,
   }).ready();
   try {
-    assert.match(running.said, /so that the calls fail: OTHER \(the app another\), the queue elsewhere/);
+    assert.match(
+      running.said,
+      /so that the calls fail: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere/,
+    );
     assert.doesNotMatch(running.said, /AI server/);
     assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
     assert.equal((await running.get('/page')).text, 'first');

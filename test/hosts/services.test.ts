@@ -8,6 +8,7 @@ import { type TestContext, test } from 'node:test';
 import type { KnownApps } from '../../runtime/apps/known/known-apps.ts';
 import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
+import { asciiJson } from '../../runtime/edge/http/body/ascii-json.ts';
 import { accessLines } from '../../runtime/edge/log/access-line.ts';
 import { AccessLog } from '../../runtime/edge/log/access-log.ts';
 import type { Backend } from '../../runtime/edge/upstream/backend.ts';
@@ -66,7 +67,8 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   const access = services.access(CALLER);
   const plain = { binding: 'SHOP', service: 'shop' };
   const named = { binding: 'ADMIN', service: 'shop', entrypoint: 'Admin' };
-  await access.open({ services: [plain, named], queues: ['orders'] });
+  const objects = { binding: 'ROOM', service: 'shop', className: 'Room' };
+  await access.open({ services: [plain, named, objects], queues: ['orders'] });
   const ask = async (calling: string, headers: Record<string, string> = {}) => {
     const sent = request({
       socketPath: access.socket,
@@ -112,6 +114,32 @@ test('a home knows how deep a call is in its chain, and refuses one that is too 
   ended();
   entry.depths.begin('3'.repeat(16), 16);
   assert.equal((await ask('fetch 0', { traceparent: `00-${id}-${'3'.repeat(16)}-00` })).status, 508);
+});
+
+test('an object is called at the home of its app, and the home says which classes the app has', async (t) => {
+  const { ask, exports, entry, home } = await bound(t);
+  home.classes = { Room: 'key of Room' };
+  const id = '0'.repeat(63);
+  const object = { id: `${id}a`, name: 'käse' };
+  const headers = { 'x-cellar-object': asciiJson(object) };
+  assert.deepEqual(await ask('rpc 2', headers), { status: 200, body: 'exports' });
+  const { headers: seen } = exports.got[0]!;
+  assert.deepEqual(JSON.parse(String(seen['x-cellar-call'])), {
+    kind: 'rpc',
+    object: { className: 'Room', ...object },
+  });
+  assert.equal(seen['x-cellar-object'], undefined);
+  const long = { id: `${id}b`, name: 'ä'.repeat(513) };
+  await ask('fetch 2', { 'x-cellar-object': asciiJson(long) });
+  assert.deepEqual(JSON.parse(String(exports.got[1]!.headers['x-cellar-call'])).object, {
+    className: 'Room',
+    id: long.id,
+  });
+  assert.deepEqual(await entry.hosts.classesOf(APP), { Room: 'key of Room' });
+  assert.deepEqual([entry.hosts.idOf('o', 'shop'), entry.hosts.idOf('other', 'shop')], [APP, null]);
+  await assert.rejects(entry.hosts.classesOf('d'.repeat(16)), /its host is unknown/);
+  await home.fromHosts.close(0);
+  await assert.rejects(entry.hosts.classesOf(APP));
 });
 
 test('an entrypoint and a queue have sockets of their own at the home', async (t) => {

@@ -186,10 +186,10 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
         : { type: 'json', name, json: value },
     ),
     ...(assets === null ? [] : [{ type: 'assets', name: assets }]),
-    ...durable_objects.map(({ binding: name, class_name }) => ({
+    ...durable_objects.map(({ binding: name, ...more }) => ({
       type: 'durable_object_namespace',
       name,
-      class_name,
+      ...more,
     })),
     ...databases.map(({ binding: name, id }) => ({ type: 'd1', name, id })),
     ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),

@@ -66,7 +66,8 @@ export interface DescribedRelease {
   migration_tag: string | null;
   vars: Record<string, unknown>;
   assets: string | null;
-  durable_objects: { binding: string; class_name: string }[];
+  /** `script_name`: slug of another app that has the class. */
+  durable_objects: { binding: string; class_name: string; script_name?: string }[];
   workflows: { name: string; class_name: string; binding: string }[];
   /** `id`: the name in the project. */
   databases: { binding: string; id: string }[];

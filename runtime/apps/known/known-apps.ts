@@ -14,8 +14,13 @@ import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */
 export interface OtherApps {
-  /** Whether an account has an app of that slug there. */
-  hasApp: (owner: string, slug: string) => boolean;
+  /** Returns the id of an account's app of that slug there; null when there is none. */
+  idOf: (owner: string, slug: string) => string | null;
+  /**
+   * Asks its host for the unique keys of the classes that an app there has live, by class name.
+   * @throws {Error} when that host does not answer
+   */
+  classesOf: (appId: string) => Promise<Record<string, string>>;
   /** Returns the ids of an account's apps there that consume a queue. */
   consumersOf: (owner: string, queue: string) => string[];
   /** Returns the slug of an app there. */
@@ -108,13 +113,13 @@ export abstract class KnownApps {
     return this.#paths.release(id, deployId);
   }
 
-  /** Whether an app of that slug, at any host, has the same owner as the app `id`. */
-  hasSibling(id: string, slug: string): boolean {
+  /** Returns the id of the app of that slug, at any host, if it has the same owner as the app `id`; otherwise null. */
+  siblingOf(id: string, slug: string): string | null {
     const owner = this.apps.get(id)?.wanted.owner;
-    if (owner === undefined) return false;
+    if (owner === undefined) return null;
     const sibling = this.apps.get(this.find(slug) ?? '')?.wanted;
-    if (sibling?.slug === slug) return sibling.owner === owner;
-    return this.others?.hasApp(owner, slug) ?? false;
+    if (sibling?.slug === slug) return sibling.owner === owner ? sibling.id : null;
+    return this.others?.idOf(owner, slug) ?? null;
   }
 
   /** Returns the ids of other apps of the same owner, at any host, that consume a queue. */

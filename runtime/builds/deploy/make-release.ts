@@ -15,6 +15,7 @@ import { emptyNames } from '../../storage/names.ts';
 import { type AfterBuild, build } from '../release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
 import { requireServices } from '../release/check-services.ts';
+import { keyOf } from '../release/object-classes.ts';
 import { COPIED, placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
@@ -113,6 +114,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     user,
     storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
     requireOutside: (named: NamedOutside) => requireServices(named, { appId: app_id, apps, isPushed: true }),
+    keyOf: keyOf(apps, app_id),
     liveReleaseDirectory: app.liveDeployId === null ? null : await apps.release(app_id, app.liveDeployId),
     isolation,
     limits,
@@ -176,6 +178,7 @@ async function place(
       live: live && (await apps.release(app_id, live)),
       isCopied: isPromoted || isPreview,
       isPreview,
+      keyOf: keyOf(apps, app_id),
     }),
   );
   return { storage, ...NOTHING_TO_DO };

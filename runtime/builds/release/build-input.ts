@@ -5,6 +5,7 @@ import type { Isolation } from '../../isolation/isolation.ts';
 import type { User } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
+import type { KeyOf } from './release.ts';
 
 /** Build settings of an app whose owner has set none. */
 export const NO_SETTINGS: BuildSettings = {
@@ -45,6 +46,8 @@ export interface BuildInput {
   storage: StorageNames;
   /** Throws a `BuildFailure` if the configuration names other apps that do not exist. */
   requireOutside: (named: NamedOutside) => void;
+  /** Returns the unique key of another app's class. */
+  keyOf: KeyOf;
   /** The live release. */
   liveReleaseDirectory: string | null;
   /** Whether the release is a preview's: a preview has no crons. */

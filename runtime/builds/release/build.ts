@@ -151,12 +151,12 @@ async function bundleStep(
 }
 
 async function releaseStep(
-  { deployId, sha, storage, releaseDirectory, liveReleaseDirectory, isPreview }: BuildInput,
+  { deployId, sha, storage, releaseDirectory, liveReleaseDirectory, isPreview, keyOf }: BuildInput,
   bundle: Bundled['bundle'],
   bundled: string,
 ): Promise<Built> {
   const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
-  return placeBundle(bundle, { deployId, sha, storage, live, isPreview }, bundled, releaseDirectory);
+  return placeBundle(bundle, { deployId, sha, storage, live, isPreview, keyOf }, bundled, releaseDirectory);
 }
 
 /** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */

@@ -6,11 +6,12 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
 import { queuesElsewhere } from '../../fleets/config/services.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
+import { requireScript } from './object-classes.ts';
 import { readRelease } from './release.ts';
 
 interface Owned {
   appId: string;
-  apps: Pick<KnownApps, 'slugOf' | 'hasSibling' | 'consumersOf'>;
+  apps: Pick<KnownApps, 'slugOf' | 'siblingOf' | 'originOf' | 'consumersOf'>;
   /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
   isPushed: boolean;
 }
@@ -25,7 +26,7 @@ export function requireServices(
   { appId, apps, isPushed }: Owned,
 ): Map<string, string | undefined> {
   const missing = (named.services ?? []).filter(
-    ({ service }) => service !== null && service !== CELLAR && !apps.hasSibling(appId, service),
+    ({ service }) => service !== null && service !== CELLAR && apps.siblingOf(appId, service) === null,
   );
   if (missing.length > 0) {
     const list = missing.map(({ binding, service }) => `${binding} is bound to ${service}`).join(', ');
@@ -33,6 +34,7 @@ export function requireServices(
       `services: ${list}, and the owner of this app has no app of that name: create it, or correct "service"`,
     );
   }
+  for (const elsewhere of named.objectsElsewhere ?? []) requireScript(elsewhere, appId, apps);
   const consumers = new Map<string, string | undefined>();
   for (const queue of queuesElsewhere(named)) {
     const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);

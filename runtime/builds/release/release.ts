@@ -2,7 +2,7 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../../bundler/limits.ts';
-import { type Bundle, RELEASE_FILE, type Release } from '../../../bundler/release.ts';
+import { type Bundle, type ObjectsElsewhere, RELEASE_FILE, type Release } from '../../../bundler/release.ts';
 import type { DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { publish } from '../../disk/publish.ts';
@@ -21,11 +21,15 @@ export async function placeRelease(release: Release, bundled: string, directory:
   await publish(bundled, directory);
 }
 
+/** Returns the unique key of the class that a binding to another app names. @throws {BuildFailure} when there is none */
+export type KeyOf = (named: ObjectsElsewhere) => Promise<string>;
+
 /**
  * Assigns storage to the bindings of a bundle, and makes it the release in `directory`.
  * @param to.version the uploaded version that it is; left out for a fresh build
  * @param to.storage the app's storage names until now
  * @param to.isPreview whether it is a preview's, as `placeUpload` says
+ * @param to.keyOf returns the unique key of another app's class
  * @param bundled the bundle's directory
  * @returns the release, and the storage names to keep once it is live
  */
@@ -38,6 +42,7 @@ export async function placeBundle(
     storage: StorageNames;
     live: Release | null;
     isPreview: boolean;
+    keyOf: KeyOf;
   },
   bundled: string,
   directory: string,
@@ -48,6 +53,9 @@ export async function placeBundle(
   const filled = [...stored.namespaces, ...(stored.buckets ?? [])].find(
     ({ binding }) => binding === prefill?.binding,
   );
+  const elsewhere: NonNullable<Release['objectsElsewhere']> = [];
+  for (const named of bundle.objectsElsewhere ?? [])
+    elsewhere.push({ ...named, storageId: await to.keyOf(named) });
   const own = {
     worker,
     exports,
@@ -56,6 +64,7 @@ export async function placeBundle(
     ...(workflows && { workflows }),
     ...(rateLimits && { rateLimits }),
     ...(services && { services }),
+    ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(outward && { outward }),
     ...(versionMetadata && {
       versionMetadata: {

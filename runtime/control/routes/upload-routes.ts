@@ -1,6 +1,13 @@
 // The handlers' calls about Wrangler's uploads, and about changes of the live release.
 import { isDeepStrictEqual } from 'node:util';
-import type { Outward, RateLimit, Release, ServiceBinding, Workflow } from '../../../bundler/release.ts';
+import type {
+  ObjectsElsewhere,
+  Outward,
+  RateLimit,
+  Release,
+  ServiceBinding,
+  Workflow,
+} from '../../../bundler/release.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
@@ -255,6 +262,7 @@ function describedBundle(
     workflows?: Workflow[];
     rateLimits?: RateLimit[];
     services?: ServiceBinding[];
+    objectsElsewhere?: ObjectsElsewhere[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
     workerLoaders?: { binding: string }[];
@@ -270,6 +278,7 @@ function describedBundle(
     assets,
     triggers,
     durableObjects,
+    objectsElsewhere = [],
     databases,
     namespaces,
     buckets = [],
@@ -289,7 +298,12 @@ function describedBundle(
     migration_tag: appliedTags.at(-1)?.replace(/^…/, '') ?? null,
     vars,
     assets: assets?.binding ?? null,
-    durable_objects: durableObjects.map(({ binding, className }) => ({ binding, class_name: className })),
+    durable_objects: [
+      ...durableObjects.map(({ binding, className }) => ({ binding, class_name: className })),
+      ...objectsElsewhere.map(({ binding, script, className }) => ({
+        ...{ binding, class_name: className, script_name: script },
+      })),
+    ],
     databases: named(databases),
     namespaces: named(namespaces),
     buckets: named(buckets),

@@ -7,7 +7,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { NO_SETTINGS } from '../../builds/release/build-input.ts';
-import { placeBundle, readRelease } from '../../builds/release/release.ts';
+import { type KeyOf, placeBundle, readRelease } from '../../builds/release/release.ts';
 import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
@@ -37,6 +37,9 @@ export interface ProjectOptions {
   /** Receives the output of the build command, and notes about the project. */
   onLine: (line: string) => void;
 }
+
+/** The apps of other folders do not run here: a key only gives ids to their objects. */
+const keyOf: KeyOf = async ({ script, className }) => `${script}-${className}`;
 
 export class Project {
   readonly #options: ProjectOptions;
@@ -82,7 +85,7 @@ export class Project {
       const digest = await digestOf(bundle, out);
       const placed = await placeBundle(
         bundle,
-        { deployId, sha: '', storage: this.#names(), live, isPreview: false },
+        { deployId, sha: '', storage: this.#names(), live, isPreview: false, keyOf },
         out,
         directory,
       );

@@ -14,12 +14,15 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   const others = (release.services ?? []).flatMap(({ binding, service }) =>
     service === null || service === CELLAR ? [] : [`${binding} (the app ${service})`],
   );
+  const classes = (release.objectsElsewhere ?? []).map(
+    ({ binding, script, className }) => `${binding} (the class ${className} of the app ${script})`,
+  );
   const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
     if (type === 'send_email') return [`${binding} (a mail server)`];
     return type === 'ai' && !hasAi ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
   });
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
-  const missing = [...others, ...servers, ...queues];
+  const missing = [...others, ...classes, ...servers, ...queues];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }

@@ -214,7 +214,8 @@ function appWorker(
   const without = [redundant, ASYNC_CONTEXT, `no_${ASYNC_CONTEXT}`];
   const flags = compatibilityFlags.filter((flag) => !without.includes(flag));
   const isCalled =
-    (hasMethods || (release.exports ?? []).length > 1) && compatibilityDate < KNOWS_EXPORTS_DATE;
+    (hasMethods || release.classes.length > 0 || (release.exports ?? []).length > 1) &&
+    compatibilityDate < KNOWS_EXPORTS_DATE;
   return {
     modules: [
       ...entryModules.map((name) => ({ name, esModule: embed(name) })),

@@ -1,9 +1,10 @@
 // Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
 // Worker, writes the header that names the calling binding.
 import { CELLAR } from '../../../bundler/bindings/services.ts';
-import type { Release, ServiceBinding } from '../../../bundler/release.ts';
+import type { Release } from '../../../bundler/release.ts';
 import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
-import { type CapnpValue, embed, type Fields } from './capnp.ts';
+import type { OutsideBinding } from '../process/service-access.ts';
+import { type CapnpValue, embed, type Fields, VOID } from './capnp.ts';
 import { type CellModule, textOf } from './texts.ts';
 
 /** The module that carries method calls, beside the entry. */
@@ -15,15 +16,19 @@ const CELLAR_MODULE: CellModule = {
   name: 'cellar-internal:cellar',
   text: textOf('./modules/cellar-module.js'),
 };
-/** The Worker behind the bindings. */
+/** The Worker behind the bindings, and the objects that stand for those of other apps. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
+const OBJECT_MODULE = textOf('./modules/object-module.js');
 const SERVICE_DATE = '2026-01-01';
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
 
-/** A release's bindings to other apps, in the order of their numbers. */
-export function callsOf({ services = [] }: Release): ServiceBinding[] {
-  return services.filter(({ service }) => service !== null && service !== CELLAR);
+/** A release's bindings to other apps, in the order of their numbers: services, then classes of Durable Objects. */
+export function callsOf({ services = [], objectsElsewhere = [] }: Release): OutsideBinding[] {
+  return [
+    ...services.filter(({ service }) => service !== null && service !== CELLAR),
+    ...objectsElsewhere.map(({ binding, script, className }) => ({ binding, service: script, className })),
+  ];
 }
 
 /** The queues that a release sends to and other apps consume, in the order of their numbers. */
@@ -40,21 +45,43 @@ export function queueService(index: number): string {
 
 /** Whether a Worker may have methods for others to call: they need a class that extends one of workerd's. */
 export function mayHaveMethods(text: string): boolean {
-  return text.includes('WorkerEntrypoint');
+  return text.includes('WorkerEntrypoint') || text.includes('DurableObject');
 }
 
 /** The bindings of the app's Worker. */
 export function serviceBindingsOf(release: Release): CapnpValue[] {
-  const calls = callsOf(release);
-  return (release.services ?? []).map((each) => {
-    const { binding, service, entrypoint, props } = each;
+  const numbers = numbersOf(release);
+  const objects = (release.objectsElsewhere ?? []).map(({ binding, storageId }) => ({
+    name: binding,
+    durableObjectNamespace: {
+      className: objectClass(classKeys(release).indexOf(storageId)),
+      serviceName: 'services',
+    },
+  }));
+  const services = (release.services ?? []).map(({ binding, service, entrypoint, props }) => {
     if (service === CELLAR) return { name: binding, wrapped: { moduleName: CELLAR_MODULE.name } };
     if (service === null) {
       const named = { name: 'app', ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
       return { name: binding, service: named };
     }
-    return { name: binding, service: { name: 'services', props: json({ index: calls.indexOf(each) }) } };
+    return { name: binding, service: { name: 'services', props: json({ index: numbers.get(binding)! }) } };
   });
+  return [...services, ...objects];
+}
+
+/** The numbers of the bindings to other apps, by binding. */
+function numbersOf(release: Release): Map<string, number> {
+  return new Map(callsOf(release).map(({ binding }, index) => [binding, index]));
+}
+
+/** The unique keys of other apps' classes, without duplicates: two bindings may have one class. */
+function classKeys({ objectsElsewhere = [] }: Release): string[] {
+  return [...new Set(objectsElsewhere.map(({ storageId }) => storageId))];
+}
+
+/** The class that stands for another app's, by its index in `classKeys`. */
+function objectClass(index: number): string {
+  return `Object${index}`;
 }
 
 /** The modules behind bindings to Cellar itself. */
@@ -68,19 +95,36 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
   const queues = [...queuesElsewhere(release).keys()].map((index) =>
     externalService(`queue ${index}`, socket),
   );
-  const numbers = [...callsOf(release).keys()];
-  if (numbers.length === 0) return queues;
-  const ways = numbers.flatMap((index) => [`fetch ${index}`, `rpc ${index}`]);
+  const numbers = numbersOf(release);
+  if (numbers.size === 0) return queues;
+  const ways = [...numbers.values()].flatMap((index) => [`fetch ${index}`, `rpc ${index}`]);
+  const keys = classKeys(release);
+  const classes = keys.map((key, index) => {
+    const { binding } = release.objectsElsewhere!.find(({ storageId }) => storageId === key)!;
+    return `export const ${objectClass(index)} = objectsOf(${numbers.get(binding)});\n`;
+  });
+  const imported = keys.length > 0 ? "import { objectsOf } from './cellar-object.js';\n" : '';
+  const entry = `${imported}export { default } from './cellar-service.js';\n${classes.join('')}`;
   return [
     {
       name: 'services',
       worker: {
         modules: [
-          { name: 'services.js', esModule: SERVICE_WORKER },
+          { name: 'services.js', esModule: entry },
+          { name: 'cellar-service.js', esModule: SERVICE_WORKER },
+          ...(keys.length > 0 ? [{ name: 'cellar-object.js', esModule: OBJECT_MODULE }] : []),
           { name: CAPNWEB.name, esModule: embed(CAPNWEB.name) },
         ],
         compatibilityDate: SERVICE_DATE,
         bindings: ways.map((way) => ({ name: way, service: `service ${way}` })),
+        // The objects here have no data: they pass calls on. In a cluster, those in memory stay in their process.
+        ...(keys.length > 0 && {
+          durableObjectNamespaces: keys.map((uniqueKey, index) => ({
+            className: objectClass(index),
+            uniqueKey,
+          })),
+          durableObjectStorage: { inMemory: VOID },
+        }),
       },
     },
     ...ways.map((way) => externalService(way, socket)),

@@ -1,10 +1,16 @@
 // An app's access to its owner's other apps.
 import type { ServiceBinding } from '../../../bundler/release.ts';
 
+/** A binding to another app. */
+export interface OutsideBinding extends ServiceBinding {
+  /** The class of Durable Objects that it leads to; undefined for a service. */
+  className?: string;
+}
+
 /** Calls that an app's process may make to other apps, each list in the order of its numbers. */
 export interface Calls {
   /** Bindings to other apps. */
-  services: ServiceBinding[];
+  services: OutsideBinding[];
   /** Queues that other apps consume. */
   queues: string[];
 }

@@ -74,6 +74,7 @@ export async function buildCommit(
     user: null,
     storage: emptyNames(),
     requireOutside: () => {},
+    keyOf: async ({ script, className }) => `${script}-${className}`,
     liveReleaseDirectory: null,
     isPreview: false,
     isolation: new Isolation('cellar-unused'),

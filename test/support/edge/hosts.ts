@@ -32,6 +32,8 @@ export class TestHost {
   readonly depths = new CallDepths();
   /** That its apps consume. */
   queues: ConsumedQueues[] = [];
+  /** Unique keys of the classes of its apps. */
+  classes: Record<string, string> = {};
   readonly #hostCalls: Backend;
   readonly #holdTimeoutMs: number;
   readonly #shareMax: number | undefined;
@@ -102,6 +104,7 @@ export class TestHost {
         }),
         wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
         ask: () => hosts.askNow(),
+        classes: async (appId) => (apps.has(appId) ? this.classes : {}),
         queues: () => this.queues,
         depths: this.depths,
         hostCalls: this.#hostCalls,

@@ -9,9 +9,9 @@ import { describedHeaders, ITSELF } from './service-headers.ts';
 
 /**
  * What a request from another host is for: a visitor's request to an app, or to one of its previews; a call by another app; the
- * wake of an app; a HOST call; or the question whether this host answers.
+ * wake of an app; the question which classes of Durable Objects it has; a HOST call; or the question whether this host answers.
  */
-export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'host' | 'ping';
+export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';
 
 /** Returns the headers for a process. The other host has cleaned those of the client, and has written the rest. */
 export function hostsHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {

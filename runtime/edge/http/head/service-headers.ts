@@ -9,6 +9,10 @@ import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 export const CALLING_HEADER = 'x-cellar-calling';
 /** Describes the call to the called app, as JSON. */
 export const CALL_HEADER = 'x-cellar-call';
+/** Names the object that is called, as JSON. Written by the calling app's workerd. */
+export const OBJECT_HEADER = 'x-cellar-object';
+/** Of an answer: what the called object's `fetch()` threw, as JSON. */
+export const THROWN_HEADER = 'x-cellar-thrown';
 /** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
 export const PROTO_HEADER = 'X-Cellar-Proto';
 export const CF_HEADER = 'X-Cellar-Cf';
@@ -59,7 +63,11 @@ export function describedHeaders(
   ).identify(client);
 }
 
-const OWN = ['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, ...HOP_NAMES, ...HOP_BY_HOP];
+const OWN = [
+  ...['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, OBJECT_HEADER],
+  ...HOP_NAMES,
+  ...HOP_BY_HOP,
+];
 const CLAIMED = ['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()];
 /** What becomes of a header, by its name in lower case. One look-up for each, because most have no entry. */
 const KINDS = new Map<string, 'own' | 'claimed' | 'cookie'>([

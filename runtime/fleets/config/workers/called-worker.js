@@ -1,15 +1,19 @@
-// Answers calls of this app's exports by other apps of its owner. The host names the export and the caller.
+// Answers calls of this app's exports and objects by other apps of its owner. The host names the export and the caller.
 
 import { RpcTarget } from 'cloudflare:workers';
 import { calledBy } from './cellar-capture.js';
 
 /** The header with the call as JSON. Written by the host. */
 export const CALL_HEADER = 'x-cellar-call';
+/** The header of an answer with what an object's `fetch()` threw. The calling app's process removes it. */
+const THROWN_HEADER = 'x-cellar-thrown';
+/** Longest text of a thrown error in that header, in characters. */
+const THROWN_LENGTH = 2_000;
 
 /** Exports for the host only. */
 const HIDDEN = ['CellarState', 'CellarCache'];
 
-/** Methods of an export, by name. */
+/** Methods and properties of an export or an object, by name. */
 class Methods extends RpcTarget {
   #target;
 
@@ -21,26 +25,84 @@ class Methods extends RpcTarget {
   call(name, values) {
     return this.#target[name](...calledBy(name, values));
   }
+
+  read(name) {
+    return this.#target[name];
+  }
 }
 
 /** @param exports the Worker's, as in its context */
 export async function answerCall(request, exports) {
-  const { kind, entrypoint, props } = JSON.parse(request.headers.get(CALL_HEADER));
-  const name = entrypoint ?? 'default';
-  const isThere = exports !== undefined && Object.hasOwn(exports, name) && !HIDDEN.includes(name);
-  const found = isThere ? exports[name] : undefined;
-  if (typeof found?.fetch !== 'function') return refusal(`The app has no entrypoint ${name}.`);
-  const target = props === undefined ? found : found({ props });
+  const { kind, object, ...asked } = JSON.parse(request.headers.get(CALL_HEADER));
+  const target = object === undefined ? entrypointOf(asked, exports) : objectOf(object, exports);
+  if (target instanceof Response) return target;
   if (kind === 'fetch') {
     const passed = new Request(request);
     passed.headers.delete(CALL_HEADER);
-    return target.fetch(passed);
+    return object === undefined ? target.fetch(passed) : fetchObject(target, passed);
   }
   const capnweb = await import('./cellar-capnweb.js').catch(() => null);
-  if (capnweb === null) return refusal(`The entrypoint ${name} of the app has no methods.`);
+  if (capnweb === null)
+    return refusal(
+      `The ${object === undefined ? `entrypoint ${nameOf(asked)}` : `class ${object.className}`} of the app has no methods.`,
+    );
   return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
 }
 
-function refusal(detail) {
-  return Response.json({ detail, code: 'entrypoint_not_found' }, { status: 404 });
+function nameOf({ entrypoint = 'default' }) {
+  return entrypoint;
+}
+
+function exportOf(name, exports) {
+  const isThere = exports !== undefined && Object.hasOwn(exports, name) && !HIDDEN.includes(name);
+  return isThere ? exports[name] : undefined;
+}
+
+/** Returns a stub of an entrypoint, or a refusal. */
+function entrypointOf({ entrypoint, props }, exports) {
+  const name = nameOf({ entrypoint });
+  const found = exportOf(name, exports);
+  if (typeof found?.fetch !== 'function') return refusal(`The app has no entrypoint ${name}.`);
+  return props === undefined ? found : found({ props });
+}
+
+/** Returns a stub of an object, or a refusal. An object that was found by its name knows it. */
+function objectOf({ className, id, name }, exports) {
+  const namespace = exportOf(className, exports);
+  // An entrypoint has every method, also this one, but only an entrypoint has `fetch`.
+  if (typeof namespace?.idFromString !== 'function' || typeof namespace.fetch === 'function')
+    return refusal(`The app has no class ${className} of Durable Objects.`, 'class_not_found');
+  try {
+    const known = namespace.idFromString(id);
+    const named = name === undefined ? known : namespace.idFromName(name);
+    return namespace.get(named.equals(known) ? named : known);
+  } catch {
+    const detail = `The id is not of the class ${className}. If the class was made anew, deploy the app that calls again.`;
+    return refusal(detail, 'object_not_found');
+  }
+}
+
+/** Passes on what `fetch()` throws, as the caller expects it of an object. */
+async function fetchObject(stub, request) {
+  try {
+    return await stub.fetch(request);
+  } catch (error) {
+    const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+    const thrown = asciiJson({
+      name: String(name).slice(0, THROWN_LENGTH),
+      message: String(message).slice(0, THROWN_LENGTH),
+    });
+    return new Response(null, { status: 500, headers: { [THROWN_HEADER]: thrown } });
+  }
+}
+
+function asciiJson(value) {
+  return JSON.stringify(value).replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+function refusal(detail, code = 'entrypoint_not_found') {
+  return Response.json({ detail, code }, { status: 404 });
 }

@@ -16,31 +16,55 @@ export default class Service extends WorkerEntrypoint {
     super(context, env);
     const { index } = context.props;
     // biome-ignore lint/correctness/noConstructorReturn: a binding has every method, and only the other app knows them.
-    return new Proxy(this, {
-      get(target, name) {
-        if (name === 'fetch') return (request) => env[`fetch ${index}`].fetch(request);
-        if (typeof name !== 'string' || name in target) return Reflect.get(target, name);
-        return (...values) => call(context, env[`rpc ${index}`], name, values);
-      },
+    return forwarding(this, {
+      fetch: (request) => env[`fetch ${index}`].fetch(request),
+      connect: (headers) => connect(env[`rpc ${index}`], headers),
+      context,
     });
   }
 }
 
-async function call(context, service, name, values) {
+/**
+ * Returns an object in whose place another app answers.
+ * @param to.fetch answers a request
+ * @param to.connect opens a connection for a method call with these headers more
+ * @param to.context keeps the connection open while a result of the call refers to the other app
+ */
+export function forwarding(self, { fetch, connect, context }) {
+  return new Proxy(self, {
+    get(target, name) {
+      if (name === 'fetch') return fetch;
+      if (typeof name !== 'string' || name in target) return Reflect.get(target, name);
+      const method = (...values) => call(context, connect, name, values);
+      // workerd awaits a property that the caller reads, but not a method that it calls.
+      return Object.defineProperty(method, 'then', {
+        value: (done, failed) => ask(context, connect({}), (main) => main.read(name)).then(done, failed),
+      });
+    },
+  });
+}
+
+function call(context, connect, name, values) {
   const last = values.at(-1);
   const carries = typeof last === 'string' && last.startsWith(CARRIED);
-  const headers = {
-    upgrade: 'websocket',
-    ...(carries && { traceparent: last.slice(CARRIED.length) }),
-  };
-  const answer = await service.fetch('http://service/', { headers });
-  const socket = answer.webSocket;
-  if (!socket) throw new Error(await whyNot(answer));
+  const headers = carries ? { traceparent: last.slice(CARRIED.length) } : {};
+  return ask(context, connect(headers), (main) => main.call(name, values));
+}
+
+/** Opens a connection for one method call. @throws {Error} with the reason of a refusal */
+export async function connect(service, headers) {
+  const answer = await service.fetch('http://service/', { headers: { upgrade: 'websocket', ...headers } });
+  if (!answer.webSocket) throw new Error(await whyNot(answer));
+  return answer.webSocket;
+}
+
+async function ask(context, connecting, question) {
+  const socket = await connecting;
   socket.accept();
   const session = new RpcSession(new WebSocketTransport(socket));
   let isReferenced = false;
   try {
-    const result = await session.getRemoteMain().call(name, values);
+    const result = await question(session.getRemoteMain());
     isReferenced = hasReferences(result);
     return result;
   } finally {

@@ -1,0 +1,52 @@
+// Objects of another app, in the calling cell. Each stands for the object of the same id there, has no data and passes calls on.
+
+import { DurableObject } from 'cloudflare:workers';
+import { connect, forwarding } from './cellar-service.js';
+
+/** The header that names the called object. The host reads it. */
+const OBJECT_HEADER = 'x-cellar-object';
+/** The header of an answer with what the object's `fetch()` threw. */
+const THROWN_HEADER = 'x-cellar-thrown';
+/** Longest name of an object that is passed on, in characters. Longer ones have more than Cloudflare's 1,024 bytes. */
+const NAME_LENGTH = 1_024;
+/** Classes of errors that an object may throw. */
+const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+
+/** Returns the class of the objects of a binding. @param index the binding's number */
+export function objectsOf(index) {
+  return class extends DurableObject {
+    constructor(context, env) {
+      super(context, env);
+      const { id } = context;
+      const headers = {
+        [OBJECT_HEADER]: asciiJson({
+          id: String(id),
+          ...(id.name?.length <= NAME_LENGTH && { name: id.name }),
+        }),
+      };
+      // biome-ignore lint/correctness/noConstructorReturn: an object has every method, and only the other app knows them.
+      return forwarding(this, {
+        fetch: (request) => fetchObject(env[`fetch ${index}`], request, headers),
+        connect: (more) => connect(env[`rpc ${index}`], { ...headers, ...more }),
+        context,
+      });
+    }
+  };
+}
+
+async function fetchObject(service, request, headers) {
+  const passed = new Request(request);
+  for (const [name, value] of Object.entries(headers)) passed.headers.set(name, value);
+  const answer = await service.fetch(passed);
+  const thrown = answer.headers.get(THROWN_HEADER);
+  if (thrown === null) return answer;
+  const { name, message } = JSON.parse(thrown);
+  throw Object.assign(new (ERRORS[name] ?? Error)(message), { name });
+}
+
+function asciiJson(value) {
+  return JSON.stringify(value).replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
