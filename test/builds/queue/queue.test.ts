@@ -536,7 +536,8 @@ test('missed pushes of tags are deployed, and no tag that is older than what ser
   await ended(await push());
   await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, deploy_on: 'tags' });
   assert.equal(await look(), DEPLOY_REF, 'a change of the setting deploys no earlier tag');
-  await ended(await requests.commit(first));
+  const { id } = await ended(await requests.commit(first));
+  assert.equal((await ended(await requests.again(APP, id))).ref, first.ref);
   tag('v2');
   assert.equal(await look(), 'refs/tags/v2');
   git('tag', '--delete', 'v2');
