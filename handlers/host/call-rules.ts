@@ -242,9 +242,15 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   },
   'PUT /apps/:id/split': {
     ...SOURCE_WRITE,
-    refusals: ['app_not_found', 'deploy_not_found', 'release_unavailable', 'transition_conflict'],
+    refusals: [
+      'app_not_found',
+      'deploy_not_found',
+      'release_unavailable',
+      'transition_conflict',
+      'host_unavailable',
+    ],
   },
-  'DELETE /apps/:id/split': { refusals: ['app_not_found'], changes: true },
+  'DELETE /apps/:id/split': { refusals: ['app_not_found', 'host_unavailable'], changes: true },
   'GET /apps/:id/previews/:preview/log': { refusals: ['preview_not_found', 'deploy_not_found'] },
   'DELETE /apps/:id/previews/:preview': { refusals: ['preview_not_found'], deadlineMs: READ_DEADLINE_MS },
   'POST /apps/:id/previews/:preview/promote': {

@@ -333,19 +333,26 @@ export class Apps extends OpenApps {
   /**
    * Gives a preview a share of its app's requests, as the second version of a split. The second version before it gets none.
    * @param share the percentage, from 0 to less than 100
+   * @throws {Refusal} while the app moves: its record may be written already
    */
   share(id: string, share: number): void {
     const { preview } = this.require(id);
     const parent = this.require(preview!.parentId);
+    parent.changes.requireOpen();
     this.options.store.transaction(() => this.options.store.previews.setShare(parent.id, id, share));
     if (parent.second?.app.id !== id) this.clearSplit(parent);
     this.openPreview(parent.wanted, { ...preview!, share });
   }
 
-  /** Lets the live release of an app have all requests again. The second version, if any, can then be deleted. */
+  /**
+   * Lets the live release of an app have all requests again. The second version, if any, can then be deleted.
+   * @throws {Refusal} for an unknown app, and while it moves
+   */
   endSplit(id: string): void {
+    const app = this.requireKnown(id);
+    app.changes.requireOpen();
     this.options.store.transaction(() => this.options.store.previews.endSplit(id));
-    this.clearSplit(this.require(id));
+    this.clearSplit(app);
   }
 
   /** Ends the processes of apps that another host may run, because this host is cut off from the others. */

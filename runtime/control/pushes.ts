@@ -10,6 +10,7 @@ import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';
 import { BRANCHES, PREVIEWS, type Previews } from '../previews/previews.ts';
+import { SerialQueues } from '../queues/serial-queue.ts';
 import type { Outbox } from './outbox.ts';
 
 /** Longest wait of a push until its facts are in the control plane, in ms. */
@@ -37,6 +38,11 @@ export interface PushesOptions {
   urlOf: (slug: string) => string;
 }
 
+interface Pushing extends PushesOptions {
+  /** Pushes of tags in order: each asks git which tag is the highest before its deploy is queued. */
+  tagTurns: SerialQueues;
+}
+
 /** A deploy that a push has started, and the message to its pusher when it is live. */
 interface Made {
   deploy: Deploy;
@@ -44,7 +50,8 @@ interface Made {
 }
 
 /** @returns a function that deploys a push, streams the deploy's log to `output` and ends it. Continues without the pusher. */
-export function pushes(options: PushesOptions) {
+export function pushes(given: PushesOptions) {
+  const options = { ...given, tagTurns: new SerialQueues() };
   return (appId: string, updates: RefUpdate[], output: Duplex): void => {
     deployAll(options, appId, updates, (line) => output.write(line))
       .then((made) => {
@@ -64,7 +71,7 @@ export function pushes(options: PushesOptions) {
  * @returns the deploy whose log the pusher follows, or why there is none
  */
 async function deployAll(
-  options: PushesOptions,
+  options: Pushing,
   appId: string,
   updates: RefUpdate[],
   say: (line: string) => void,
@@ -95,7 +102,7 @@ async function deployAll(
 
 /** @returns the deploy of the app itself, or why nothing is deployed; null when the push has neither main nor tags to deploy */
 function deployOwn(
-  options: PushesOptions,
+  options: Pushing,
   appId: string,
   on: DeployOn,
   updates: RefUpdate[],
@@ -104,7 +111,8 @@ function deployOwn(
   const main = stored.find(({ ref }) => ref === DEPLOY_REF);
   if (on === 'main') return main ? deployMain(options, appId, { ref: main.ref, sha: main.after }) : null;
   const tags = stored.filter(({ ref }) => ref.startsWith(TAGS));
-  if (on === 'tags' && tags.length > 0) return deployTag(options, appId, tags);
+  if (on === 'tags' && tags.length > 0)
+    return options.tagTurns.run(appId, () => deployTag(options, appId, tags));
   const ref = main?.ref ?? tags[0]?.ref;
   return ref === undefined ? null : Promise.resolve(storedOnly(ref, RULES[on]));
 }

@@ -6,6 +6,8 @@ import { headerValue } from './http/head/fields.ts';
 const KEY_HEADER = 'cloudflare-workers-version-key';
 /** Names a version for each Worker: `my-worker="<version id>", other="<version id>"`. */
 const OVERRIDES_HEADER = 'cloudflare-workers-version-overrides';
+/** Longest part of either header that is looked at, in characters: a stranger decides its length. */
+const LENGTH = 1_024;
 const OVERRIDE = /^[ \t]*([a-z0-9_.*-]+)[ \t]*=[ \t]*"([^"]*)"[ \t]*$/;
 
 /** How two versions share the requests of an app. */
@@ -33,7 +35,7 @@ export function goesToSecond(
 }
 
 function overrideOf(dictionary: string, slug: string): string | undefined {
-  for (const entry of dictionary.split(',')) {
+  for (const entry of dictionary.slice(0, LENGTH).split(',')) {
     const [, name, version] = OVERRIDE.exec(entry) ?? [];
     if (name === slug) return version;
   }
@@ -42,5 +44,5 @@ function overrideOf(dictionary: string, slug: string): string | undefined {
 
 /** Maps a key to a number from 0 to 1, always the same. A key stays with the second version when its share grows. */
 function fractionOf(key: string): number {
-  return hash('sha256', key, 'buffer').readUInt32BE() / 2 ** 32;
+  return hash('sha256', key.slice(0, LENGTH), 'buffer').readUInt32BE() / 2 ** 32;
 }

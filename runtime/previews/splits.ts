@@ -65,19 +65,22 @@ export class Splits {
   /**
    * Gives a second version a percentage of an app's requests, beside the live release. It is deployed first, unless it is the
    * second version already. Then the one before it is removed.
+   * @param beside the version that the caller takes for the live one: only that one was checked
    * @param share from 0 to less than 100
    * @returns its deploy, which may have failed; null when nothing was deployed
-   * @throws {Refusal} when nothing is live, and when another release went live meanwhile
+   * @throws {Refusal} when nothing is live, when another version is live or goes live meanwhile, and while the app moves
    */
   set(
     appId: string,
     release: SecondRelease,
-    { share, ...by }: { share: number; author: string; message: string },
+    { beside, share, ...by }: { beside: string; share: number; author: string; message: string },
   ): Promise<DeployFact | null> {
-    const { apps } = this.#options;
+    const { apps, store } = this.#options;
     return this.#work.run(appId, async () => {
       const live = apps.get(appId)?.liveDeployId ?? null;
       if (live === null) throw new Refusal(409, 'release_unavailable', 'nothing is deployed yet');
+      const fact = store.deploys.find(appId, live);
+      if (fact === undefined || versionOf(fact).id !== beside) throw replaced();
       const version = this.#versionOf(appId, release);
       const current = apps.previews(appId).find((row) => row.share != null);
       if (current?.versionId === version.id) {
@@ -92,8 +95,7 @@ export class Splits {
         const deploy = this.#deploy(id, appId, release, by);
         await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
         if (deploy.fact.status !== 'live') return deploy.fact;
-        if (apps.get(appId)?.liveDeployId !== live)
-          throw new Refusal(409, 'transition_conflict', 'another release went live meanwhile; try again');
+        if (apps.get(appId)?.liveDeployId !== live) throw replaced();
         apps.share(id, share);
         return deploy.fact;
       } finally {
@@ -161,6 +163,10 @@ export class Splits {
     const live = this.#options.apps.get(id)?.liveDeployId ?? null;
     return live === null ? undefined : this.#options.store.deploys.find(id, live);
   }
+}
+
+function replaced(): Refusal {
+  return new Refusal(409, 'transition_conflict', 'another release went live meanwhile; try again');
 }
 
 /** Without the digits that a subtraction of floats adds. */

@@ -3,6 +3,7 @@ import type { DeployFact } from '../../handlers/contract/host/host-calls.ts';
 import type { HostCalls } from '../../handlers/contract/host/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { DeployRequests } from '../builds/queue/requests.ts';
+import { DEPLOY_REF } from '../git/repository.ts';
 import type { Sources } from './sources.ts';
 
 /** What a deploy by name needs of the rest of the host. */
@@ -26,5 +27,7 @@ export async function createDeploy(
   if (store.sources.find(appId) === undefined) return (await requests.named(appId, ref, by)).fact;
   const synced = await sources.sync(appId, ref, signal);
   const fact = synced.deploy_id === null ? undefined : store.deploys.find(appId, synced.deploy_id);
-  return fact ?? (await requests.again(appId, null, by)).fact;
+  if (fact !== undefined) return fact;
+  // Main is at this commit already.
+  return (await requests.commit({ appId, sha: synced.sha, ref: DEPLOY_REF, trigger: 'redeploy', by })).fact;
 }

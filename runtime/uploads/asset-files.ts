@@ -49,7 +49,10 @@ export function startSession(
   body: string,
   { owner, account, releases, assetsMb, hashing }: StartOptions,
 ): Started {
-  const manifest = checkManifest(manifestOf(readFileSync(body, 'utf8')), assetsMb);
+  const manifest = checkManifest(
+    (jsonOf(readFileSync(body, 'utf8')) as { manifest?: unknown } | null)?.manifest,
+    assetsMb,
+  );
   const session = secretId();
   const directory = join(sessions, session);
   mkdirSync(join(directory, FILES), { recursive: true, mode: 0o700 });
@@ -77,7 +80,7 @@ export async function keepAssets(
 ): Promise<boolean> {
   const { manifest, missing, hashing } = readSession(sessions, session);
   const extensions = extensionsOf(manifest);
-  const parts = await partsOf(readFileSync(body), contentType);
+  const parts = await partsOf(readFileSync(body), { contentType, isFolder: hashing === 'sha256' });
   const files = join(sessions, session, FILES);
   for (const [hash, part] of parts) {
     const extension = extensions.get(hash);
@@ -106,10 +109,9 @@ export async function keepAssets(
 /** Returns the parts of a body by name: a form of Wrangler, or the JSON of an uploaded folder. */
 async function partsOf(
   body: Buffer<ArrayBuffer>,
-  contentType: string,
+  { contentType, isFolder }: { contentType: string; isFolder: boolean },
 ): Promise<Iterable<[string, string | File]>> {
-  if (contentType === 'application/json')
-    return Object.entries(JSON.parse(body.toString('utf8')) as Record<string, string>);
+  if (isFolder) return Object.entries(jsonOf(body.toString('utf8')) as Record<string, string>);
   const form = await new Response(body, { headers: { 'content-type': contentType } })
     .formData()
     .catch(() => null);
@@ -133,9 +135,9 @@ function secretId(): string {
   return [...randomBytes(52)].map((byte) => ID_DIGITS[byte % 32]).join('');
 }
 
-function manifestOf(text: string): unknown {
+function jsonOf(text: string): unknown {
   try {
-    return (JSON.parse(text) as { manifest?: unknown }).manifest;
+    return JSON.parse(text);
   } catch {
     throw new BuildFailure('the body is not JSON');
   }

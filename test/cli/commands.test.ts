@@ -322,7 +322,8 @@ test('deploy of a folder sends only new files, leaves private ones out, and refu
     mkdirSync(dirname(join(dist, path)), { recursive: true });
     writeFileSync(join(dist, path), text);
   };
-  for (const path of ['index.html', 'a/b.txt', '.env', '.git/config', 'node_modules/x.js']) write(path, path);
+  for (const path of ['index.html', 'a/b.txt', '.env', '.git/config', '.npmrc', 'node_modules/x.js'])
+    write(path, path);
   symlinkSync('a/b.txt', join(dist, 'link.txt'));
   symlinkSync('.env', join(dist, 'settings.txt'));
   await cellar.create('built');
@@ -333,7 +334,7 @@ test('deploy of a folder sends only new files, leaves private ones out, and refu
     .get('deploys.finish_upload')!
     .output.parse(JSON.parse(first.out)) as Deploy;
   assert.deepEqual([trigger, status], ['upload', 'live']);
-  assert.match(first.said, /▸ left out: \.env, \.git, node_modules, settings\.txt\n/);
+  assert.match(first.said, /▸ left out: \.env, \.git, \.npmrc, node_modules, settings\.txt\n/);
   assert.match(first.said, /▸ 2 of 3 files are new, /);
   assert.equal((await cellar.get('built', '/link.txt')).text, 'a/b.txt');
   for (const path of ['/.env', '/settings.txt']) assert.equal((await cellar.get('built', path)).status, 404);

@@ -125,14 +125,17 @@ test('what cannot be a site is refused, with the file and the fix', async () => 
     /choose the built folder, such as dist\./,
   );
   const page = { '/index.html': file };
-  for (const path of ['/.env', '/.git/config', '/a/node_modules/b.js', '/.dev.vars.local'])
+  for (const path of ['/.env', '/.git/config', '/a/node_modules/b.js', '/a/.npmrc'])
     assert.ok(
       (await begin({ ...page, [path]: file })).includes(`anifest: has ${path}, which is never served`),
     );
-  assert.match(
-    await begin({ ...page, '/../x': file }),
-    /"\/\.\.\/x" must not have an empty part, or \. or \.\./,
-  );
+  for (const path of ['/_worker.js', '/_worker.js/index.js'])
+    assert.ok(
+      (await begin({ ...page, [path]: file })).includes(`anifest: has ${path}, code that a static site`),
+    );
+  assert.equal(await begin({ ...page, '/.well-known/security.txt': file, '/a/_worker.js': file }), undefined);
+  assert.match(await begin({ ...page, '/..': file }), /has \/\.\., which is never served/);
+  assert.match(await begin({ ...page, '//x': file }), /"\/\/x" must not have an empty part, or \. or \.\./);
   assert.match(await begin({ ...page, x: file }), /"x" must begin with a slash/);
   assert.match(await begin({ ...page, '/x': { ...file, size: FOLDER_FILE_BYTES + 1 } }), /anifest\./);
   const many = Object.fromEntries(Array.from({ length: 20_001 }, (_, n) => [`/${n}`, file]));

@@ -36,7 +36,7 @@ test('an override chooses a version of the split, of this app', () => {
     'shop="unknown"',
     '',
     '=,=',
-    ','.repeat(9_999),
+    `${','.repeat(1_024)}shop="${SECOND}"`,
   ])
     assert.equal(asked(ignored, 0), false, ignored.slice(0, 80));
 });

@@ -395,11 +395,13 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/split': { body: null; answer: HostSplit | null };
   /**
    * Gives a second version a percentage of an app's requests, from 0 to less than 100. It is the release of a deploy of the app,
-   * or an uploaded version, of `owner`. Responds like a deploy, with null when nothing was deployed.
+   * or an uploaded version, of `owner`. `beside` is the version that the caller takes for the live one. Responds like a deploy,
+   * with null when nothing was deployed.
    */
   'PUT /apps/:id/split': {
     body: {
       release: { deploy: string } | { version: string; owner: string };
+      beside: string;
       percentage: number;
       author: string;
       message: string;

@@ -7,8 +7,10 @@ export const FOLDER_FILE_BYTES = 25 * 1024 * 1024;
 /** Hexadecimal digits of a file's hash: the first ones of its SHA-256. */
 export const FILE_HASH_DIGITS = 32;
 
-/** Never served, in any folder: secrets of local development, packages, and internal files of git and of tools. */
-const PRIVATE = /^(?:\.git|\.cellar|\.dev\.vars(?:\..*)?|\.env(?:\..*)?|\.wrangler|\.DS_Store|node_modules)$/;
+/** Never served, in any folder: packages, and hidden files, such as secrets of local development and tokens of registries. */
+const PRIVATE = /^(?:\.(?!well-known$|assetsignore$).*|node_modules)$/;
+/** Code of a server, which a Pages build puts beside its assets. */
+const SERVER = /^\/_worker\.js(?:\/|$)/;
 
 /** Whether a file or folder of this name is left out. */
 export function isPrivateName(name: string): boolean {
@@ -24,6 +26,9 @@ export function folderFault(paths: readonly string[]): string | null {
     return `has ${paths.length} files, more than the ${FOLDER_FILES} that a site may have`;
   const secret = paths.find((path) => path.split('/').some(isPrivateName));
   if (secret !== undefined) return `has ${secret}, which is never served; leave it out`;
+  const code = paths.find((path) => SERVER.test(path));
+  if (code !== undefined)
+    return `has ${code}, code that a static site does not run; deploy the project by git, or with cellar deploy --upload`;
   if (paths.includes('/index.html')) return null;
   const below = paths.filter((path) => /^\/[^/]+\/index\.html$/.test(path)).map((path) => path.split('/')[1]);
   const advice = below.length === 0 ? '' : `, such as ${below.slice(0, 3).join(' or ')}`;

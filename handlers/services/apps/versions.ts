@@ -125,7 +125,7 @@ async function share(
   const found = await find(context, appId, second.id);
   const release =
     'deploy' in found ? { deploy: found.deploy.id } : { version: second.id, owner: found.upload.owner };
-  const body = { release, percentage: second.percentage, ...by };
+  const body = { release, beside: first.id, percentage: second.percentage, ...by };
   const deployed = await context.host.call('PUT /apps/:id/split', { id: appId }, { body });
   if (deployed !== null) ended(deployed);
 }
@@ -187,7 +187,7 @@ function requireWhole(versions: Weighted[]): void {
   const message =
     one!.id === other?.id
       ? 'must name two different versions'
-      : Math.abs(sum - 100) > 0.001
+      : sum.toFixed(3) !== '100.000'
         ? `must have percentages that make 100, not ${Number(sum.toFixed(3))}`
         : null;
   if (message !== null)

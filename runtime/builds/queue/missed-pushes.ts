@@ -5,9 +5,9 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
-import { highestTag, type NamedCommit } from '../../git/named-commit.ts';
+import { highestTag, type NamedCommit, TAGS } from '../../git/named-commit.ts';
 import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
-import { deployTip } from '../../git/source.ts';
+import { deployTip, resolveCommit } from '../../git/source.ts';
 import { log, reason } from '../../log.ts';
 import { isInterrupted } from '../deploy/deploy.ts';
 import { isOutOfDisk } from '../usage/size.ts';
@@ -121,12 +121,25 @@ export class MissedDeploys {
     await requests.commit({ appId, sha, ref, trigger: 'push' });
   }
 
+  /**
+   * Whether the last deployed push was of a tag that is still there. Otherwise the highest tag may be older than what serves: the
+   * setting was changed, a commit was made in the browser, or a tag was deleted.
+   */
+  async #followsTags(appId: string): Promise<boolean> {
+    const { store, apps } = this.#options;
+    const [newest] = store.deploys.newest(appId, 1);
+    if (newest === undefined) return apps.get(appId)?.liveDeployId === null;
+    if (!newest.ref.startsWith(TAGS)) return false;
+    return (await apps.withRepository(appId, (path) => resolveCommit(path, newest.ref))) !== null;
+  }
+
   /** Returns the commit that pushes to an app lead to; null for none, and when pushes are not deployed. */
   async #pushed(appId: string, isOnDisk: boolean): Promise<NamedCommit | null> {
     const { apps } = this.#options;
     const on = deployOn(this.#options, appId);
     if (on === 'manual') return null;
-    if (on === 'tags') return apps.withRepository(appId, highestTag);
+    if (on === 'tags')
+      return (await this.#followsTags(appId)) ? apps.withRepository(appId, highestTag) : null;
     const sha = isOnDisk
       ? await apps.withRepository(appId, deployTip)
       : ((await apps.get(appId)?.code?.repository.find(DEPLOY_REF)) ?? null);

@@ -106,7 +106,7 @@ export class DeployRequests {
         : 'main has no commit yet';
       throw new Refusal(404, 'ref_not_found', missing);
     }
-    return this.commit({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy', by });
+    return this.commit({ appId, sha, ref: earlier?.ref || DEPLOY_REF, trigger: 'redeploy', by });
   }
 
   /**

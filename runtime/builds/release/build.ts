@@ -119,7 +119,12 @@ function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise
 
 /** Keeps the cache within its limit. */
 async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<void> {
-  if (!log.steps.some(({ name, status }) => /^(install|build)$/.test(name) && status !== 'skipped')) return;
+  if (
+    !log.steps.some(
+      ({ name, status }) => /^(install|build|release_command)$/.test(name) && status !== 'skipped',
+    )
+  )
+    return;
   const dropped = await trimCache(cacheDirectory, limits.cacheMb);
   if (dropped.length === 0 || limits.cacheMb === 0) return;
   const names = dropped.map((name) => (name === 'installed' ? 'what was installed' : `that of ${name}`));

@@ -56,9 +56,9 @@ export function previewRoutes({
     'GET /apps/:id/split': ({ words }) => splits.get(words[0]!),
     'PUT /apps/:id/split': async ({ request, words }) => {
       const appId = words[0]!;
-      const { release, percentage, ...by } = await readJson<'PUT /apps/:id/split'>(request);
+      const { release, percentage: share, ...by } = await readJson<'PUT /apps/:id/split'>(request);
       requireRoom(disk);
-      const set = { share: percentage, ...by };
+      const set = { share, ...by };
       if ('deploy' in release) return splits.set(appId, { deployId: release.deploy }, set);
       return uploads.deploying(appId, release.version, release.owner, (upload, directory) =>
         splits.set(appId, { upload, directory }, set),

@@ -26,7 +26,8 @@ function open(t: TestContext) {
     if (state.isAway) throw new Error('the bucket is away');
     return SHA;
   };
-  const app = { changes: new ClosableGate('it moves'), code: { repository: { find } } };
+  const wanted = { deploy_on: 'main' };
+  const app = { wanted, changes: new ClosableGate('it moves'), code: { repository: { find } } };
   const missed = new MissedDeploys({
     ...{ store, paths, changes: new BranchChanges(), paused: () => false, hasRoom: () => true, everyMs: 20 },
     apps: { get: () => app, repository: async () => '' },

@@ -1,5 +1,6 @@
 // The deploy queue alone, with real stores, repositories and builds, and without the rest of a host.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
@@ -28,6 +29,7 @@ import { BranchChanges } from '../../../runtime/git/branch-changes.ts';
 import { DEPLOY_REF } from '../../../runtime/git/repository.ts';
 import { Isolation } from '../../../runtime/isolation/isolation.ts';
 import { Previews } from '../../../runtime/previews/previews.ts';
+import { Splits } from '../../../runtime/previews/splits.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../../sqlite/host/previews.ts';
@@ -507,4 +509,63 @@ test('deploys that another host could not end are interrupted, of the app that h
     ids.map((id) => isInterrupted(store.deploys.find(id, `of ${id}`)!)),
     [true, false],
   );
+});
+
+test('missed pushes of tags are deployed, and no tag that is older than what serves', async (t) => {
+  const { store, paths, apps, requests, push } = await makeQueue(t, { 'index.html': 'hello' });
+  const git = (...words: string[]) =>
+    execFileSync('git', ['-C', paths.repository(APP), ...words], { encoding: 'utf8' }).trim();
+  const tag = (name: string) => {
+    const who = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+    const sha = git(...who, 'commit-tree', 'main^{tree}', '-m', name);
+    git('tag', name, sha);
+    return { appId: APP, sha, ref: `refs/tags/${name}`, trigger: 'push' as const };
+  };
+  const look = async () => {
+    let looks = 0;
+    const missed = new MissedDeploys({
+      ...{ store, paths, apps, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+      paused: () => ++looks > 2,
+    });
+    missed.start();
+    await eventually(() => looks > 2, 'it has looked twice');
+    await missed.stop();
+    return store.deploys.newest(APP, 1)[0]!.ref;
+  };
+  const first = tag('v1');
+  await ended(await push());
+  await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, deploy_on: 'tags' });
+  assert.equal(await look(), DEPLOY_REF, 'a change of the setting deploys no earlier tag');
+  const { id } = await ended(await requests.commit(first));
+  assert.equal((await ended(await requests.again(APP, id))).ref, first.ref);
+  tag('v2');
+  assert.equal(await look(), 'refs/tags/v2');
+  git('tag', '--delete', 'v2');
+  assert.equal(await look(), 'refs/tags/v2', 'a deleted tag deploys no earlier one');
+});
+
+test('a split is refused beside another version than the caller checked, and while the app moves', async (t) => {
+  const made = await makeQueue(t, { 'index.js': WORKER });
+  const { apps, push } = made;
+  const splits = new Splits({ ...made, previews: new Previews(made) });
+  const one = await ended(await push());
+  const two = await ended(await push());
+  const set = (beside: string) =>
+    splits.set(APP, { deployId: one.id }, { beside, share: 10, author: 'Ada', message: '' });
+  await assert.rejects(set(one.id), { code: 'transition_conflict' });
+  assert.deepEqual(apps.previews(APP), []);
+  assert.equal((await set(two.id))!.status, 'live');
+  assert.deepEqual(
+    splits.get(APP)!.versions.map(({ id, percentage }) => [id, percentage]),
+    [
+      [two.id, 90],
+      [one.id, 10],
+    ],
+  );
+  await apps.get(APP)!.changes.closed(async () => {
+    await assert.rejects(set(two.id), { code: 'host_unavailable' });
+    await assert.rejects(splits.end(APP), { code: 'host_unavailable' });
+  });
+  await splits.end(APP);
+  assert.equal(splits.get(APP), null);
 });
