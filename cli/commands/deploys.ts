@@ -19,6 +19,8 @@ const DEADLINE_MS = 30 * 60_000;
 const NEWEST = 20;
 /** Number of last log lines to show of a failed deploy. */
 const LAST_LINES = 20;
+/** States of deploys whose version does not serve any more, or never did. */
+const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
 
 export const deployCommands: readonly Command[] = [
@@ -72,8 +74,8 @@ export const deployCommands: readonly Command[] = [
       const sha = await pushFolder(session, app);
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy =
-        items.find((each) => each.sha === sha) ??
-        // Where pushes do not deploy, this command does.
+        items.find((each) => each.sha === sha && !ENDED.includes(each.status)) ??
+        // Where pushes do not deploy, and for a commit that was deployed before, this command does.
         (await session.call('deploys.create', { id: app.id, ref: sha }));
       // If the deploy ended during the push, git has shown its log.
       const isLogShown = deploy.status !== 'queued' && deploy.status !== 'building';

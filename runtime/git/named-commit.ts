@@ -44,12 +44,19 @@ export async function namedCommit(repository: string, name: string): Promise<Nam
   );
 }
 
-/** Returns the tag with the highest version; null without tags, or when that tag is not of a commit. */
+/**
+ * Returns the tag with the highest version; null without tags, or when that tag is not of a commit. A tag that begins with no
+ * number, nor with `v` and a number, counts only where no other tag does.
+ */
 export async function highestTag(repository: string): Promise<NamedCommit | null> {
   const order = Object.entries(VERSION_ORDER).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
-  const words = ['for-each-ref', '--sort=-version:refname', '--count=1', '--format=%(refname)', TAGS];
-  const { output } = await runGit(repository, [...order, ...words]);
-  const ref = output.toString('utf8').trim();
+  const words = ['for-each-ref', '--sort=-version:refname', '--count=1', '--format=%(refname)'];
+  const first = async (patterns: string[]) => {
+    const { output } = await runGit(repository, [...order, ...words, ...patterns]);
+    return output.toString('utf8').trim();
+  };
+  const versions = ['[0-9]*', '[vV][0-9]*'].map((pattern) => TAGS + pattern);
+  const ref = (await first(versions)) || (await first([TAGS]));
   const sha = ref === '' ? null : await resolveCommit(repository, ref);
   return sha === null ? null : { sha, ref };
 }

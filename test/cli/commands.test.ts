@@ -309,6 +309,8 @@ test('deploy goes live where pushes do not deploy, and with --ref deploys a tag 
   const named = await deploy('--json', '--ref', sha.slice(0, 8));
   assert.equal(named.code, 0, named.said);
   assert.equal(JSON.parse(named.out).sha, sha);
+  const again = JSON.parse((await deploy('--json')).out) as Deploy;
+  assert.deepEqual([again.status, again.sha === sha], ['live', false], 'what was replaced is deployed again');
   const unknown = await deploy('--ref', 'v9');
   assert.equal(unknown.code, 4);
   assert.match(unknown.said, /Ref: the repository has no tag, branch or commit v9/);

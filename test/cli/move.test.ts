@@ -90,5 +90,8 @@ test('cellar move --host asks for a move to another machine, of one app and with
   assert.equal(await run({ name: 'there', host: 'box2' }), 'there runs on box2.');
   assert.deepEqual(moved, ['there to box2']);
   for (const more of [{ all: true }, { to: 'bucket' }])
-    await assert.rejects(run({ name: 'there', host: 'box2', ...more }) as Promise<unknown>, /changes the host of one app/);
+    await assert.rejects(
+      run({ name: 'there', host: 'box2', ...more }) as Promise<unknown>,
+      /changes the host of one app/,
+    );
 });

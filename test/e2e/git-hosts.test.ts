@@ -289,7 +289,7 @@ test('tags are deployed by the highest version, and a failed fetch says why and 
   await eventually(async () => (await failed()) !== undefined, 'the first fetch has ended', DEPLOY_MS);
   assert.match(await failed(), /it has no tags yet/);
   const commits = new Map<string, string>();
-  for (const tag of ['v1.2', 'v1.10', 'v1.9', 'v2.0', 'v2.0-rc1']) {
+  for (const tag of ['zebra', 'v1.2', 'v1.10', 'v1.9', 'v2.0', 'v2.0-rc1']) {
     commits.set(tag, change(tag));
     gitIn(work, 'tag', tag);
   }

@@ -63,6 +63,8 @@ test('digits with which several commits begin are refused, and more digits help'
 test('the highest version is found among tags, and a version before its release is lower', async (t) => {
   const { repository, git, shas } = await repositoryOf(t, 2);
   assert.equal(await highestTag(repository), null);
+  await git('tag', 'zebra', shas[0]!);
+  assert.deepEqual(await highestTag(repository), { sha: shas[0], ref: 'refs/tags/zebra' });
   await git('tag', 'v1.9', shas[0]!);
   await git('tag', 'v1.10-rc1', shas[0]!);
   await git('tag', 'v1.10', shas[1]!);

@@ -54,7 +54,8 @@ const KNOWN_HOSTS_BYTES = 16 * 1024;
 const FETCH = `url=$1 have=$2 && shift 2 || exit
 if [ "$1" = tags ]; then
   tags=$(git ls-remote --quiet --tags --refs --sort=-version:refname -- "$url") || exit
-  set -- "$(printf '%s\\n' "$tags" | head -n 1 | cut -f 2)"
+  versions=$(printf '%s\\n' "$tags" | grep -i '\trefs/tags/v\\{0,1\\}[0-9]' || true)
+  set -- "$(printf '%s\\n' "\${versions:-$tags}" | head -n 1 | cut -f 2)"
   [ -n "$1" ] || { echo 'fatal: it has no tags yet'; exit 1; }
 fi
 want=
