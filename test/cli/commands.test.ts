@@ -84,7 +84,11 @@ name = "orders"
 class_name = "Order"
 `;
 
-const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
+const cellar = new Cellar({
+  RUNNER_EGRESS_ALLOW: '127.0.0.1',
+  RUNNER_MAX_APPS_PER_USER: '100',
+  SSL_CERT_FILE: CERTIFICATE,
+});
 const gitHost = new GitHost();
 let home = '';
 let folder = '';

@@ -51,6 +51,7 @@ const known = {
   url: fc.constant('https://example.com/hook'),
   on: fc.constant(['crash']),
   files: fc.constant([{ path: 'index.js', content: '' }]),
+  versions: fc.constant([{ version: 'a', percentage: 100 }]),
 };
 
 let made = 0;
