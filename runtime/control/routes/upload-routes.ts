@@ -8,6 +8,7 @@ import type {
   ServiceBinding,
   Workflow,
 } from '../../../bundler/release.ts';
+import { SITE_NAMESPACE } from '../../../bundler/workers-site/manifest.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
@@ -254,6 +255,9 @@ function described(release: Release, names: StorageNames): DescribedRelease {
   );
 }
 
+/** The namespace of Workers Sites, which is part of the release. */
+const SITE = { binding: SITE_NAMESPACE, id: SITE_NAMESPACE };
+
 type Keyed = { binding: string; key: string }[];
 
 function describedBundle(
@@ -305,7 +309,7 @@ function describedBundle(
       })),
     ],
     databases: named(databases),
-    namespaces: named(namespaces),
+    namespaces: [...named(namespaces), ...(assets?.siteManifest === undefined ? [] : [SITE])],
     buckets: named(buckets),
     workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
     rate_limits: rateLimits,
