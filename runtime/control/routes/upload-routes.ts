@@ -63,7 +63,8 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
-      return uploads.startAssets(call, uploader(options, call));
+      const hashing = call.query.get('hashing') === 'sha256' ? 'sha256' : undefined;
+      return uploads.startAssets(call, uploader(options, call), hashing);
     },
     'POST /uploads/assets/:session': async (call) => {
       requireRoom(disk);
