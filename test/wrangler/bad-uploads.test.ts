@@ -114,6 +114,12 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
   const assets = { ...site, htmlHandling: 'none' };
   assert.match(await said({ assets }), /session of the assets is missing/);
+  const siteManifest = 'modules/__STATIC_CONTENT_MANIFEST';
+  assert.match(
+    await said({ assets: { ...assets, siteManifest } }),
+    /has no module __STATIC_CONTENT_MANIFEST/,
+  );
+  assert.match(await said({ assets: { ...assets, siteManifest: '/etc/passwd' } }), /assets\.siteManifest/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
