@@ -34,6 +34,7 @@ import {
 import { counted, siteAssets } from './project/site.ts';
 import type { Assets, Bundle } from './release.ts';
 import { syncTree } from './sync.ts';
+import { bundleWorkersSite } from './workers-site/workers-site.ts';
 
 /** A bundle, and lines for the deploy's log. */
 export interface Bundled {
@@ -135,6 +136,7 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
     compatibilityDate,
     compatibilityFlags: [],
     rules: [],
+    hasSite: false,
     moduleBase: null,
     options: { keepNames: true },
   };
@@ -171,7 +173,7 @@ async function bundleConfig(
   } else if (config.assets?.directory === undefined) {
     throw emptyConfiguration(file);
   }
-  const bundledAssets = bundleAssets(place, base, config, out, assetsMb, notes);
+  const bundledAssets = bundleAssets({ place, base, config, out, assetsMb, worker, notes });
   const { assets, prefill } = copyNextCache({
     place,
     file,
@@ -260,6 +262,7 @@ function workerSource(
     compatibilityDate,
     compatibilityFlags: config.compatibility_flags,
     rules: config.rules,
+    hasSite: config.site !== undefined,
     moduleBase: config.find_additional_modules ? moduleBase(root, base, config) : null,
     options: {
       define: config.define,
@@ -280,14 +283,26 @@ function moduleBase(root: string, base: string, { main, base_dir: named }: Wrang
     : insidePath(root, base, named, 'base_dir');
 }
 
-function bundleAssets(
-  place: Place,
-  base: string,
-  config: WranglerConfig,
-  out: string,
-  assetsMb: number,
-  notes: string[],
-): Assets | null {
+interface AssetsSource {
+  place: Place;
+  base: string;
+  config: WranglerConfig;
+  out: string;
+  assetsMb: number;
+  /** `null` without a Worker. */
+  worker: Bundle['worker'];
+  /** Gets a line for the deploy's log. */
+  notes: string[];
+}
+
+function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: AssetsSource): Assets | null {
+  const { site } = config;
+  if (site !== undefined && worker !== null) {
+    const source = { place, base, site, out, directory: ASSETS, limitMb: assetsMb };
+    const { assets, note } = bundleWorkersSite(source, worker);
+    notes.push(note);
+    return assets;
+  }
   if (config.assets === undefined) return null;
   const { directory, binding, html_handling, not_found_handling, run_worker_first } = config.assets;
   if (directory === undefined)

@@ -23,6 +23,11 @@ export interface Assets {
   runWorkerFirst: boolean | string[];
   /** Omitted by older builds, whose rules are only in the directory. */
   rules?: AssetRules;
+  /**
+   * Only of Workers Sites: the path of the manifest, relative to the release's directory. Then the Worker reads the files
+   * through the namespace `__STATIC_CONTENT`, and all other fields but `directory` have no effect.
+   */
+  siteManifest?: string;
 }
 
 /** The text of each of `_headers`, `_redirects` and `.assetsignore` that exists. workerd applies it. */

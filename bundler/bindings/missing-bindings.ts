@@ -32,7 +32,6 @@ export function missing(binding: string, key: string, advice = alternativeTo(key
 /** Returns the binding names in a key's value. Most values have `binding`, alone or in a list. */
 function bindingNames(key: string, value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
-  if (key === 'site') return ['__STATIC_CONTENT'];
   if (key.endsWith('_blobs') || key === 'wasm_modules') return Object.keys(value);
   const items = Array.isArray(value) ? value : [value, ...('bindings' in value ? list(value.bindings) : [])];
   return items.flatMap((item) => {

@@ -23,7 +23,7 @@ export type NamedOutside = Pick<Bundle, 'services' | 'objectsElsewhere' | 'trigg
  * @throws {BuildFailure} as bundling would
  */
 export function preflight(root: string, { config, file, base }: ReadConfig, isWhole: boolean): NamedOutside {
-  const { main, assets, compatibility_date: date } = config;
+  const { main, assets, site, compatibility_date: date } = config;
   if (date !== undefined) supportedDate(date, `${file}: `, []);
   if (main !== undefined) refusePython(root, main);
   classMigrations(file, config);
@@ -44,6 +44,8 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   if (main !== undefined && !isInstalled(main)) entryPath(root, base, main, `${file}: main`);
   if (assets?.directory !== undefined && !isInstalled(assets.directory))
     insidePath(root, base, assets.directory, `${file}: assets.directory`);
+  if (site !== undefined && !isInstalled(site.bucket))
+    insidePath(root, base, site.bucket, `${file}: site.bucket`);
   return named;
 }
 

@@ -1,6 +1,8 @@
 // Reads a Wrangler configuration with wrangler's own reader, and warns of the keys that Cellar does not run.
+
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, extname, join, resolve } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
@@ -113,7 +115,7 @@ export interface WranglerConfig {
   worker_loaders?: { binding: string }[];
   limits?: { cpu_ms?: number };
   /** Workers Sites, which came before assets. */
-  site?: { bucket: string };
+  site?: { bucket: string; 'entry-point'?: string; include?: string[]; exclude?: string[] };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   triggers: { crons?: string[] };
   queues: {
@@ -197,10 +199,14 @@ export async function readWranglerConfig(
   };
 }
 
-/** Turns a site of Workers Sites into assets, unless it has a Worker. */
+/** Finds the Worker of Workers Sites below the older key `entry-point`. Without a Worker the site is assets. */
 function withSite(config: WranglerConfig): WranglerConfig {
   const { main, assets, site } = config;
   if (main !== undefined || assets !== undefined || site === undefined) return config;
+  // wrangler sets it, relative to the working directory.
+  const entry = resolve(site['entry-point']!);
+  const named = extname(entry) === '' ? join(entry, 'index.js') : entry;
+  if (existsSync(named)) return { ...config, main: named };
   return { ...config, assets: { directory: site.bucket } };
 }
 

@@ -31,6 +31,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   vars: 'used',
   secrets: 'used',
   assets: 'used',
+  site: 'used',
   build: 'used',
   define: 'used',
   alias: 'used',
@@ -115,7 +116,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   secrets_store_secrets: {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
   },
-  site: { instead: 'name its bucket as "assets.directory"' },
   stream: false,
   streaming_tail_consumers: tail,
   tail_consumers: tail,
@@ -142,6 +142,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     run_worker_first: 'used',
     base_path: false,
   },
+  site: { bucket: 'used', 'entry-point': 'used', include: 'used', exclude: 'used' },
   build: { command: 'used', cwd: 'used', watch_dir: 'quiet' },
   secrets: { required: 'used' },
   triggers: { crons: 'used', events: false },

@@ -12,11 +12,21 @@ export function isServiceWorker(bundle: string): boolean {
   return LISTENS.test(bundle);
 }
 
-/** Returns the entry of the module that wraps a service worker's script. `plugin` resolves its imports. */
-export function serviceWorkerEntry(main: string): {
+/**
+ * Returns the entry of the module that wraps a service worker's script. `plugin` resolves its imports.
+ * @param manifest the name of the module that the script has as a global text; `null` without one
+ */
+export function serviceWorkerEntry(
+  main: string,
+  manifest: string | null,
+): {
   stdin: NonNullable<BuildOptions['stdin']>;
   plugin: Plugin;
 } {
+  const contents =
+    manifest === null
+      ? PRELUDE_TEXT
+      : `import manifest from '${manifest}';\n${PRELUDE_TEXT}\nglobalThis.${manifest} = manifest;\n`;
   return {
     stdin: {
       contents: [
@@ -31,7 +41,7 @@ export function serviceWorkerEntry(main: string): {
       name: 'service-worker',
       setup(build) {
         build.onResolve({ filter: new RegExp(`^${PRELUDE}$`) }, ({ path }) => ({ path, namespace: PRELUDE }));
-        build.onLoad({ filter: /.*/, namespace: PRELUDE }, () => ({ contents: PRELUDE_TEXT, loader: 'js' }));
+        build.onLoad({ filter: /.*/, namespace: PRELUDE }, () => ({ contents, loader: 'js' }));
       },
     },
   };

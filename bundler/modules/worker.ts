@@ -9,6 +9,7 @@ import { isInside, show } from '../project/path-containment.ts';
 import { SERVER_ADVICE } from '../project/project.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
+import { SITE_MANIFEST } from '../workers-site/manifest.ts';
 import { additionalModules } from './additional-modules.ts';
 import { moduleFiles, OUTSIDE, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
@@ -24,6 +25,8 @@ export interface WorkerSource {
   compatibilityDate: string;
   compatibilityFlags: string[];
   rules: Rule[];
+  /** Whether the Worker may import the manifest of Workers Sites. */
+  hasSite: boolean;
   /** Absolute folder that names of additional modules are relative to; `null` without such modules. */
   moduleBase: string | null;
   /** The project's settings of esbuild options. */
@@ -80,7 +83,7 @@ export async function bundleWorker(
       // workerd supports this syntax at any compatibility date.
       supported: { 'import-source': true, using: true },
       conditions: ['workerd', 'worker', 'browser'],
-      external: ['cloudflare:*', 'workerd:*'],
+      external: ['cloudflare:*', 'workerd:*', ...(source.hasSite ? [SITE_MANIFEST] : [])],
       loader: { '.js': 'jsx', '.mjs': 'jsx', '.cjs': 'jsx' },
       define: {
         'process.env.NODE_ENV': NODE_ENV,
@@ -111,7 +114,7 @@ export async function bundleWorker(
   let result = await bundle({ entryPoints: [main] }, []);
   let exports = entryExports(result.metafile);
   if (exports.length === 0 && isServiceWorker(readFileSync(join(out, MODULES, name), 'utf8'))) {
-    const { stdin, plugin } = serviceWorkerEntry(main);
+    const { stdin, plugin } = serviceWorkerEntry(main, source.hasSite ? SITE_MANIFEST : null);
     result = await bundle({ stdin }, [plugin]);
     exports = entryExports(result.metafile);
   }

@@ -1,6 +1,6 @@
 // Copies a project's static assets. workerd applies `_headers`, `_redirects` and `.assetsignore`.
 import { constants, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
 import type { AssetRules } from '../release.ts';
@@ -17,6 +17,7 @@ const TOOLS =
 /**
  * Copies the assets in `from` to `to`.
  * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
+ * @param isCopied whether to copy a file or a folder, by its path relative to `from`
  * @returns the number of files, and how many of those are pages
  * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
@@ -25,8 +26,9 @@ export function copyAssets(
   from: string,
   to: string,
   limitMb: number,
+  isCopied: (path: string, isFolder: boolean) => boolean = () => true,
 ): { files: number; pages: number } {
-  const assets = listAssets(place, from, to, limitMb);
+  const assets = listAssets(place, from, to, limitMb, isCopied);
   for (const { real, target, kind } of assets) {
     if (kind === 'folder') mkdirSync(target);
     else copyFileSync(real, target, constants.COPYFILE_FICLONE);
@@ -73,7 +75,13 @@ interface Asset {
 }
 
 /** Returns all entries to copy, each folder before the entries in it. */
-function listAssets({ root, folder }: Place, from: string, to: string, limitMb: number): Asset[] {
+function listAssets(
+  { root, folder }: Place,
+  from: string,
+  to: string,
+  limitMb: number,
+  isCopied: (path: string, isFolder: boolean) => boolean,
+): Asset[] {
   const assets: Asset[] = [];
   const count = counter(show(root, from), limitMb);
   const list = (source: string, path: string, target: string, above: string[]) => {
@@ -82,6 +90,7 @@ function listAssets({ root, folder }: Place, from: string, to: string, limitMb: 
     if (above.includes(real))
       throw new BuildFailure(`assets: ${show(root, source)} is a link to a folder that contains the link`);
     const stats = statSync(real);
+    if (source !== from && !isCopied(relative(from, source), stats.isDirectory())) return;
     count(stats.isFile() ? stats.size : 0);
     if (stats.isFile()) assets.push({ real, target, kind: 'file' });
     if (!stats.isDirectory()) return;

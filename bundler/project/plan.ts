@@ -153,10 +153,11 @@ function isDeployable(root: string, read: ReadConfig): boolean {
 }
 
 /** Whether the files that a configuration names exist. */
-function isWritten(root: string, { config: { main, assets }, base }: ReadConfig): boolean {
+function isWritten(root: string, { config: { main, assets, site }, base }: ReadConfig): boolean {
   try {
     if (main !== undefined) entryPath(root, base, main, 'main');
     if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+    if (site !== undefined) insidePath(root, base, site.bucket, 'site.bucket');
     return true;
   } catch {
     return false;

@@ -19,6 +19,8 @@ import type { Metadata } from './metadata.ts';
 export const MANIFEST_FILE = 'assets.json';
 /** In a session's directory. */
 export const SESSION_FILE = 'session.json';
+/** In a session's directory: its account. */
+export const ACCOUNT_FILE = 'account';
 export const FILES = 'files';
 export const ASSETS = 'assets';
 /** Maximum bytes of one asset, as in Wrangler. */
@@ -209,7 +211,8 @@ function rule(name: string, text: string): string {
   return text;
 }
 
-function link(from: string, to: string): void {
+/** Creates a hard link, or a copy of a file with too many links. */
+export function link(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {

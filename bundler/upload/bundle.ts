@@ -6,6 +6,7 @@ import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import { RULES_BYTES } from '../limits.ts';
 import type { Bundle } from '../release.ts';
+import { SITE_MANIFEST } from '../workers-site/manifest.ts';
 
 const name = z.string().min(1).max(256);
 const path = z.string().min(1).max(1024);
@@ -42,6 +43,7 @@ export const SentBundle = z.strictObject({
       htmlHandling: z.enum(['auto-trailing-slash', 'force-trailing-slash', 'drop-trailing-slash', 'none']),
       runWorkerFirst: z.union([z.boolean(), z.array(z.string())]),
       rules: z.strictObject({ headers: rule, redirects: rule, ignore: rule }).optional(),
+      siteManifest: z.literal(`modules/${SITE_MANIFEST}`).optional(),
     })
     .nullable(),
   durableObjects: z.array(z.strictObject({ binding: name, className: name })),
@@ -152,6 +154,9 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
   const elsewhere = worker?.modules.find(({ name, path }) => path !== `modules/${name}`);
   if (elsewhere !== undefined)
     throw new BuildFailure(`the module ${JSON.stringify(elsewhere.name)} must lie at modules/ and its name`);
+  const { siteManifest } = sent.assets ?? {};
+  if (siteManifest !== undefined && !worker?.modules.some(({ path }) => path === siteManifest))
+    throw new BuildFailure(`the Worker has no module ${SITE_MANIFEST} with the keys of its site`);
   const unknown = [...durableObjects, ...workflows].find(({ className }) => !exports.includes(className));
   if (unknown !== undefined)
     throw new BuildFailure(

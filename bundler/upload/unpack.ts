@@ -11,10 +11,12 @@ import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
 import { type Bundle, type Module, RELEASE_FILE, type Release } from '../release.ts';
 import { syncTree } from '../sync.ts';
+import { SITE_NAMESPACE } from '../workers-site/manifest.ts';
 import { placeAssets } from './assets.ts';
 import { bindingsOf, type LiveBindings } from './bindings.ts';
 import { checkSentBundle } from './bundle.ts';
 import { type Metadata, readMetadata } from './metadata.ts';
+import { hasSite, placeSite } from './site.ts';
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
@@ -46,6 +48,8 @@ export interface UnpackOptions {
   owner: string;
   /** The directory with the app's releases, for assets that are not sent again; `null` for a new app. */
   releases: string | null;
+  /** Maximum MiB of its assets. */
+  assetsMb: number;
   /** Directory of the live release, if there is one, for the bindings that the upload keeps. */
   live: string | null;
   /** Names of the app's secrets. */
@@ -100,12 +104,16 @@ async function unpackWranglers(
 ): Promise<{ bundle: Bundle; secrets: Record<string, string> }> {
   const live = options.live === null ? null : readRelease(options.live);
   const worker = await unpackWorker(metadata, parts, options.out);
-  const assets = placeAssets(metadata, options, worker !== null);
+  const isSite = worker !== null && hasSite(metadata, worker.modules, options.owner);
+  const assets = isSite
+    ? placeSite(options, options.assetsMb)
+    : placeAssets(metadata, options, worker !== null);
   if (worker === null && assets === null)
     throw new BuildFailure('metadata: main_module is missing: there is neither a Worker nor assets');
   const exports = worker?.exports ?? [];
   const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys };
   const { secrets, ...bound } = bindingsOf(metadata, given, exports);
+  if (isSite) bound.namespaces = bound.namespaces.filter(({ binding }) => binding !== SITE_NAMESPACE);
   notes.push(...(bound.warnings ?? []).map((text) => `warning: ${text}`));
   const bundle: Bundle = {
     worker: worker && {

@@ -28,6 +28,7 @@ import { whyUnanswered } from './unanswered.ts';
 import { assetCalls } from './workers/assets.ts';
 import { scriptCalls } from './workers/scripts.ts';
 import { secretCalls } from './workers/secrets.ts';
+import { siteCalls } from './workers/sites.ts';
 import { tailCalls } from './workers/tails.ts';
 import { versionCalls } from './workers/versions.ts';
 
@@ -42,6 +43,7 @@ export const calls: readonly Call[] = [
   ...versionCalls,
   ...secretCalls,
   ...databaseCalls,
+  ...siteCalls,
   ...namespaceCalls,
   ...bucketCalls,
   ...queueCalls,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import blake3 from 'blake3-wasm';
 import { BuildFailure } from '../../bundler/failure.ts';
 import {
+  ACCOUNT_FILE,
   ASSET_BYTES,
   checkManifest,
   extensionsOf,
@@ -16,7 +17,6 @@ import {
   type Session,
 } from '../../bundler/upload/assets.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import { ACCOUNT_FILE } from './version-files.ts';
 
 /** Limits of bytes and assets that Wrangler sends in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;

@@ -246,6 +246,7 @@ export class Uploads {
           sessions: this.#sessions,
           owner,
           releases: this.#releases(from),
+          assetsMb: this.#options.assetsMb,
           live: live && (await apps.release(appId!, live)),
           secrets: appId === null ? [] : secrets.list(appId).map(({ name }) => name),
           keys: keysOf(names),

@@ -2,14 +2,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '../../bundler/release.ts';
+import { ACCOUNT_FILE } from '../../bundler/upload/assets.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 
 /** Uploader and time: an `UploadedVersion`. */
 export const VERSION_FILE = 'version.json';
 /** Content: a `Bundle`. */
 export const BUNDLE_FILE = 'bundle.json';
-/** In a session's directory: its account. */
-export const ACCOUNT_FILE = 'account';
 
 /** Returns the directory of all versions. @param uploads that of all uploads */
 export function versionsIn(uploads: string): string {

@@ -197,7 +197,7 @@ test('the routes of a Pages project are accepted or refused as Pages does, and t
     await assert.rejects(routed(routes), message);
 });
 
-test('a Workers Sites project without a Worker is served as assets, with a warning', async () => {
+test('a Workers Sites project without a Worker is served as assets', async () => {
   const config = 'name = "x"\ntype = "javascript"\n[site]\nbucket = "./dist"';
   const { bundle, list } = await worktrees.bundle({
     'wrangler.toml': config,
@@ -205,8 +205,4 @@ test('a Workers Sites project without a Worker is served as assets, with a warni
   });
   assert.equal(bundle.worker, null);
   assert.ok(list().includes('assets/index.html'));
-  assert.match(
-    bundle.warnings!.join(),
-    /"site" is not available here: name its bucket as "assets.directory"/,
-  );
 });

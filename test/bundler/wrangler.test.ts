@@ -230,7 +230,6 @@ test('an unavailable feature deploys with a warning, and all such features are n
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ images: { binding: 'I' } }, ['I'], /serve images as they are/],
-  [{ site: { bucket: '.' } }, ['__STATIC_CONTENT'], /"assets.directory"/],
   [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
   [{ tail_consumers: [{ service: 's' }] }, [], /OTEL_EXPORTER_OTLP_ENDPOINT/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],

@@ -413,6 +413,29 @@ test('deploy by upload bundles locally, and sends crons, migrations and only new
   assert.equal((await cellar.get('plain')).text, '[["one"]]');
 });
 
+test('deploy by upload sends the files of Workers Sites', async () => {
+  const folder = join(cellar.directory, 'sited');
+  mkdirSync(join(folder, 'public/a'), { recursive: true });
+  const site = { bucket: 'public', exclude: ['*.draft'] };
+  const config = { name: 'sited', main: 'index.js', compatibility_date: '2026-10-01', site };
+  writeFileSync(join(folder, 'wrangler.jsonc'), JSON.stringify(config));
+  writeFileSync(
+    join(folder, 'index.js'),
+    `import manifest from '__STATIC_CONTENT_MANIFEST';
+     export default { async fetch(request, env) {
+       const key = JSON.parse(manifest)[new URL(request.url).pathname.slice(1)];
+       return new Response(key === undefined ? 'not here' : await env.__STATIC_CONTENT.get(key));
+     } };`,
+  );
+  writeFileSync(join(folder, 'public/a/page.html'), 'a page');
+  writeFileSync(join(folder, 'public/a/page.draft'), 'a draft');
+  await json('create', ['sited']);
+  const { code, said } = await cli('deploy --upload --json', { in: folder });
+  assert.equal(code, 0, said);
+  assert.equal((await cellar.get('sited', '/a/page.html')).text, 'a page');
+  assert.equal((await cellar.get('sited', '/a/page.draft')).text, 'not here');
+});
+
 test('every command for an operation prints JSON that matches the contract', async () => {
   await eventually(async () => (await cellar.get('shop', '/boom')).status === 500, 'the app to fail');
   await json('list');

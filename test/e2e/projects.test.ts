@@ -322,3 +322,27 @@ test('pages that Next.js has prerendered are in its cache before it serves, and 
     'the rollback serves, with the cache as it was',
   );
 });
+
+test('Workers Sites answer by push, and their namespace is among the bindings', async () => {
+  const id = await cellar.create('sites');
+  await push('sites', {
+    'wrangler.jsonc': JSON.stringify({
+      name: 'sites',
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      site: { bucket: 'public', exclude: ['*.draft'] },
+    }),
+    'index.js': `import manifest from '__STATIC_CONTENT_MANIFEST';
+      export default { async fetch(request, env) {
+        const key = JSON.parse(manifest)[new URL(request.url).pathname.slice(1)];
+        return new Response(key === undefined ? 'not here' : await env.__STATIC_CONTENT.get(key, 'stream'));
+      } };`,
+    'public/a/page.html': '<h1>A page</h1>',
+    'public/a/page.draft': 'a draft',
+  });
+  assert.equal(await body('sites', '/a/page.html'), '<h1>A page</h1>');
+  assert.equal(await body('sites', '/a/page.draft'), 'not here');
+  const { owner } = await cellar.app(id);
+  const settings = await cellar.call('GET', `/client/v4/accounts/${owner}/workers/scripts/sites/settings`);
+  assert.match(JSON.stringify(settings), /"name":"__STATIC_CONTENT"/);
+});

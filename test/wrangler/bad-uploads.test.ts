@@ -114,6 +114,12 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
   const assets = { ...site, htmlHandling: 'none' };
   assert.match(await said({ assets }), /session of the assets is missing/);
+  const siteManifest = 'modules/__STATIC_CONTENT_MANIFEST';
+  assert.match(
+    await said({ assets: { ...assets, siteManifest } }),
+    /has no module __STATIC_CONTENT_MANIFEST/,
+  );
+  assert.match(await said({ assets: { ...assets, siteManifest: '/etc/passwd' } }), /assets\.siteManifest/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
@@ -300,4 +306,50 @@ test('an upload interrupted by the end of Cellar leaves nothing, and the next on
   );
   assert.equal(status, 200, JSON.stringify(body));
   assert.equal((await cellar.get('cut')).text, 'fine');
+});
+
+test('a site with files that were not sent, or with paths outside, is refused', async () => {
+  const site = (name: string, manifest: unknown) => {
+    const namespace_id = `__${name}-workers_sites_assets`;
+    const body = form(
+      {
+        main_module: 'index.js',
+        bindings: [{ type: 'kv_namespace', name: '__STATIC_CONTENT', namespace_id }],
+      },
+      { 'index.js': WORKER },
+    );
+    const text = typeof manifest === 'string' ? manifest : JSON.stringify(manifest);
+    body.set(
+      '__STATIC_CONTENT_MANIFEST',
+      new File([text], '__STATIC_CONTENT_MANIFEST', { type: 'text/plain' }),
+    );
+    return body;
+  };
+  const send = (name: string, files: object[]) =>
+    ask(
+      'PUT',
+      `/accounts/${account}/storage/kv/namespaces/__${name}-workers_sites_assets/bulk`,
+      JSON.stringify(files),
+    );
+  const file = { key: 'a.1.html', value: 'YQ==', base64: true };
+  assert.equal((await send('siteless', [file])).status, 200);
+  assert.match(
+    await fault('siteless', site('siteless', { 'b.html': 'b.1.html' })),
+    /"b.html" of the site was not sent/,
+  );
+  assert.match(
+    await fault('siteless', site('siteless', { '../../a.html': 'a.1.html' })),
+    /must not have an empty part/,
+  );
+  assert.match(await fault('siteless', site('siteless', { 'a.html/': 'a.1.html' })), /name a file/);
+  assert.match(await fault('siteless', site('siteless', '[1]')), /must be a JSON object/);
+  assert.match(await fault('siteless', site('siteless', '{')), /must be a JSON object/);
+  // The files of another Worker.
+  assert.match(
+    await fault('thief', site('thief', { 'a.html': 'a.1.html' })),
+    /"a.html" of the site was not sent/,
+  );
+  const outside = await send('siteless', [{ ...file, key: '../../a' }]);
+  assert.equal(outside.status, 400);
+  assert.match(outside.body.errors[0]!.message, /must not have an empty part/);
 });

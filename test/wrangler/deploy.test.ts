@@ -425,3 +425,33 @@ test('an app is deleted', async () => {
   await wrangler('delete', '--force');
   assert.equal((await app()).status, 404);
 });
+
+test('Workers Sites are sent, answer from their own release, and change with the next deploy', async () => {
+  const manifest = `import manifest from '__STATIC_CONTENT_MANIFEST';
+    export default { async fetch(request, env) {
+      const key = JSON.parse(manifest)[new URL(request.url).pathname.slice(1)];
+      return new Response(key === undefined ? 'not here' : await env.__STATIC_CONTENT.get(key, 'stream'));
+    } };`;
+  const project = new Project(cellar, {
+    'wrangler.toml': CONFIG('sitely', '[site]\nbucket = "public"\nexclude = ["*.draft"]'),
+    'index.js': manifest,
+    'public/index.html': '<h1>One</h1>',
+    'public/a/page.html': '<h1>A page</h1>',
+    'public/a/page.draft': 'a draft',
+  });
+  const first = await project.wrangler('deploy');
+  assert.equal(first.code, 0, first.stdout + first.stderr);
+  const body = async (path: string) => (await cellar.get('sitely', path)).text;
+  assert.equal(await body('/index.html'), '<h1>One</h1>');
+  assert.equal(await body('/a/page.html'), '<h1>A page</h1>');
+  assert.equal(await body('/a/page.draft'), 'not here');
+
+  project.write({ 'public/index.html': '<h1>Two</h1>' });
+  const second = await project.wrangler('deploy');
+  assert.equal(second.code, 0, second.stdout + second.stderr);
+  assert.equal(await body('/index.html'), '<h1>Two</h1>');
+  assert.equal(await body('/a/page.html'), '<h1>A page</h1>');
+  const { items } = (await cellar.call('GET', '/v1/apps/sitely/deploys')).body;
+  await cellar.call('POST', '/v1/apps/sitely/rollback', { deploy_id: items[1].id });
+  await eventually(async () => (await body('/index.html')) === '<h1>One</h1>', 'the first site is back');
+});

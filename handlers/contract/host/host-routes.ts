@@ -366,7 +366,8 @@ export interface HostCalls extends TelemetryCalls {
   /** `owner`: the account that has it sent, which takes turns with others. The answer: why it was not sent. */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: string | null };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
-  /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
+  /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader.
+   * With `hashing=sha256` the hashes of assets are those of `POST /apps/:id/uploads`. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
   /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */

@@ -8,6 +8,7 @@ import type {
   ServiceBinding,
   Workflow,
 } from '../../../bundler/release.ts';
+import { SITE_NAMESPACE } from '../../../bundler/workers-site/manifest.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
@@ -62,7 +63,8 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
-      return uploads.startAssets(call, uploader(options, call));
+      const hashing = call.query.get('hashing') === 'sha256' ? 'sha256' : undefined;
+      return uploads.startAssets(call, uploader(options, call), hashing);
     },
     'POST /uploads/assets/:session': async (call) => {
       requireRoom(disk);
@@ -254,6 +256,9 @@ function described(release: Release, names: StorageNames): DescribedRelease {
   );
 }
 
+/** The namespace of Workers Sites, which is part of the release. */
+const SITE = { binding: SITE_NAMESPACE, id: SITE_NAMESPACE };
+
 type Keyed = { binding: string; key: string }[];
 
 function describedBundle(
@@ -305,7 +310,7 @@ function describedBundle(
       })),
     ],
     databases: named(databases),
-    namespaces: named(namespaces),
+    namespaces: [...named(namespaces), ...(assets?.siteManifest === undefined ? [] : [SITE])],
     buckets: named(buckets),
     workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
     rate_limits: rateLimits,

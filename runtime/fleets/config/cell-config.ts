@@ -23,6 +23,7 @@ import {
   serviceModules,
   serviceServices,
 } from './services.ts';
+import { siteBindings, siteOf, siteServices } from './site/site.ts';
 import { storageBindings, storageServices } from './storage.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
@@ -133,8 +134,8 @@ export function alarmKeys({ classes, triggers, workflows = [] }: Release): strin
 }
 
 /** The service that visitors' requests go to. */
-function mainService({ assets }: Release): string {
-  return assets === null ? 'app' : 'assets';
+function mainService(release: Release): string {
+  return release.assets === null || siteOf(release) !== null ? 'app' : 'assets';
 }
 
 /** Receives requests before the app, and adds the reload script to its pages. */
@@ -187,7 +188,9 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : app });
     if (workflows.length > 0) list.push(workflowEngine(workflows, 'app', worker));
   }
-  if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
+  if (assets !== null && siteOf(release) === null)
+    list.push({ name: 'assets', assets: assetsService(release, assets, options) });
+  list.push(...siteServices(release, options.toRelease));
   if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
   list.push(...storageServices(release, options.bucketSocket, options.cluster !== null));
   list.push(...serviceServices(release, options.serviceSocket));
@@ -232,6 +235,7 @@ function appWorker(
       ...varBindings(release, vars, given),
       ...secretBindings(given, secrets),
       ...storageBindings(release),
+      ...siteBindings(release),
       ...queueBindings(release),
       ...assetsBinding(release),
       ...workflowBindings(release.workflows ?? []),

@@ -1,0 +1,36 @@
+// The manifest of Workers Sites: the key of each file, by its path.
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, posix, relative } from 'node:path';
+import { BuildFailure } from '../failure.ts';
+
+/** The name of the module that has it. */
+export const SITE_MANIFEST = '__STATIC_CONTENT_MANIFEST';
+/** The name of the namespace that has the files by these keys. */
+export const SITE_NAMESPACE = '__STATIC_CONTENT';
+/** Maximum characters of a key, as in KV. */
+const KEY_LENGTH = 512;
+const HASH_DIGITS = 10;
+
+/**
+ * Returns the key of each file in a directory, by its path. As in Wrangler, a key changes with the file's content.
+ * @throws {BuildFailure} for a key that is too long
+ */
+export function manifestOf(directory: string): Record<string, string> {
+  const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) =>
+    each.isFile(),
+  );
+  const paths = files.map(({ parentPath, name }) => relative(directory, join(parentPath, name))).sort();
+  return Object.fromEntries(paths.map((path) => [path, keyOf(directory, path)]));
+}
+
+function keyOf(directory: string, path: string): string {
+  const hash = createHash('sha256')
+    .update(readFileSync(join(directory, path)))
+    .digest('hex');
+  const { dir, name, ext } = posix.parse(path);
+  const key = posix.join(dir, `${name}.${hash.slice(0, HASH_DIGITS)}${ext}`);
+  if (key.length > KEY_LENGTH)
+    throw new BuildFailure(`site: the key ${key} has more than ${KEY_LENGTH} characters: shorten the path`);
+  return key;
+}
