@@ -99,20 +99,27 @@ test('a release with a link, a pipe, or rights of root is refused by name', asyn
 
 test('a release that unpacks to more than the disk has room for is refused, and so is a larger archive', async (t) => {
   await using store = await new MemoryStore().start();
-  const free = freeMegabytes(temporaryDirectory(t));
-  const { open, place, directory } = openReleases(t, store, { floorMb: free - 20 });
-  place('d1');
-  const bomb = openSync(join(directory('d1'), 'assets', 'zeros'), 'w');
+  const first = openReleases(t, store);
+  first.place('d1');
+  const bomb = openSync(join(first.directory('d1'), 'assets', 'zeros'), 'w');
   ftruncateSync(bomb, 200 * MB);
   closeSync(bomb);
-  await open().store('d1');
-  assert.ok(store.objects.get(`${FOLDER}d1.tar.gz`)!.body.length < MB);
-  await rm(directory('d1'), { recursive: true });
-  await assert.rejects(open().load('d1'), /the release has more than the \d+ MB that the disk has room for$/);
-  assert.ok(!existsSync(directory('d1')));
+  await first.open().store('d1');
   const archive = store.objects.get(`${FOLDER}d1.tar.gz`)!;
+  assert.ok(archive.body.length < MB);
+  /** Loads it where the disk has room for 20 MB more, and returns why not. Others use this disk too, so the room may be gone. */
+  const refusal = async (): Promise<string> => {
+    for (;;) {
+      const floorMb = freeMegabytes(temporaryDirectory(t)) - 20;
+      const { open, directory } = openReleases(t, store, { floorMb });
+      const [{ reason }] = (await Promise.allSettled([open().load('d1')])) as [PromiseRejectedResult];
+      assert.ok(!existsSync(directory('d1')));
+      if (!/the disk has no room for it/.test(reason.message)) return reason.message;
+    }
+  };
+  assert.match(await refusal(), /the release has more than the \d+ MB that the disk has room for$/);
   store.objects.set(`${FOLDER}d1.tar.gz`, { ...archive, body: Buffer.alloc(60 * MB) });
-  await assert.rejects(open().load('d1'), /it answered more than \d+ bytes/);
+  assert.match(await refusal(), /it answered more than \d+ bytes/);
 });
 
 test('a release of before is stored when it is used, and others are removed', async (t) => {

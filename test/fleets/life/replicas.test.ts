@@ -50,15 +50,24 @@ for (const which of ['the first', 'another'] as const) {
     const pid = which === 'the first' ? app.fleet.pid! : pidOf(app, 1);
     assert.notEqual(pid, app.fleet.pid === pid ? pidOf(app, 1) : app.fleet.pid);
     await askMany(app, '/add', 20, 8);
-    const running = askMany(app, '/add', 400, 8);
+    let asked = 0;
+    let acknowledged = 0;
+    // Those that come before the object has moved fail at once: how many depends on how busy the machine is.
+    const clients = Array.from({ length: 8 }, async () => {
+      while (acknowledged < 50) {
+        asked++;
+        acknowledged += await app.ask('/add').then(
+          ({ status }) => Number(status === 200),
+          () => 0,
+        );
+      }
+    });
     process.kill(pid, 'SIGKILL');
-    await app.until(() => app.fleet.processes === 1);
     const killed = performance.now();
-    const acknowledged = (await running).filter(({ status }) => status === 200).length;
-    // Those that come before the object has moved fail at once: how many are left depends on how busy the machine is.
-    assert.ok(acknowledged > 0, `${acknowledged} of 400`);
+    await app.until(() => app.fleet.processes === 1);
+    await Promise.all(clients);
     const next = Number((await app.ask('/add')).text);
-    assert.ok(next > 20 + acknowledged && next <= 421, `${next} after ${acknowledged}`);
+    assert.ok(next > 20 + acknowledged && next <= 21 + asked, `${next} after ${acknowledged} of ${asked}`);
     const waitedMs = performance.now() - killed;
     assert.ok(waitedMs < 15_000, `${waitedMs} ms: a lease expires after 20 s`);
     await app.until(() => app.fleet.processes === 2);
