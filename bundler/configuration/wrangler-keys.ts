@@ -67,6 +67,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
 
   // Outside of the app and of its storage
   ai: 'used',
+  images: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
   send_email: 'used',
@@ -106,7 +107,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   data_blobs: blob,
   dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
-  images: { instead: 'serve images as they are, or transform them while building' },
   k2: false,
   logfwdr: false,
   media: false,
@@ -237,6 +237,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     remote: localOnly,
   },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
+  images: { binding: 'used', remote: localOnly },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 
