@@ -101,6 +101,27 @@ test('the part around a point is kept', async () => {
   assert.equal(await colorAt(start.bytes, 2, 10), RED);
 });
 
+test('a photo is turned upright before anything else', async () => {
+  const sideways = await sharp(await plain(50, 100, 'red'))
+    .composite([{ input: await plain(50, 50, 'blue'), left: 0, top: 0 }])
+    .png()
+    .withMetadata({ orientation: 6 })
+    .toBuffer();
+  const cover = { width: 20, height: 20, fit: 'cover', gravity: { x: 1, y: 0.5, mode: 'remainder' } };
+  const cases: [options: object, size: string, at: [number, number]][] = [
+    [{}, '100×50', [95, 25]],
+    [{ trim: { left: 60 } }, '40×50', [20, 25]],
+    [cover, '20×20', [10, 10]],
+    [{ rotate: 90 }, '50×100', [25, 95]],
+    [{ flip: 'h' }, '100×50', [5, 25]],
+  ];
+  for (const [options, size, at] of cases) {
+    const { bytes } = await run([sideways], [{ imageIndex: 0, ...options }]);
+    assert.equal(await sizeOf(bytes), size, JSON.stringify(options));
+    assert.equal(await colorAt(bytes, ...at), BLUE, JSON.stringify(options));
+  }
+});
+
 test('an image is drawn where its offsets say, and what lies outside is cut', async () => {
   const images = [await plain(100, 100, 'red'), await plain(20, 20, 'blue')];
   const draw = (options: object) => run(images, [{ drawImageIndex: 1, targetImageIndex: 0, ...options }]);
