@@ -102,6 +102,7 @@ export interface WranglerConfig {
   /** Wrangler does not check it. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   ai?: { binding: string };
+  images?: { binding: string };
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   hyperdrive?: { binding: string; id: string }[];
   /** Wrangler does not check what is in the lists. */

@@ -68,6 +68,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
 
   // Outside of the app and of its storage
   ai: 'used',
+  images: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
   send_email: 'used',
@@ -107,7 +108,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   data_blobs: blob,
   dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
-  images: { instead: 'serve images as they are, or transform them while building' },
   k2: false,
   logfwdr: false,
   media: false,
@@ -238,6 +238,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     remote: localOnly,
   },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
+  images: { binding: 'used', remote: localOnly },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 

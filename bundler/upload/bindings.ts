@@ -71,6 +71,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   );
   const outward = [
     ...all('ai'),
+    ...all('images'),
     ...all('hyperdrive'),
     ...all('analytics_engine'),
     ...all('send_email'),

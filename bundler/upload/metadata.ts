@@ -47,6 +47,7 @@ const Binding = z.discriminatedUnion('type', [
     simple: z.object({ limit: z.int().min(0), period: z.literal(RATE_LIMIT_PERIODS) }),
   }),
   z.object({ type: z.literal('ai'), name }),
+  z.object({ type: z.literal('images'), name }),
   z.object({ type: z.literal('hyperdrive'), name, id: name }),
   z.object({ type: z.literal('analytics_engine'), name, dataset: name }),
   z.object({

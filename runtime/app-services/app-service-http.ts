@@ -45,14 +45,26 @@ export async function answerHttp(
   };
 }
 
+/** Limits of a body. */
+interface BodyLimits {
+  bytes: number;
+  tooLarge: () => Error;
+  held: ReservedMemory;
+}
+
+/** Returns a whole body as text, read as by `bytesOf`. */
+export async function bodyOf(request: IncomingMessage, limits: BodyLimits): Promise<string> {
+  return (await bytesOf(request, limits)).toString('utf8');
+}
+
 /**
- * Returns a whole body as text. Always reads it to its end, but buffers only as much as is allowed.
+ * Returns a whole body. Always reads it to its end, but buffers only as much as is allowed.
  * @throws {Error} from `tooLarge` above `bytes`, or the refusal of the budget of `held`
  */
-export async function bodyOf(
+export async function bytesOf(
   request: IncomingMessage,
-  { bytes: most, tooLarge, held }: { bytes: number; tooLarge: () => Error; held: ReservedMemory },
-): Promise<string> {
+  { bytes: most, tooLarge, held }: BodyLimits,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   request.on('data', (chunk: Buffer) => {
@@ -63,5 +75,5 @@ export async function bodyOf(
   await finished(request, { writable: false });
   if (bytes > most) throw tooLarge();
   held.check();
-  return Buffer.concat(chunks).toString('utf8');
+  return Buffer.concat(chunks);
 }

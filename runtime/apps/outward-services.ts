@@ -1,4 +1,4 @@
-// The services that connect apps to the AI server and the mail server. Each is a process of the host, started when an app first
+// The services that connect apps to the AI server and the mail server, and the one that transforms images. Each is a process of the host, started when an app first
 // needs it. It listens on one socket for each app.
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
@@ -28,6 +28,7 @@ interface Program {
   socket: string;
   memoryBytes: number;
   heapMb: number;
+  environment?: Record<string, string>;
 }
 
 const GIB = 1024 ** 3;
@@ -39,6 +40,16 @@ const PROGRAMS: Record<OutwardService, Program> = {
     socket: 'ai.sock',
     memoryBytes: 3 * GIB,
     heapMb: 768,
+  },
+  images: {
+    name: 'images service',
+    program: new URL('../images/program.ts', import.meta.url).pathname,
+    user: 'images-service',
+    socket: 'images.sock',
+    memoryBytes: 3 * GIB,
+    heapMb: 256,
+    // Threads would each keep freed pixels in an arena of their own.
+    environment: { MALLOC_ARENA_MAX: '2' },
   },
   send_email: {
     name: 'mail service',
@@ -56,6 +67,7 @@ export class OutwardServices {
   constructor({ paths, users, ai, mail }: OutwardServicesOptions) {
     for (const [type, options] of [
       ['ai', ai],
+      ['images', {}],
       ['send_email', mail],
     ] as const) {
       if (options === null) continue;

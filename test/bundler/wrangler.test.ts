@@ -86,6 +86,7 @@ test('every supported key reaches the bundle', async () => {
           ],
         },
         ai: { binding: 'AI', remote: true },
+        images: { binding: 'IMAGES', remote: true },
         hyperdrive: [{ binding: 'SQL', id: 'h' }],
         analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'clicks' }, { binding: 'BARE_POINTS' }],
         send_email: [
@@ -116,6 +117,7 @@ test('every supported key reaches the bundle', async () => {
   ]);
   assert.deepEqual(bundle.outward, [
     { type: 'ai', binding: 'AI' },
+    { type: 'images', binding: 'IMAGES' },
     { type: 'hyperdrive', binding: 'SQL', id: 'h' },
     { type: 'analytics_engine', binding: 'POINTS', dataset: 'clicks' },
     { type: 'analytics_engine', binding: 'BARE_POINTS', dataset: 'BARE_POINTS' },
@@ -229,7 +231,6 @@ test('an unavailable feature deploys with a warning, and all such features are n
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
-  [{ images: { binding: 'I' } }, ['I'], /serve images as they are/],
   [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
   [{ tail_consumers: [{ service: 's' }] }, [], /OTEL_EXPORTER_OTLP_ENDPOINT/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],

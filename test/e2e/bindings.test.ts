@@ -49,16 +49,16 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     name: 'lacks',
     main: 'index.js',
     compatibility_date: '2026-10-01',
-    images: { binding: 'IMAGES' },
+    browser: { binding: 'BROWSER' },
     media: { binding: 'MEDIA' },
     tail_consumers: [{ service: 'elsewhere' }],
     colour: 'red',
   };
   const code = `export default {
     async fetch(request, env) {
-      if (new URL(request.url).pathname === '/use') return new Response(await env.IMAGES.info(request.body));
+      if (new URL(request.url).pathname === '/use') return env.BROWSER.fetch(request);
       await env.MEDIA;
-      return Response.json([typeof env.IMAGES, Boolean(env.MEDIA), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
+      return Response.json([typeof env.BROWSER, Boolean(env.MEDIA), JSON.stringify(env.BROWSER), String(env.BROWSER)]);
     },
   };`;
   await cellar.deploy('lacks', 'bindings', {
@@ -71,12 +71,12 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
   await eventually(async () => (await errors()).length === 1, 'the error is listed');
   assert.match(
     (await errors())[0].message,
-    /^IMAGES is not available on this Cellar, which does not run "images"\. Instead, serve images/,
+    /^BROWSER is not available on this Cellar, which does not run "browser"\. Instead, call a hosted browser/,
   );
   const { warnings } = await rpc('apps.get', { id: 'lacks' });
   assert.deepEqual(warnings.map((warning: string) => /"(\w+)"/.exec(warning)![1]).sort(), [
+    'browser',
     'colour',
-    'images',
     'media',
     'tail_consumers',
   ]);

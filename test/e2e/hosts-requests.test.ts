@@ -52,33 +52,6 @@ test('a push to the other host is deployed at the home, and both hosts serve it'
   assert.equal(text, body);
 });
 
-test('maintenance is the same at both hosts, also after the app has moved between them', async () => {
-  const rpc = rpcOf(other!);
-  await rpc('maintenance.set', { id: shop, enabled: true, html: '<p>later</p>' });
-  const pages = () =>
-    Promise.all(hosts.all.map((host) => host.get('shop', '/', { headers: { accept: 'text/html' } })));
-  const expected = [
-    [503, '<p>later</p>'],
-    [503, '<p>later</p>'],
-  ];
-  assert.deepEqual(
-    (await pages()).map(({ status, text }) => [status, text]),
-    expected,
-  );
-  const { items } = await rpc('hosts.list', {});
-  const idOf = (host: TestHost) =>
-    items.find(({ address }: { address: string }) => address === host.address).id;
-  for (const to of [other!, home!]) {
-    await rpc('apps.move', { id: shop, host: idOf(to) });
-    assert.deepEqual(
-      (await pages()).map(({ status, text }) => [status, text]),
-      expected,
-    );
-  }
-  await rpc('maintenance.set', { id: shop, enabled: false });
-  for (const host of hosts.all) assert.equal((await host.get('shop')).status, 200);
-});
-
 test('the API of each host reads what is at the home', async () => {
   for (const host of hosts.all) {
     const { status, body } = await host.call('GET', `/v1/apps/${shop}/deploys`);
@@ -146,4 +119,32 @@ test('the metrics of all hosts are one document that Prometheus can read', async
 
 test('a name that nobody has is not found at each host', async () => {
   for (const host of hosts.all) assert.equal((await host.get('nobody')).status, 404);
+});
+
+// Last: an app that moves leaves its logs behind.
+test('maintenance is the same at both hosts, also after the app has moved between them', async () => {
+  const rpc = rpcOf(other!);
+  await rpc('maintenance.set', { id: shop, enabled: true, html: '<p>later</p>' });
+  const pages = () =>
+    Promise.all(hosts.all.map((host) => host.get('shop', '/', { headers: { accept: 'text/html' } })));
+  const expected = [
+    [503, '<p>later</p>'],
+    [503, '<p>later</p>'],
+  ];
+  assert.deepEqual(
+    (await pages()).map(({ status, text }) => [status, text]),
+    expected,
+  );
+  const { items } = await rpc('hosts.list', {});
+  const idOf = (host: TestHost) =>
+    items.find(({ address }: { address: string }) => address === host.address).id;
+  for (const to of [other!, home!]) {
+    await rpc('apps.move', { id: shop, host: idOf(to) });
+    assert.deepEqual(
+      (await pages()).map(({ status, text }) => [status, text]),
+      expected,
+    );
+  }
+  await rpc('maintenance.set', { id: shop, enabled: false });
+  for (const host of hosts.all) assert.equal((await host.get('shop')).status, 200);
 });

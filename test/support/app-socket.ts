@@ -21,7 +21,7 @@ export function post(
     headers,
     body,
     signal,
-  }: { headers: Record<string, string>; body: string; signal?: AbortSignal | undefined },
+  }: { headers: Record<string, string>; body: string | Uint8Array; signal?: AbortSignal | undefined },
 ): Promise<{ status: number; text: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
   const sent = request(

@@ -45,6 +45,7 @@ export interface KeptPlaces {
 /** A binding to something outside the app and its storage. `type`: the name in Cloudflare's API. */
 export type Outward =
   | { type: 'ai'; binding: string }
+  | { type: 'images'; binding: string }
   | { type: 'hyperdrive'; binding: string; id: string }
   | { type: 'analytics_engine'; binding: string; dataset: string }
   | {

@@ -1,6 +1,7 @@
 // Bindings to services outside the app and its storage, in a cell. Apps that use none get no such service.
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
+import { errorAnswer, notRunning } from '../../images/errors.ts';
 import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
 import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
@@ -8,7 +9,7 @@ import { fromSecret } from './secret-bindings.ts';
 import { type CellModule, textOf } from './texts.ts';
 
 /** Types of the bindings that a service of the host answers. */
-const SERVICES = ['ai', 'send_email'] as const;
+const SERVICES = ['ai', 'images', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
 /**
  * The sockets of the outward services. Without its socket, a service is not running: its bindings say which setting is
@@ -17,11 +18,18 @@ export type OutwardService = (typeof SERVICES)[number];
 export type OutwardSockets = Partial<Record<OutwardService, string | undefined>>;
 
 const AI_SERVICE = 'ai-service';
+const IMAGES_SERVICE = 'images-service';
 /** Answers in place of an AI server when none is configured. */
 const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notSet()))}, { status: 503 }) };`;
+/** Answers in place of the images service where none runs. */
+const NO_IMAGES = missingImages();
 const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
 const SERVICE_DATE = '2026-01-01';
-const AI_MODULE = 'cloudflare-internal:ai-api';
+/** workerd's own modules, which send calls as HTTP to a service. */
+const WORKERD_MODULES: Partial<Record<Outward['type'], string>> = {
+  ai: 'cloudflare-internal:ai-api',
+  images: 'cloudflare-internal:images-api',
+};
 
 /** Cellar's own modules, by type of binding. */
 const MODULES: Partial<Record<Outward['type'], CellModule>> = {
@@ -47,9 +55,10 @@ export function outwardServicesOf({ outward = [] }: Release, sockets: OutwardSoc
 
 /** The services that the bindings need. */
 export function outwardServices({ outward = [] }: Release, sockets: OutwardSockets): CapnpValue[] {
-  const hasAi = outward.some(({ type }) => type === 'ai');
+  const has = (type: OutwardService) => outward.some((bound) => bound.type === type);
   return [
-    ...(hasAi ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
+    ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
+    ...(has('images') ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
     // One for each binding: workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
       if (bound.type !== 'send_email') return [];
@@ -72,14 +81,17 @@ export function outwardModules({ outward = [] }: Release, importsEmail: boolean)
 export function outwardBindings({ outward = [] }: Release, secrets: string[]): CapnpValue[] {
   return outward.map((bound) => ({
     name: bound.binding,
-    wrapped: { moduleName: MODULES[bound.type]?.name ?? AI_MODULE, innerBindings: inner(bound, secrets) },
+    wrapped: {
+      moduleName: MODULES[bound.type]?.name ?? WORKERD_MODULES[bound.type]!,
+      innerBindings: inner(bound, secrets),
+    },
   }));
 }
 
 function inner(bound: Outward, secrets: string[]): CapnpValue[] {
   const { binding } = bound;
-  // workerd's own binding sends `run()` as HTTP to a service.
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
+  if (bound.type === 'images') return [{ name: 'fetcher', service: IMAGES_SERVICE }];
   if (bound.type === 'send_email') return [{ name: 'fetcher', service: mailService(binding) }];
   if (bound.type === 'missing') return [{ name: 'message', text: bound.message }];
   if (bound.type === 'analytics_engine') return [{ name: 'dataset', text: bound.dataset }];
@@ -103,6 +115,11 @@ function service(
   if (socket !== undefined) return { name, external: { address: `unix:${socket}`, http } };
   const modules = [{ name: 'missing.js', esModule: missing }];
   return { name, worker: { modules, compatibilityDate: SERVICE_DATE } };
+}
+
+function missingImages(): string {
+  const { headers, body } = errorAnswer(notRunning());
+  return `export default { fetch: () => new Response(${JSON.stringify(body)}, { status: 503, headers: ${JSON.stringify(headers)} }) };`;
 }
 
 function own(name: string): CellModule {

@@ -113,7 +113,11 @@ export class Launcher {
       cluster: cluster?.settings ?? null,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
-      outwardSockets: { ai: outward?.ai?.socket, send_email: outward?.send_email?.socket },
+      outwardSockets: {
+        ai: outward?.ai?.socket,
+        images: outward?.images?.socket,
+        send_email: outward?.send_email?.socket,
+      },
     };
     this.#files = new CellFilesCache(
       directories.run,

@@ -19,6 +19,7 @@ export const EVERYTHING = {
     ratelimits: [{ name: 'LIMIT', namespace_id: '1', simple: { limit: 0, period: 60 } }],
     services: [{ binding: 'SELF', service: 'everything', entrypoint: 'Greeter', props: { word: 'hi' } }],
     ai: { binding: 'AI' },
+    images: { binding: 'IMAGES' },
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
     send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],

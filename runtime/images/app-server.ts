@@ -1,0 +1,109 @@
+// Serves the images binding of one app, at the app's own socket.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { finished } from 'node:stream/promises';
+import { answerHttp, bytesOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
+import type { Budget, ReservedMemory } from '../app-services/budget.ts';
+import type { SocketHandle } from '../app-services/listening-socket.ts';
+import { log, reason } from '../log.ts';
+import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
+import { clientLeft } from '../sockets/client-left.ts';
+import { discard } from '../sockets/read-at-most.ts';
+import { errorAnswer, failed, ImagesError, invalidOptions, noCapacity, tooLarge } from './errors.ts';
+import { formOf, imageOf, transformCallOf } from './request.ts';
+import { infoOf, transformed } from './transform.ts';
+
+/** Maximum bytes of a request: all images of a call together. */
+const REQUEST_BYTES = 32 * 2 ** 20;
+/** Maximum concurrent calls of an app. */
+const CALLS = 32;
+/** Timeout for receiving a request, in ms. */
+const REQUEST_MS = 60_000;
+const LIMITS = {
+  maxHeaderSize: 16_384,
+  headersTimeout: REQUEST_MS,
+  requestTimeout: REQUEST_MS,
+  // Longer than a call may wait and take.
+  silenceMs: 5 * 60_000,
+  connections: 256,
+};
+
+/** Shared by the apps of all accounts, except `owner`. */
+export interface Shared {
+  /** The app's account. */
+  owner: string;
+  budget: Budget;
+  queue: FairQueue;
+}
+
+interface Answer {
+  type: string;
+  bytes: Buffer;
+}
+
+export class AppServer {
+  readonly #shared: Shared;
+  #calls = 0;
+
+  private constructor(shared: Shared) {
+    this.#shared = shared;
+  }
+
+  /** Listens at a socket that only the app can reach. */
+  static listen(listener: SocketHandle, shared: Shared): Promise<HttpAnswerer> {
+    const server = new AppServer(shared);
+    return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const left = clientLeft(response);
+    const { owner, budget, queue } = this.#shared;
+    const held = budget.begin(owner);
+    this.#calls++;
+    try {
+      if (this.#calls > CALLS) throw noCapacity(`an app may make ${CALLS} calls at a time`);
+      const { pathname } = new URL(request.url!, 'http://images');
+      const body = await bodyOf(request, pathname, held);
+      const { type, bytes } = await queue.run({ owner, signal: left }, () =>
+        called(pathname, body, request.headers['content-type']),
+      );
+      held.take(bytes.length);
+      held.check();
+      response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
+      // Until then it is in memory, however slowly the app reads it.
+      await finished(response).catch(() => {});
+    } catch (error) {
+      await discard(request);
+      // Sends nothing after the client has disconnected.
+      if (!left.aborted) refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
+    } finally {
+      this.#calls--;
+      held.giveAll();
+    }
+  }
+}
+
+function bodyOf(request: IncomingMessage, pathname: string, held: ReservedMemory): Promise<Buffer> {
+  if (request.method !== 'POST' || (pathname !== '/info' && pathname !== '/transform'))
+    throw invalidOptions(`${pathname} is not available: only info() and input()`);
+  return bytesOf(request, {
+    bytes: REQUEST_BYTES,
+    tooLarge: () => tooLarge(`the images of a call may have ${REQUEST_BYTES} bytes`),
+    held,
+  });
+}
+
+async function called(pathname: string, body: Buffer, contentType: string | undefined): Promise<Answer> {
+  const form = await formOf(body, contentType);
+  if (pathname === '/transform') return transformed(await transformCallOf(form));
+  const info = await infoOf(await imageOf(form));
+  return { type: 'application/json', bytes: Buffer.from(JSON.stringify(info)) };
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  if (!(error instanceof ImagesError))
+    log('warn', 'a call of the images service failed', { error: reason(error) });
+  if (response.headersSent) return void response.destroy();
+  const refusal = error instanceof ImagesError ? error : failed('the images service failed');
+  const { headers, body } = errorAnswer(refusal);
+  response.writeHead(refusal.status, headers).end(body);
+}

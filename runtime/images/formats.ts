@@ -1,0 +1,21 @@
+// Formats of images, by their first bytes. Only these formats reach a decoder.
+
+/** Formats that are decoded, by media type. */
+export const DECODED = ['image/jpeg', 'image/png', 'image/gif', 'image/webp', 'image/avif'] as const;
+export const SVG = 'image/svg+xml';
+export type Format = (typeof DECODED)[number] | typeof SVG;
+
+/** Bytes in which the root element of an SVG has to begin. */
+const SVG_HEAD_BYTES = 4_096;
+
+/** Returns the format of an image; null when it is none of the supported ones. */
+export function formatOf(bytes: Buffer): Format | null {
+  const text = (from: number, to: number) => bytes.toString('latin1', from, to);
+  if (text(0, 3) === '\xff\xd8\xff') return 'image/jpeg';
+  if (text(0, 8) === '\x89PNG\r\n\x1a\n') return 'image/png';
+  if (/^GIF8[79]a/.test(text(0, 6))) return 'image/gif';
+  if (text(0, 4) === 'RIFF' && text(8, 12) === 'WEBP') return 'image/webp';
+  if (text(4, 8) === 'ftyp' && /^avi[fs]$/.test(text(8, 12))) return 'image/avif';
+  const head = bytes.toString('utf8', 0, SVG_HEAD_BYTES);
+  return /^\uFEFF?\s*</.test(head) && /<svg[\s>]/.test(head) ? SVG : null;
+}

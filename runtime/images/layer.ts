@@ -1,0 +1,140 @@
+// An image of a call: the canvas, or one that is drawn on another. Its last operation and its encoding run together.
+import type { Sharp } from 'sharp';
+import { guarded, open, openImage, requirePixels, type Size } from './decoder.ts';
+import { invalidOptions } from './errors.ts';
+import { type Draw, MAX_SIDE, type Transform, type Trim } from './options.ts';
+import { overlayOf } from './overlay.ts';
+import { resize, sizeAfter } from './resize.ts';
+
+export class Layer {
+  #image: Sharp;
+  /** Exact without pending operations; otherwise the largest that they can result in. */
+  #size: Size;
+  /** Frames of an animated image. */
+  readonly #frames: number;
+  #isPending = false;
+
+  private constructor(image: Sharp, size: Size, frames: number) {
+    this.#image = image;
+    this.#size = size;
+    this.#frames = frames;
+  }
+
+  /** Opens an image that an app sent. @param isAnimated whether its frames are kept; then it can only be resized */
+  static async open(bytes: Buffer, isAnimated = false): Promise<Layer> {
+    const { image, size, frames } = await openImage(bytes, isAnimated);
+    return new Layer(image, size, frames);
+  }
+
+  /** The largest number of pixels that it can have. */
+  get pixels(): number {
+    return this.#size.width * this.#size.height * this.#frames;
+  }
+
+  /** The operations so far, to encode their result. */
+  get image(): Sharp {
+    return this.#image;
+  }
+
+  /** Adds an operation. @throws {ImagesError} for a result that is too large */
+  async transform(transform: Transform): Promise<void> {
+    if (this.#isPending) await this.#settle();
+    if (transform.trim !== undefined) await this.#trim(transform.trim);
+    await this.#turn(transform);
+    const size = sizeAfter(this.#size, transform);
+    requirePixels(size, this.#frames);
+    resize(this.#image, this.#size, transform);
+    adjust(this.#image, transform);
+    this.#size = size;
+    this.#isPending = true;
+    this.#extend(transform.border);
+  }
+
+  /** Draws another image on it. */
+  async draw(other: Layer, options: Draw): Promise<void> {
+    await this.#settle();
+    await other.#settle();
+    const overlay = await overlayOf({ image: other.#image, size: other.#size }, this.#size, options);
+    if (overlay === null) return;
+    this.#image.composite([overlay]);
+    this.#isPending = true;
+  }
+
+  /** Runs the pending operations. */
+  async #settle(): Promise<void> {
+    const pixels = this.#image.toColourspace('srgb').ensureAlpha().raw();
+    const { data, info } = await guarded(pixels.toBuffer({ resolveWithObject: true }));
+    const { width, height, channels } = info;
+    this.#image = open(data, { raw: { width, height, channels } });
+    this.#size = { width, height };
+    this.#isPending = false;
+  }
+
+  async #trim(trim: 'border' | Trim): Promise<void> {
+    const given: Partial<Trim> = trim === 'border' ? { border: true } : trim;
+    const { border, top = 0, left = 0, right = 0, bottom = 0, width, height } = given;
+    const kept = {
+      left,
+      top,
+      width: width ?? this.#size.width - left - right,
+      height: height ?? this.#size.height - top - bottom,
+    };
+    if (
+      kept.width < 1 ||
+      kept.height < 1 ||
+      left + kept.width > this.#size.width ||
+      top + kept.height > this.#size.height
+    )
+      throw invalidOptions(
+        `transform(): trim: the image has ${this.#size.width} × ${this.#size.height} pixels`,
+      );
+    this.#image.extract(kept);
+    await this.#settle();
+    if (!border) return;
+    const { color, tolerance } = border === true ? {} : border;
+    this.#image.trim({
+      ...(color !== undefined && { background: color }),
+      ...(tolerance !== undefined && { threshold: tolerance }),
+    });
+    await this.#settle();
+  }
+
+  /** Flips, then rotates: a width that is given is that of the rotated image. */
+  async #turn({ rotate = 0, flip }: Transform): Promise<void> {
+    if (rotate % 360 === 0 && flip === undefined) return;
+    if (flip?.includes('h')) this.#image.flop();
+    if (flip?.includes('v')) this.#image.flip();
+    // sharp rotates before it flips.
+    if (flip !== undefined) await this.#settle();
+    this.#image.rotate(rotate);
+    await this.#settle();
+  }
+
+  #extend(border: Transform['border']): void {
+    if (border === undefined) return;
+    const { width = 0, color = '#000000', ...sides } = border;
+    const { top = width, bottom = width, left = width, right = width } = sides;
+    const size = { width: this.#size.width + left + right, height: this.#size.height + top + bottom };
+    if (Math.max(size.width, size.height) > MAX_SIDE)
+      throw invalidOptions(`transform(): border: a result may have ${MAX_SIDE} pixels a side`);
+    requirePixels(size);
+    this.#image.extend({ top, bottom, left, right, background: color });
+    this.#size = size;
+  }
+}
+
+/** Adds changes of color and sharpness. */
+function adjust(image: Sharp, transform: Transform): void {
+  const { blur, sharpen, brightness = 1, contrast = 1, saturation, gamma, background, fit } = transform;
+  // A radius of two standard deviations has nearly all of a Gaussian's weight.
+  if (blur) image.blur(Math.max(0.3, blur / 2));
+  if (sharpen) image.sharpen({ sigma: 0.5 + sharpen / 2 });
+  // The middle of the range keeps its brightness when the contrast changes.
+  if (brightness !== 1 || contrast !== 1) image.linear(brightness * contrast, 128 * (1 - contrast));
+  if (saturation !== undefined && saturation !== 1) image.modulate({ saturation });
+  if (gamma) {
+    const factor = Math.min(3, Math.max(1 / 3, gamma));
+    image.gamma(factor < 1 ? 1 / factor : 1, Math.max(1, factor));
+  }
+  if (background !== undefined && fit !== 'pad') image.flatten({ background });
+}

@@ -1,0 +1,77 @@
+// Reads calls of the binding: forms with images and options.
+import type * as z from 'zod';
+import { invalidOptions } from './errors.ts';
+import { Draw, Output, Steps, Transform } from './options.ts';
+
+/** Maximum images that one call draws. */
+const MAX_DRAWN = 16;
+/** Maximum characters of the operations. */
+const STEPS_LENGTH = 65_536;
+
+type Field = ReturnType<FormData['get']>;
+
+/** What a call to transform an image asks for. */
+export interface TransformCall {
+  /** The canvas, then the images that are drawn. */
+  images: Buffer[];
+  steps: (Transform | Draw)[];
+  output: Output;
+}
+
+/** Parses the form of a call. @throws {ImagesError} when it is no form */
+export async function formOf(body: Buffer, contentType: string | undefined): Promise<FormData> {
+  try {
+    const headers = { 'content-type': contentType ?? '' };
+    return await new Response(new Uint8Array(body), { headers }).formData();
+  } catch {
+    throw invalidOptions('the request is not a form of the images binding');
+  }
+}
+
+/** Returns the image of a call. @throws {ImagesError} without one */
+export async function imageOf(form: FormData): Promise<Buffer> {
+  if (form.has('text_input') || form.has('draw_text'))
+    throw invalidOptions('text() is not supported: draw text as an image that you made before');
+  return bytesOf(form.get('image'));
+}
+
+/** Returns the call that a form describes. @throws {ImagesError} naming the wrong option */
+export async function transformCallOf(form: FormData): Promise<TransformCall> {
+  const canvas = await imageOf(form);
+  const drawn = form.getAll('draw_image');
+  if (drawn.length > MAX_DRAWN) throw invalidOptions(`one call may draw ${MAX_DRAWN} images`);
+  const images = [canvas, ...(await Promise.all(drawn.map(bytesOf)))];
+  const steps = checked(Steps, jsonOf(form.get('transforms') ?? '[]'), 'transform').map((step) =>
+    'drawImageIndex' in step ? checked(Draw, step, 'draw') : checked(Transform, step, 'transform'),
+  );
+  const indexes = steps.flatMap((step) =>
+    'drawImageIndex' in step ? [step.drawImageIndex, step.targetImageIndex] : [step.imageIndex],
+  );
+  if (indexes.some((index) => index >= images.length)) throw invalidOptions('an image to draw is missing');
+  const fields = ['output_format', 'output_quality', 'background', 'anim'] as const;
+  const given = fields.flatMap((name) => (form.has(name) ? [[name, form.get(name)]] : []));
+  return { images, steps, output: checked(Output, Object.fromEntries(given), 'output') };
+}
+
+async function bytesOf(part: Field): Promise<Buffer> {
+  if (part === null || typeof part === 'string') throw invalidOptions('the image is missing');
+  return Buffer.from(await part.arrayBuffer());
+}
+
+function jsonOf(text: Field): unknown {
+  if (typeof text !== 'string' || text.length > STEPS_LENGTH)
+    throw invalidOptions(`the operations may have ${STEPS_LENGTH} characters`);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalidOptions('the operations are not JSON');
+  }
+}
+
+function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const { path, message } = result.error.issues[0]!;
+  const field = path.filter((part) => typeof part === 'string').join('.');
+  throw invalidOptions(`${what}(): ${field === '' ? '' : `${field}: `}${message}`);
+}

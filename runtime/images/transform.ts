@@ -1,0 +1,104 @@
+// What the binding offers: facts about an image, and transformed images.
+import type { Sharp } from 'sharp';
+import { guarded, MAX_PIXELS, openImage, requireFormat } from './decoder.ts';
+import { failed, invalidOptions, timedOut, tooManyPixels } from './errors.ts';
+import { SVG } from './formats.ts';
+import { Layer } from './layer.ts';
+import type { Draw, Output, Transform } from './options.ts';
+import type { TransformCall } from './request.ts';
+
+/** Timeout of the operations of a call, in ms. One that has begun may end later. */
+const CALL_MS = 30_000;
+/** Maximum pixels for encoders that are slow and cannot be interrupted: AVIF, and PNG with fewer colors. */
+const AVIF_PIXELS = 2_500_000;
+const PALETTE_PIXELS = 8_000_000;
+/** Of AVIF's ten levels: half the time of the usual one, with a few more bytes. */
+const AVIF_EFFORT = 2;
+/** Quality unless an app gives one. The same number means finer details in AVIF. */
+const QUALITY = 85;
+const AVIF_QUALITY = 60;
+/** Pixels without a format have no media type of their own. */
+const RAW = 'application/octet-stream';
+/** Options that sharp applies to every frame. */
+const OF_FRAMES = ['imageIndex', 'width', 'height', 'fit', 'background'];
+
+/** Returns the answer of `info()`. @throws {ImagesError} for other bytes than a supported image */
+export async function infoOf(image: Buffer): Promise<object> {
+  const format = requireFormat(image);
+  if (format === SVG) return { format };
+  const { size } = await openImage(image, false);
+  return { format, file_size: image.length, width: size.width, height: size.height };
+}
+
+/** Transforms an image. @throws {ImagesError} for images and options that it cannot process */
+export async function transformed({ images, steps, output }: TransformCall): Promise<{
+  bytes: Buffer;
+  type: string;
+}> {
+  const end = performance.now() + CALL_MS;
+  const keepsFrames =
+    isAnimatedFormat(output) && steps.every((step) => isForFrames(step)) && steps.length < 2;
+  const layers: Layer[] = [];
+  const layerAt = async (index: number) => {
+    layers[index] ??= await Layer.open(images[index]!, keepsFrames && index === 0);
+    requireTotal(layers);
+    return layers[index];
+  };
+  const canvas = await layerAt(0);
+  for (const step of steps) {
+    if (performance.now() > end) throw timedOut(`a call may take ${CALL_MS / 1_000} seconds`);
+    if ('drawImageIndex' in step)
+      await (await layerAt(step.targetImageIndex)).draw(await layerAt(step.drawImageIndex), step);
+    else await (await layerAt(step.imageIndex)).transform(step);
+    requireTotal(layers);
+  }
+  if (output.output_format === 'image/avif' && canvas.pixels > AVIF_PIXELS)
+    throw invalidOptions(
+      `output(): format: AVIF may have ${AVIF_PIXELS / 1_000_000} megapixels; make the image smaller, or choose image/webp`,
+    );
+  const bytes = await guarded(encoded(canvas, output).toBuffer());
+  return { bytes, type: output.output_format.startsWith('rgb') ? RAW : output.output_format };
+}
+
+/** Several layers are in memory at once. @param layers some may not be open */
+function requireTotal(layers: Layer[]): void {
+  const pixels = layers.reduce((sum, layer) => sum + (layer?.pixels ?? 0), 0);
+  if (pixels > MAX_PIXELS)
+    throw tooManyPixels(`the images of a call may have ${MAX_PIXELS / 1_000_000} megapixels together`);
+}
+
+function isAnimatedFormat({ output_format: format, anim = true }: Output): boolean {
+  return anim && (format === 'image/gif' || format === 'image/webp');
+}
+
+function isForFrames(step: Transform | Draw): boolean {
+  return Object.entries(step).every(([name, value]) => value === undefined || OF_FRAMES.includes(name));
+}
+
+function encoded(
+  { image, pixels }: Layer,
+  { output_format: format, output_quality: given, background }: Output,
+): Sharp {
+  const quality = given ?? QUALITY;
+  const isOpaque = format === 'image/jpeg' || format === 'rgb';
+  if (background !== undefined || isOpaque) image.flatten({ background: background ?? '#ffffff' });
+  switch (format) {
+    case 'image/jpeg':
+      return image.jpeg({ quality });
+    case 'image/png':
+      // With a quality, sharp reduces the colors, as Cloudflare does.
+      return image.png(given === undefined || pixels > PALETTE_PIXELS ? {} : { quality });
+    case 'image/webp':
+      return image.webp({ quality });
+    case 'image/avif':
+      return image.avif({ quality: given ?? AVIF_QUALITY, effort: AVIF_EFFORT });
+    case 'image/gif':
+      return image.gif();
+    case 'rgb':
+      return image.toColourspace('srgb').removeAlpha().raw();
+    case 'rgba':
+      return image.toColourspace('srgb').ensureAlpha().raw();
+    default:
+      throw failed(`no encoder for ${format satisfies never}`);
+  }
+}

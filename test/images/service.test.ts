@@ -1,0 +1,82 @@
+// The images service: fair shares of its time and memory, and bodies that never end.
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { test } from 'node:test';
+import { Budget } from '../../runtime/app-services/budget.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
+import { layout } from '../../runtime/disk/data-directory.ts';
+import { AppServer } from '../../runtime/images/app-server.ts';
+import { noCapacity } from '../../runtime/images/errors.ts';
+import { FairQueue } from '../../runtime/queues/fair-queue.ts';
+import { listeningSocketOf, post } from '../support/app-socket.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { formWith, plain } from '../support/images/forms.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const INFO = await formWith([await plain(30, 20, 'red')]);
+
+test('the service starts with the first app, and answers like Cloudflare', async (t) => {
+  const paths = layout(temporaryDirectory(t));
+  const users = () => ({ build: null, cell: null });
+  const services = new OutwardServices({ paths, users, ai: null, mail: null });
+  t.after(() => services.close());
+  const { images } = services.access('first');
+  await images!.open();
+  const info = await post(images!.socket, '/info', INFO);
+  assert.equal(info.status, 200, info.text);
+  assert.partialDeepStrictEqual(JSON.parse(info.text), { format: 'image/png', width: 30, height: 20 });
+  const wrong = await post(images!.socket, '/info', await formWith([Buffer.from('text')]));
+  assert.deepEqual([wrong.status, wrong.text.slice(0, 11)], [415, 'ERROR 9412:']);
+  const noForm = await post(images!.socket, '/transform', { headers: {}, body: 'x' });
+  assert.match(noForm.text, /^ERROR 9401: the request is not a form/);
+  assert.match((await post(images!.socket, '/other', INFO)).text, /^ERROR 9401: \/other is not available/);
+});
+
+test('calls of one account wait behind each other, and those of another account do not', async (t) => {
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'image calls', running: 2, runningPerOwner: 1, waitingPerOwner: 3 });
+  const serve = async (owner: string) => {
+    const { handle, socket } = listeningSocketOf(t);
+    const answerer = await AppServer.listen(handle, { owner, budget, queue });
+    t.after(() => answerer.close());
+    return () => post(socket, '/info', INFO);
+  };
+  const [greedy, modest] = [await serve('greedy'), await serve('modest')];
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const held = queue.run({ owner: 'greedy' }, () => released);
+  const waiting = [greedy(), greedy(), greedy()];
+  await eventually(() => queue.waiting === 3, 'three calls wait');
+  assert.match((await greedy()).text, /^ERROR 9522: of one account at most 3 image calls wait/);
+  assert.equal((await modest()).status, 200);
+  release();
+  await held;
+  for (const { status } of await Promise.all(waiting)) assert.equal(status, 200);
+});
+
+test('a body is refused at its limit, and its memory is free again', async (t) => {
+  const { handle, socket } = listeningSocketOf(t);
+  const budget = new Budget(100 * 2 ** 20, noCapacity);
+  const queue = new FairQueue({ name: 'image calls', running: 2, runningPerOwner: 1, waitingPerOwner: 3 });
+  const answerer = await AppServer.listen(handle, { owner: 'one', budget, queue });
+  t.after(() => answerer.close());
+  const large = { headers: INFO.headers, body: new Uint8Array(33 * 2 ** 20) };
+  assert.match((await post(socket, '/info', large)).text, /^ERROR 9402: the images of a call may have/);
+  // Such calls take all of the account's memory, until they leave.
+  const endless = request({ socketPath: socket, path: '/info', method: 'POST', headers: INFO.headers });
+  endless.on('error', () => {});
+  endless.write(new Uint8Array(31 * 2 ** 20));
+  const held = budget.begin('one');
+  await eventually(() => {
+    const isFull = !held.take(20 * 2 ** 20);
+    held.giveAll();
+    return isFull;
+  }, 'the endless call holds memory');
+  endless.destroy();
+  await eventually(() => {
+    const probe = budget.begin('one');
+    const isFree = probe.take(50 * 2 ** 20);
+    probe.giveAll();
+    return isFree;
+  }, 'its memory is free again');
+  assert.equal((await post(socket, '/info', INFO)).status, 200);
+});

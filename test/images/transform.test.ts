@@ -1,0 +1,260 @@
+// Transformations of images: sizes, colors, formats, and images that are made to do harm.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import sharp from 'sharp';
+import { formOf, transformCallOf } from '../../runtime/images/request.ts';
+import { infoOf, transformed } from '../../runtime/images/transform.ts';
+import { formWith, plain } from '../support/images/forms.ts';
+
+/** Transforms as the binding asks for it. */
+async function run(images: Uint8Array[], steps: object[], output: Record<string, string> = {}) {
+  const fields = { transforms: JSON.stringify(steps), output_format: 'image/png', ...output };
+  const { headers, body } = await formWith(images, fields);
+  return transformed(await transformCallOf(await formOf(Buffer.from(body), headers['content-type'])));
+}
+
+async function sizeOf(bytes: Buffer): Promise<string> {
+  const { width, height } = await sharp(bytes).metadata();
+  return `${width}×${height}`;
+}
+
+/** Returns the color of a pixel as `r,g,b,a`. */
+async function colorAt(bytes: Buffer, left: number, top: number): Promise<string> {
+  const pixel = sharp(bytes).ensureAlpha().extract({ left, top, width: 1, height: 1 }).raw();
+  return [...(await pixel.toBuffer())].join(',');
+}
+
+const RED = '255,0,0,255';
+const BLUE = '0,0,255,255';
+
+test('info names the format, the size and the bytes', async () => {
+  const png = await plain(30, 20, 'red');
+  assert.deepEqual(await infoOf(png), {
+    format: 'image/png',
+    file_size: png.length,
+    width: 30,
+    height: 20,
+  });
+  const turned = await sharp(png).jpeg().withMetadata({ orientation: 6 }).toBuffer();
+  assert.partialDeepStrictEqual(await infoOf(turned), { format: 'image/jpeg', width: 20, height: 30 });
+  for (const format of ['gif', 'webp', 'avif'] as const)
+    assert.partialDeepStrictEqual(await infoOf(await sharp(png).toFormat(format).toBuffer()), {
+      format: `image/${format}`,
+      width: 30,
+    });
+  assert.deepEqual(await infoOf(Buffer.from('<?xml version="1.0"?>\n<svg width="9"/>')), {
+    format: 'image/svg+xml',
+  });
+});
+
+/** Options for an image of 200 × 100 pixels, and the size of the result. */
+const SIZES: [options: object, size: string][] = [
+  [{ width: 100 }, '100×50'],
+  [{ height: 20 }, '40×20'],
+  [{ width: 400 }, '200×100'],
+  [{ width: 400, fit: 'contain' }, '400×200'],
+  [{ width: 50, height: 50, fit: 'contain' }, '50×25'],
+  [{ width: 50, height: 50, fit: 'cover' }, '50×50'],
+  [{ width: 300, height: 300, fit: 'cover', gravity: { x: 1, y: 0, mode: 'remainder' } }, '300×300'],
+  [{ width: 50, height: 50, fit: 'crop' }, '50×50'],
+  [{ width: 50, height: 50, fit: 'pad' }, '50×50'],
+  [{ width: 50, height: 90, fit: 'squeeze' }, '50×90'],
+  [{ width: 50, height: null, fit: null }, '50×25'],
+  [{ rotate: 90 }, '100×200'],
+  [{ rotate: 90, width: 50 }, '50×100'],
+  [{ trim: { left: 20, top: 10, right: 30 } }, '150×90'],
+  [{ trim: { width: 20 } }, '20×100'],
+  [{ border: { color: 'red', width: 5 }, width: 100 }, '110×60'],
+];
+
+for (const [options, size] of SIZES)
+  test(`${JSON.stringify(options)} makes ${size} pixels of 200 × 100`, async () => {
+    const { bytes } = await run([await plain(200, 100, 'red')], [{ imageIndex: 0, ...options }]);
+    assert.equal(await sizeOf(bytes), size);
+  });
+
+test('operations run in their order', async () => {
+  const steps = [{ rotate: 90 }, { width: 50 }, { rotate: 90 }].map((step) => ({ imageIndex: 0, ...step }));
+  const { bytes } = await run([await plain(200, 100, 'red')], steps);
+  assert.equal(await sizeOf(bytes), '100×50');
+});
+
+test('an image is flipped before it is rotated', async () => {
+  const left = await sharp(await plain(20, 10, 'blue'))
+    .composite([{ input: await plain(10, 10, 'red'), left: 0, top: 0 }])
+    .png()
+    .toBuffer();
+  const { bytes } = await run([left], [{ imageIndex: 0, flip: 'h', rotate: 90 }]);
+  assert.equal(await colorAt(bytes, 5, 2), BLUE);
+  assert.equal(await colorAt(bytes, 5, 17), RED);
+});
+
+test('the part around a point is kept', async () => {
+  const image = await sharp(await plain(100, 50, 'red'))
+    .composite([{ input: await plain(50, 50, 'blue'), left: 50, top: 0 }])
+    .png()
+    .toBuffer();
+  const options = { imageIndex: 0, width: 20, height: 20, fit: 'cover' };
+  const right = await run([image], [{ ...options, gravity: { x: 1, y: 0.5, mode: 'remainder' } }]);
+  assert.equal(await colorAt(right.bytes, 2, 10), BLUE);
+  const start = await run([image], [{ ...options, gravity: 'left' }]);
+  assert.equal(await colorAt(start.bytes, 2, 10), RED);
+});
+
+test('a photo is turned upright before anything else', async () => {
+  const sideways = await sharp(await plain(50, 100, 'red'))
+    .composite([{ input: await plain(50, 50, 'blue'), left: 0, top: 0 }])
+    .png()
+    .withMetadata({ orientation: 6 })
+    .toBuffer();
+  const cover = { width: 20, height: 20, fit: 'cover', gravity: { x: 1, y: 0.5, mode: 'remainder' } };
+  const cases: [options: object, size: string, at: [number, number]][] = [
+    [{}, '100×50', [95, 25]],
+    [{ trim: { left: 60 } }, '40×50', [20, 25]],
+    [cover, '20×20', [10, 10]],
+    [{ rotate: 90 }, '50×100', [25, 95]],
+    [{ flip: 'h' }, '100×50', [5, 25]],
+  ];
+  for (const [options, size, at] of cases) {
+    const { bytes } = await run([sideways], [{ imageIndex: 0, ...options }]);
+    assert.equal(await sizeOf(bytes), size, JSON.stringify(options));
+    assert.equal(await colorAt(bytes, ...at), BLUE, JSON.stringify(options));
+  }
+});
+
+test('an image is drawn where its offsets say, and what lies outside is cut', async () => {
+  const images = [await plain(100, 100, 'red'), await plain(20, 20, 'blue')];
+  const draw = (options: object) => run(images, [{ drawImageIndex: 1, targetImageIndex: 0, ...options }]);
+  const cases: [options: object, inside: [number, number], outside: [number, number]][] = [
+    [{}, [50, 50], [5, 5]],
+    [{ left: 0, top: 0 }, [5, 5], [50, 50]],
+    [{ right: 0, bottom: 0 }, [95, 95], [50, 50]],
+    [{ left: -10, top: -10 }, [5, 5], [15, 15]],
+    [{ repeat: true }, [97, 3], [-1, -1]],
+    [{ repeat: 'x', top: 0 }, [97, 3], [50, 50]],
+    [{ left: 500 }, [-1, -1], [50, 50]],
+  ];
+  for (const [options, inside, outside] of cases) {
+    const { bytes } = await draw(options);
+    const name = JSON.stringify(options);
+    if (inside[0] >= 0) assert.equal(await colorAt(bytes, ...inside), BLUE, name);
+    if (outside[0] >= 0) assert.equal(await colorAt(bytes, ...outside), RED, name);
+  }
+  const veiled = await colorAt((await draw({ opacity: 0.5 })).bytes, 50, 50);
+  assert.match(veiled, /^12[678],0,12[789],255$/);
+});
+
+test('an image that is drawn is transformed first', async () => {
+  const images = [await plain(100, 100, 'red'), await plain(20, 20, 'blue')];
+  const { bytes } = await run(images, [
+    { imageIndex: 1, width: 60, fit: 'contain' },
+    { drawImageIndex: 1, targetImageIndex: 0, left: 0, top: 0 },
+    { imageIndex: 0, width: 50 },
+  ]);
+  assert.equal(await sizeOf(bytes), '50×50');
+  assert.equal(await colorAt(bytes, 25, 25), BLUE);
+  assert.equal(await colorAt(bytes, 40, 40), RED);
+});
+
+test('every output format is encoded, and transparency becomes white where there is none', async () => {
+  const clear = await plain(8, 8, 'transparent');
+  for (const format of ['jpeg', 'png', 'gif', 'webp', 'avif']) {
+    const { bytes, type } = await run([clear], [], {
+      output_format: `image/${format}`,
+      output_quality: '50',
+    });
+    assert.equal(type, `image/${format}`);
+    assert.partialDeepStrictEqual(await infoOf(bytes), { format: `image/${format}`, width: 8 });
+  }
+  const jpeg = await run([clear], [], { output_format: 'image/jpeg' });
+  assert.equal(await colorAt(jpeg.bytes, 4, 4), '255,255,255,255');
+  assert.equal((await run([clear], [], { output_format: 'rgb', background: 'blue' })).bytes[2], 255);
+  assert.equal((await run([clear], [], { output_format: 'rgba' })).bytes.length, 8 * 8 * 4);
+});
+
+test('an animation keeps its frames unless the app asks for one', async () => {
+  const frames = await Promise.all(['red', 'blue'].map((color) => plain(40, 40, color)));
+  const gif = await sharp(frames, { join: { animated: true } })
+    .gif()
+    .toBuffer();
+  const small = (output: Record<string, string>) => run([gif], [{ imageIndex: 0, width: 20 }], output);
+  const pagesOf = async (output: Record<string, string>) =>
+    (await sharp((await small(output)).bytes).metadata()).pages ?? 1;
+  assert.equal(await pagesOf({ output_format: 'image/webp' }), 2);
+  assert.equal(await pagesOf({ output_format: 'image/gif', anim: 'false' }), 1);
+  assert.equal(await pagesOf({ output_format: 'image/png' }), 1);
+});
+
+/** Replaces the size in the header of a PNG. */
+function pretended(png: Buffer, width: number, height: number): Buffer {
+  const changed = Buffer.from(png);
+  changed.writeUInt32BE(width, 16);
+  changed.writeUInt32BE(height, 20);
+  const { crc32 } = process.getBuiltinModule('node:zlib');
+  changed.writeUInt32BE(crc32(changed.subarray(12, 29)), 29);
+  return changed;
+}
+
+test('images that are too large, damaged or no images are refused', async () => {
+  const png = await plain(100, 100, 'red');
+  const bomb = await sharp({ create: { width: 9_000, height: 9_000, channels: 3, background: 'red' } })
+    .toColourspace('b-w')
+    .png({ compressionLevel: 9 })
+    .toBuffer();
+  assert.ok(bomb.length < 1_000_000, `${bomb.length} bytes become 81 megapixels`);
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>';
+  const tiff = await sharp(png).tiff().toBuffer();
+  const cases: [image: Uint8Array, code: number][] = [
+    [bomb, 9413],
+    [pretended(png, 0x7fffffff, 0x7fffffff), 9523],
+    [pretended(png, 50_000, 50_000), 9413],
+    [png.subarray(0, png.length / 2), 9523],
+    [Buffer.concat([png.subarray(0, 60), Buffer.alloc(500, 7)]), 9523],
+    [Buffer.from(svg), 9520],
+    [tiff, 9412],
+    [Buffer.from('%PDF-1.7'), 9412],
+    [Buffer.from('no image'), 9412],
+    [Buffer.alloc(0), 9412],
+    [Buffer.alloc(1, 255), 9412],
+  ];
+  for (const [image, code] of cases)
+    await assert.rejects(run([image], [{ width: 10, imageIndex: 0 }]), { code });
+});
+
+/** Options that are refused, and what the error says. */
+const REFUSED: [step: object, output: Record<string, string>, message: RegExp][] = [
+  [{ width: -1 }, {}, /transform\(\): width/],
+  [{ width: 20_000 }, {}, /transform\(\): width/],
+  [{ width: '100' }, {}, /transform\(\): width/],
+  [{ fit: 'magic' }, {}, /transform\(\): fit/],
+  [{ rotate: 45 }, {}, /transform\(\): rotate/],
+  [{ blur: 251 }, {}, /transform\(\): blur/],
+  [{ segment: 'foreground' }, {}, /transform\(\): segment/],
+  [{ trim: { width: 300 } }, {}, /trim: the image has 200 × 100/],
+  [{ imageIndex: 3 }, {}, /an image to draw is missing/],
+  [{}, { output_format: 'image/bmp' }, /output\(\): output_format/],
+  [{}, { output_quality: '101' }, /output\(\): output_quality/],
+  [
+    { width: 12_000, height: 700, fit: 'squeeze' },
+    { output_format: 'image/avif' },
+    /AVIF may have 2.5 megapixels/,
+  ],
+];
+
+for (const [step, output, message] of REFUSED)
+  test(`${JSON.stringify(step)} with ${JSON.stringify(output)} is refused`, async () => {
+    const image = await plain(200, 100, 'red');
+    await assert.rejects(run([image], [{ imageIndex: 0, ...step }], output), { code: 9401, message });
+  });
+
+test('no options make an image of more pixels than an image may have', async () => {
+  const line = await plain(1, 5_000, 'red');
+  const sheet = await plain(3_000, 3_000, 'red');
+  const enlarge = (options: object) => [{ imageIndex: 0, fit: 'contain', ...options }];
+  await assert.rejects(run([line], enlarge({ width: 12_000 })), { code: 9401 });
+  await assert.rejects(run([line], enlarge({ width: 12_000, height: 12_000, fit: 'cover' })), { code: 9413 });
+  await assert.rejects(run([sheet], enlarge({ width: 12_000 })), { code: 9413 });
+  const drawn = [1, 2, 3, 4, 5].map((at) => ({ drawImageIndex: at, targetImageIndex: 0 }));
+  await assert.rejects(run(Array(6).fill(sheet), drawn), { code: 9413 });
+  await assert.rejects(run([sheet], [...enlarge({ border: { width: 4_000 } })]), { code: 9413 });
+});

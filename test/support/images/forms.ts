@@ -1,0 +1,27 @@
+// Images, and the forms that the images binding sends.
+import sharp from 'sharp';
+
+export interface Form {
+  headers: { 'content-type': string };
+  body: Uint8Array;
+}
+
+/** Returns a PNG of one color. */
+export function plain(width: number, height: number, background: string): Promise<Buffer> {
+  return sharp({ create: { width, height, channels: 4, background } })
+    .png()
+    .toBuffer();
+}
+
+/** Returns the form of a call. @param images the canvas, then those that are drawn */
+export async function formWith(images: Uint8Array[], fields: Record<string, string> = {}): Promise<Form> {
+  const form = new FormData();
+  for (const [at, image] of images.entries())
+    form.append(at === 0 ? 'image' : 'draw_image', new Blob([new Uint8Array(image)]), 'image');
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  const request = new Response(form);
+  return {
+    headers: { 'content-type': request.headers.get('content-type')! },
+    body: new Uint8Array(await request.arrayBuffer()),
+  };
+}
