@@ -16,7 +16,7 @@ import { placeAssets } from './assets.ts';
 import { bindingsOf, type LiveBindings } from './bindings.ts';
 import { checkSentBundle } from './bundle.ts';
 import { type Metadata, readMetadata } from './metadata.ts';
-import { hasSite, placeSite } from './site.ts';
+import { hasSite, placeSite, siteKeys } from './site.ts';
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
@@ -141,6 +141,8 @@ async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptio
     paths.add(path);
   }
   const bundle = checkSentBundle(metadata.cellar_bundle!, (path) => paths.has(path));
+  const { siteManifest } = bundle.assets ?? {};
+  if (siteManifest !== undefined) siteKeys(join(options.out, siteManifest));
   const placed = placeAssets(metadata, options, bundle.worker !== null);
   if ((placed === null) !== (bundle.assets === null))
     throw new BuildFailure('metadata: the session of the assets is missing, or the bundle has none');
