@@ -17,9 +17,9 @@ import {
 } from './assets.ts';
 import type { Metadata } from './metadata.ts';
 
-/** Whether an upload has a site, and its files were sent to the namespace of its Worker. */
-export function hasSite({ bindings }: Metadata, modules: Module[], owner: string): boolean {
-  const namespace = `__${owner.slice(owner.indexOf('/') + 1)}-workers_sites_assets`;
+/** Whether an upload has a site, and its files were sent to the namespace of its Worker. @param script the Worker's name */
+export function hasSite({ bindings }: Metadata, modules: Module[], script: string): boolean {
+  const namespace = `__${script}-workers_sites_assets`;
   const isOwn = bindings.some(
     (each) => each.type === 'kv_namespace' && each.name === SITE_NAMESPACE && each.namespace_id === namespace,
   );

@@ -81,6 +81,12 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /inherits the binding SECRET/);
+  // The name of the Worker itself means its own class.
+  const room = { type: 'durable_object_namespace', name: 'ROOM', class_name: 'Room', script_name: 'broken' };
+  assert.match(
+    await fault('broken', form({ ...main, bindings: [room] }, { 'index.js': WORKER })),
+    /the binding ROOM: the Worker does not export a class Room/,
+  );
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
