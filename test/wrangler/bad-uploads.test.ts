@@ -117,6 +117,11 @@ test('an invalid bundle in our own format is refused like any other upload', asy
     /does not export a class A/,
   );
   assert.match(await said({ user: 'root' }), /user/);
+  const many = Array.from({ length: 1_001 }, (_, at) => ({ binding: `A${at}`, script: 'a', className: 'A' }));
+  assert.match(
+    await said({ objectsElsewhere: many }),
+    /1001 bindings to Durable Objects of other apps, more than the 1000/,
+  );
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
   const assets = { ...site, htmlHandling: 'none' };
   assert.match(await said({ assets }), /session of the assets is missing/);
