@@ -77,7 +77,7 @@ interface SentFile {
   path: string;
 }
 
-/** Returns the files in the owner's sessions, by key with a leading slash: the newest of each key, because old sessions are removed. */
+/** Returns the files in the owner's sessions, by key with a leading slash: the newest, because old sessions are removed. */
 function sentFiles(sessions: string, owner: string): Map<string, SentFile> {
   const account = owner.slice(0, owner.indexOf('/'));
   const own = readdirSync(sessions).flatMap((id) => {

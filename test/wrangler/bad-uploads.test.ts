@@ -380,7 +380,7 @@ test('a site with files that were not sent, or with paths outside, is refused', 
   );
 });
 
-test('batches of a site are taken as Wrangler sends them: five at once, and larger than other bodies', async () => {
+test('batches of a site are taken as Wrangler sends them: large, and five at once', async () => {
   const path = `/accounts/${account}/storage/kv/namespaces/__large-workers_sites_assets/bulk`;
   const answers = await Promise.all(
     [20, 2, 2, 2, 2].map((mib, batch) => {

@@ -49,7 +49,9 @@ export class Room extends DurableObject {
     const { pathname } = new URL(request.url);
     if (pathname === '/fail') throw new TypeError('no such page');
     if (pathname === '/strange')
-      return new Response('fine', { headers: { 'x-cellar-thrown': '{"name":"constructor","message":"no"}' } });
+      return new Response('fine', {
+        headers: { 'x-cellar-thrown': '{"name":"constructor","message":"no"}' },
+      });
     if (pathname === '/upload') return new Response(String((await request.arrayBuffer()).byteLength));
     if (pathname === '/stream')
       return new Response(
