@@ -20,6 +20,7 @@ export function requireBundleSize(bundle: Bundle): void {
     Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
     'service bindings': bundle.services ?? [],
+    'bindings to Durable Objects of other apps': bundle.objectsElsewhere ?? [],
     'bindings to what lies outside': bundle.outward ?? [],
   })) {
     if (list.length > BINDINGS)

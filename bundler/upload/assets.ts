@@ -191,18 +191,27 @@ export function linkAssets(id: string, { out, sessions, owner, releases }: Sessi
     const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
     if (from === undefined)
       throw new BuildFailure(`the asset ${JSON.stringify(path)} was declared but never uploaded`);
-    // After a power cut a file may exist without its contents.
-    if (statSync(from).size !== size)
-      throw new BuildFailure(
-        `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: deploy again`,
-      );
-    const to = join(out, ASSETS, path);
-    mkdirSync(dirname(to), { recursive: true });
-    link(from, to);
+    placeAsset(from, join(out, ASSETS), path, size);
   }
   mkdirSync(join(out, ASSETS), { recursive: true });
   writeFileSync(join(out, MANIFEST_FILE), JSON.stringify(manifest));
   return manifest;
+}
+
+/**
+ * Creates a hard link to an asset at its path in the directory of all assets.
+ * @param size what was announced
+ * @throws {BuildFailure} when the file is not complete
+ */
+export function placeAsset(from: string, assets: string, path: string, size: number): void {
+  // After a power cut a file may exist without its contents, and an old session may be removed just now.
+  if (statSync(from, { throwIfNoEntry: false })?.size !== size)
+    throw new BuildFailure(
+      `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: deploy again`,
+    );
+  const to = join(assets, path);
+  mkdirSync(dirname(to), { recursive: true });
+  link(from, to);
 }
 
 function rule(name: string, text: string): string {
@@ -212,7 +221,7 @@ function rule(name: string, text: string): string {
 }
 
 /** Creates a hard link, or a copy of a file with too many links. */
-export function link(from: string, to: string): void {
+function link(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {

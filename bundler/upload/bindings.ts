@@ -12,6 +12,8 @@ export interface LiveBindings {
   secrets: string[];
   /** The project's name for each storage, by storage id. */
   keys: Record<string, string>;
+  /** The Worker's own name. */
+  script: string;
 }
 
 type Bound = Pick<
@@ -66,8 +68,8 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(props !== undefined && { props }),
   }));
   const objects = all('durable_object_namespace');
-  const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script }) =>
-    script === undefined ? [] : { binding: name, script, className },
+  const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
+    script === from.script ? [] : { binding: name, script, className },
   );
   const outward = [
     ...all('ai'),
@@ -93,7 +95,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     databases: all('d1').map(({ name, id: key }) => ({ binding: name, key, migrations: [] })),
     namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
     durableObjects: objects
-      .filter(({ script_name }) => script_name === undefined)
+      .filter(({ script_name = from.script }) => script_name === from.script)
       .map((binding) => classOf(binding, exports)),
     ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(buckets.length > 0 && { buckets }),

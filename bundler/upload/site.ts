@@ -1,6 +1,6 @@
 // Workers Sites in an upload of Wrangler. Their files were sent before, in sessions, by the keys of the manifest.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import type { Assets, Module } from '../release.ts';
 import { SITE_MANIFEST, SITE_NAMESPACE } from '../workers-site/manifest.ts';
@@ -9,18 +9,17 @@ import {
   ASSETS,
   checkManifest,
   FILES,
-  knownAssets,
-  link,
   MANIFEST_FILE,
   type Manifest,
+  placeAsset,
   readSession,
   type SessionPlace,
 } from './assets.ts';
 import type { Metadata } from './metadata.ts';
 
-/** Whether an upload has a site, and its files were sent to the namespace of its Worker. */
-export function hasSite({ bindings }: Metadata, modules: Module[], owner: string): boolean {
-  const namespace = `__${owner.slice(owner.indexOf('/') + 1)}-workers_sites_assets`;
+/** Whether an upload has a site, and its files were sent to the namespace of its Worker. @param script the Worker's name */
+export function hasSite({ bindings }: Metadata, modules: Module[], script: string): boolean {
+  const namespace = `__${script}-workers_sites_assets`;
   const isOwn = bindings.some(
     (each) => each.type === 'kv_namespace' && each.name === SITE_NAMESPACE && each.namespace_id === namespace,
   );
@@ -32,27 +31,24 @@ export function hasSite({ bindings }: Metadata, modules: Module[], owner: string
  * @param assetsMb maximum MiB of the files
  * @throws {BuildFailure} naming a file that was not sent, or whose path is not valid
  */
-export function placeSite({ out, sessions, owner, releases }: SessionPlace, assetsMb: number): Assets {
+export function placeSite(
+  { out, sessions, owner }: Omit<SessionPlace, 'releases'>,
+  assetsMb: number,
+): Assets {
   const path = `modules/${SITE_MANIFEST}`;
-  const keys = keysOf(readFileSync(join(out, path), 'utf8'));
   const sent = sentFiles(sessions, owner);
-  const known = knownAssets(releases);
   const manifest: Manifest = {};
   const sources = new Map<string, string>();
-  for (const [name, key] of Object.entries(keys)) {
+  for (const [name, key] of Object.entries(siteKeys(join(out, path)))) {
     const file = sent.get(`/${key}`);
-    const from = file && (file.path ?? known.get(file.hash));
-    if (from === undefined)
+    if (file === undefined)
       throw new BuildFailure(`the file ${JSON.stringify(name)} of the site was not sent: deploy again`);
-    manifest[`/${name}`] = { hash: file!.hash, size: file!.size };
-    sources.set(`/${name}`, from);
+    manifest[`/${name}`] = { hash: file.hash, size: file.size };
+    sources.set(`/${name}`, file.path);
   }
   checkManifest(manifest, assetsMb);
   mkdirSync(join(out, ASSETS), { recursive: true });
-  for (const [name, from] of sources) {
-    mkdirSync(dirname(join(out, ASSETS, name)), { recursive: true });
-    link(from, join(out, ASSETS, name));
-  }
+  for (const [name, from] of sources) placeAsset(from, join(out, ASSETS), name, manifest[name]!.size);
   writeFileSync(join(out, MANIFEST_FILE), JSON.stringify(manifest));
   return {
     directory: ASSETS,
@@ -64,9 +60,10 @@ export function placeSite({ out, sessions, owner, releases }: SessionPlace, asse
   };
 }
 
-function keysOf(text: string): Record<string, string> {
+/** Returns the key of each file of a site, by its path. @throws {BuildFailure} when the module has something else */
+export function siteKeys(module: string): Record<string, string> {
   try {
-    const keys: unknown = JSON.parse(text);
+    const keys: unknown = JSON.parse(readFileSync(module, 'utf8'));
     const isMap = typeof keys === 'object' && keys !== null && !Array.isArray(keys);
     if (isMap && Object.values(keys).every((key) => typeof key === 'string'))
       return keys as Record<string, string>;
@@ -77,28 +74,27 @@ function keysOf(text: string): Record<string, string> {
 interface SentFile {
   hash: string;
   size: number;
-  /** `undefined` when a release of the app has a file with this hash. */
-  path: string | undefined;
+  path: string;
 }
 
-/** Returns the files in the owner's sessions, by key with a leading slash. */
+/** Returns the files in the owner's sessions, by key with a leading slash: the newest, because old sessions are removed. */
 function sentFiles(sessions: string, owner: string): Map<string, SentFile> {
-  const files = new Map<string, SentFile>();
   const account = owner.slice(0, owner.indexOf('/'));
-  for (const id of readdirSync(sessions)) {
+  const own = readdirSync(sessions).flatMap((id) => {
     try {
       // The sessions of others may have long lists.
-      if (readFileSync(join(sessions, id, ACCOUNT_FILE), 'utf8') !== account) continue;
+      if (readFileSync(join(sessions, id, ACCOUNT_FILE), 'utf8') !== account) return [];
       const session = readSession(sessions, id);
-      if (session.owner !== owner || session.hashing !== 'sha256') continue;
-      const here = new Set(readdirSync(join(sessions, id, FILES)));
-      for (const [key, { hash, size }] of Object.entries(session.manifest)) {
-        const path = here.has(hash) ? join(sessions, id, FILES, hash) : undefined;
-        if (path !== undefined || !session.missing.includes(hash)) files.set(key, { hash, size, path });
-      }
+      if (session.owner !== owner || session.hashing !== 'sha256') return [];
+      return { id, manifest: session.manifest, at: statSync(join(sessions, id)).mtimeMs };
     } catch {
-      // The session was removed meanwhile.
+      // It was removed meanwhile.
+      return [];
     }
-  }
+  });
+  const files = new Map<string, SentFile>();
+  for (const { id, manifest } of own.sort((a, b) => a.at - b.at))
+    for (const [key, { hash, size }] of Object.entries(manifest))
+      files.set(key, { hash, size, path: join(sessions, id, FILES, hash) });
   return files;
 }

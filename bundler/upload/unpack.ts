@@ -16,7 +16,7 @@ import { placeAssets } from './assets.ts';
 import { bindingsOf, type LiveBindings } from './bindings.ts';
 import { checkSentBundle } from './bundle.ts';
 import { type Metadata, readMetadata } from './metadata.ts';
-import { hasSite, placeSite } from './site.ts';
+import { hasSite, placeSite, siteKeys } from './site.ts';
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
@@ -103,15 +103,16 @@ async function unpackWranglers(
   notes: string[],
 ): Promise<{ bundle: Bundle; secrets: Record<string, string> }> {
   const live = options.live === null ? null : readRelease(options.live);
+  const script = options.owner.slice(options.owner.indexOf('/') + 1);
   const worker = await unpackWorker(metadata, parts, options.out);
-  const isSite = worker !== null && hasSite(metadata, worker.modules, options.owner);
+  const isSite = worker !== null && hasSite(metadata, worker.modules, script);
   const assets = isSite
     ? placeSite(options, options.assetsMb)
     : placeAssets(metadata, options, worker !== null);
   if (worker === null && assets === null)
     throw new BuildFailure('metadata: main_module is missing: there is neither a Worker nor assets');
   const exports = worker?.exports ?? [];
-  const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys };
+  const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys, script };
   const { secrets, ...bound } = bindingsOf(metadata, given, exports);
   if (isSite) bound.namespaces = bound.namespaces.filter(({ binding }) => binding !== SITE_NAMESPACE);
   notes.push(...(bound.warnings ?? []).map((text) => `warning: ${text}`));
@@ -141,6 +142,8 @@ async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptio
     paths.add(path);
   }
   const bundle = checkSentBundle(metadata.cellar_bundle!, (path) => paths.has(path));
+  const { siteManifest } = bundle.assets ?? {};
+  if (siteManifest !== undefined) siteKeys(join(options.out, siteManifest));
   const placed = placeAssets(metadata, options, bundle.worker !== null);
   if ((placed === null) !== (bundle.assets === null))
     throw new BuildFailure('metadata: the session of the assets is missing, or the bundle has none');

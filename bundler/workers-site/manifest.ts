@@ -8,8 +8,8 @@ import { BuildFailure } from '../failure.ts';
 export const SITE_MANIFEST = '__STATIC_CONTENT_MANIFEST';
 /** The name of the namespace that has the files by these keys. */
 export const SITE_NAMESPACE = '__STATIC_CONTENT';
-/** Maximum characters of a key, as in KV. */
-const KEY_LENGTH = 512;
+/** Maximum bytes of a key, as in KV. */
+const KEY_BYTES = 512;
 const HASH_DIGITS = 10;
 
 /**
@@ -30,7 +30,7 @@ function keyOf(directory: string, path: string): string {
     .digest('hex');
   const { dir, name, ext } = posix.parse(path);
   const key = posix.join(dir, `${name}.${hash.slice(0, HASH_DIGITS)}${ext}`);
-  if (key.length > KEY_LENGTH)
-    throw new BuildFailure(`site: the key ${key} has more than ${KEY_LENGTH} characters: shorten the path`);
+  if (Buffer.byteLength(key) > KEY_BYTES)
+    throw new BuildFailure(`site: the key ${key} has more than ${KEY_BYTES} bytes: shorten the path`);
   return key;
 }

@@ -13,16 +13,23 @@ interface Pattern {
  */
 export function pathMatcher(patterns: string[]): (path: string) => boolean {
   const all = patterns.flatMap(parsed);
+  const matches = (path: string, isFolder: boolean) => {
+    const last = all.findLast(
+      ({ globs, isForFolders }) =>
+        (isFolder || !isForFolders) && globs.some((glob) => matchesGlob(path, glob)),
+    );
+    return last !== undefined && !last.isNegated;
+  };
+  /** Of folders: each match parses its pattern, and a folder may have many files. */
+  const known = new Map<string, boolean>();
   return (path) => {
     const parts = comparable(path).split('/');
     return parts.some((_, at) => {
-      const isFolder = at < parts.length - 1;
       const part = parts.slice(0, at + 1).join('/');
-      const last = all.findLast(
-        ({ globs, isForFolders }) =>
-          (isFolder || !isForFolders) && globs.some((glob) => matchesGlob(part, glob)),
-      );
-      return last !== undefined && !last.isNegated;
+      if (at === parts.length - 1) return matches(part, false);
+      const isMatched = known.get(part) ?? matches(part, true);
+      known.set(part, isMatched);
+      return isMatched;
     });
   };
 }

@@ -231,6 +231,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /mail': { deadlineMs: DELIVERY_DEADLINE_MS },
   'POST /uploads/assets': UPLOAD,
   'POST /uploads/assets/:session': UPLOAD,
+  'POST /uploads/sites': UPLOAD,
   'POST /uploads/versions': UPLOAD,
   'POST /apps/:id/uploads': FOLDER,
   'POST /apps/:id/uploads/:session': FOLDER,

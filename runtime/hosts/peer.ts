@@ -1,6 +1,6 @@
 // Another host, as this one reaches it: connections to its private gateway, and pings.
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import { HOP_APP, HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
@@ -112,13 +112,9 @@ export class Peer {
    * @throws {Error} when it does not answer within some seconds
    */
   async classesOf(appId: string): Promise<Record<string, string>> {
-    const signal = AbortSignal.timeout(CLASSES_DEADLINE_MS);
-    const headers = { [HOP_KEY]: this.#key, [HOP_TO]: 'classes', [HOP_APP]: appId, [HOP_COUNT]: '1' };
-    const sent = request({ ...this.#target, headers, agent: false, signal }).end();
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    const body = await readAtMost(answer, CLASSES_BYTES);
-    if (answer.statusCode !== 200 || body === null) throw new Error(`the host ${this.name} does not say`);
-    return JSON.parse(body.toString('utf8'));
+    const asked = { [HOP_TO]: 'classes', [HOP_APP]: appId };
+    const { body } = await this.#ask(asked, CLASSES_DEADLINE_MS, CLASSES_BYTES);
+    return JSON.parse(body);
   }
 
   /** Forgets it, and destroys its connections. */
@@ -129,24 +125,32 @@ export class Peer {
   }
 
   async #answers(): Promise<boolean> {
-    const signal = AbortSignal.timeout(PING_DEADLINE_MS);
-    const headers = {
-      [HOP_KEY]: this.#key,
-      [HOP_TO]: 'ping',
-      [HOP_COUNT]: '1',
-      [KNOWN_QUEUES]: this.#knownQueues,
-    };
+    const asked = { [HOP_TO]: 'ping', [KNOWN_QUEUES]: this.#knownQueues };
     try {
-      const sent = request({ ...this.#target, headers, agent: false, signal }).end();
-      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-      const body = await readAtMost(answer, CONSUMED_QUEUES_BYTES);
-      if (answer.statusCode !== 200 || body === null) return false;
-      if (body.length > 0) this.queues = JSON.parse(body.toString('utf8'));
-      this.#knownQueues = String(answer.headers[KNOWN_QUEUES]);
+      const { body, headers } = await this.#ask(asked, PING_DEADLINE_MS, CONSUMED_QUEUES_BYTES);
+      if (body !== '') this.queues = JSON.parse(body);
+      this.#knownQueues = String(headers[KNOWN_QUEUES]);
       return true;
     } catch {
       return false;
     }
+  }
+
+  /** @throws {Error} without a whole answer of at most `limitBytes` within `deadlineMs` */
+  async #ask(
+    asked: Record<string, string>,
+    deadlineMs: number,
+    limitBytes: number,
+  ): Promise<{ body: string; headers: IncomingHttpHeaders }> {
+    const signal = AbortSignal.timeout(deadlineMs);
+    const headers = { [HOP_KEY]: this.#key, [HOP_COUNT]: '1', ...asked };
+    const sent = request({ ...this.#target, headers, agent: false, signal });
+    // It fires again when the answer breaks off, which `once` does not listen for any more.
+    sent.on('error', () => {});
+    const [answer] = (await once(sent.end(), 'response')) as [IncomingMessage];
+    const body = await readAtMost(answer, limitBytes);
+    if (answer.statusCode !== 200 || body === null) throw new Error(`the host ${this.name} does not say`);
+    return { body: body.toString('utf8'), headers: answer.headers };
   }
 
   #answered(): void {

@@ -32,7 +32,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
   wake: (appId: string) => Target;
   /** Asks the control plane where apps are. Never rejects. */
   ask: () => Promise<void>;
-  /** Returns the unique keys of an app's classes of Durable Objects, by class name; empty for an app that is not here. */
+  /** Returns the unique keys of an app's classes of Durable Objects, by class name. */
   classes: (appId: string) => Promise<Record<string, string>>;
   /** Returns which apps of this host consume which queues, for the other hosts. */
   queues: () => ConsumedQueues[];
@@ -58,7 +58,8 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     if (to === 'ping') return { kind: 'respond', respond: () => pong(value(KNOWN_QUEUES)) };
     if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
-    if (to === 'classes')
+    // An app that has moved on is not one without classes.
+    if (to === 'classes' && has(appId))
       return {
         kind: 'respond',
         respond: async () => ({ status: 200, headers: {}, body: JSON.stringify(await classes(appId)) }),

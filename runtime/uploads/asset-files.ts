@@ -1,6 +1,6 @@
 // Asset upload sessions on disk. Runs in a thread: a tenant decides the number and size of assets.
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import blake3 from 'blake3-wasm';
 import { BuildFailure } from '../../bundler/failure.ts';
@@ -21,6 +21,8 @@ import { newId } from '../../handlers/contract/id.ts';
 /** Limits of bytes and assets that Wrangler sends in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;
 const BUCKET_FILES = 500;
+/** Most files of Workers Sites in one body, as in KV. */
+const SITE_FILES = 10_000;
 /** Hexadecimal digits of Wrangler's asset hashes. */
 const HASH_DIGITS = 32;
 const ID_DIGITS = 'abcdefghijklmnopqrstuvwxyz234567';
@@ -104,6 +106,57 @@ export async function keepAssets(
   }
   const here = new Set(readdirSync(files));
   return missing.every((hash) => here.has(hash));
+}
+
+/** A file of Workers Sites in a batch. */
+interface SiteFile {
+  key: string;
+  value: string;
+  base64?: boolean;
+}
+
+/**
+ * Stores a batch of files of Workers Sites as a session that has them all.
+ * @param body the file with the batch as JSON
+ * @returns how many files
+ * @throws {BuildFailure} for an invalid batch
+ */
+export function keepSite(
+  sessions: string,
+  body: string,
+  { owner, account, assetsMb }: Omit<StartOptions, 'hashing' | 'releases'>,
+): number {
+  const batch = jsonOf(readFileSync(body, 'utf8'));
+  if (!Array.isArray(batch) || batch.length > SITE_FILES || !batch.every(isSiteFile))
+    throw new BuildFailure(
+      `the body must be a list of at most ${SITE_FILES} files, each with the texts "key" and "value"`,
+    );
+  const directory = join(sessions, secretId());
+  mkdirSync(join(directory, FILES), { recursive: true, mode: 0o700 });
+  try {
+    const manifest: Manifest = {};
+    for (const { key, value, base64 } of batch) {
+      const bytes = Buffer.from(value, base64 ? 'base64' : 'utf8');
+      const hash = sha256(bytes);
+      manifest[`/${key}`] = { hash, size: bytes.length };
+      // Synced to disk later, with the version that uses it.
+      writeFileSync(join(directory, FILES, hash), bytes);
+    }
+    checkManifest(manifest, assetsMb);
+    const session: Session = { owner, hashing: 'sha256', manifest, missing: [] };
+    writeFileSync(join(directory, SESSION_FILE), JSON.stringify(session));
+    // The last: without it, no upload uses the session.
+    writeFileSync(join(directory, ACCOUNT_FILE), account);
+  } catch (error) {
+    rmSync(directory, { recursive: true, force: true });
+    throw error;
+  }
+  return batch.length;
+}
+
+function isSiteFile(value: unknown): value is SiteFile {
+  const { key, value: text } = (value ?? {}) as Record<string, unknown>;
+  return typeof key === 'string' && typeof text === 'string';
 }
 
 /** Returns the parts of a body by name: a form of Wrangler, or the JSON of an uploaded folder. */

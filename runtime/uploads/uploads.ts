@@ -39,6 +39,8 @@ import {
 const VERSION_BYTES = 128 * 2 ** 20;
 /** Limit of a body with assets: one asset in base64, or several small ones. */
 const ASSETS_BYTES = 40 * 2 ** 20;
+/** Limit of a batch of files of Workers Sites: Wrangler sends up to 98 MB of base64, with keys of up to 512 bytes. */
+const SITE_BYTES = 100 * 2 ** 20;
 /** Limit of a manifest of assets. */
 const MANIFEST_BYTES = 16 * 2 ** 20;
 /** Each takes a multiple of its size in memory. `Incoming` limits how many of an account wait. */
@@ -124,6 +126,20 @@ export class Uploads {
         this.#sessions,
         session,
         { body, contentType },
+      ]),
+    );
+  }
+
+  /** Stores a batch of files of Workers Sites. @returns how many. @throws {Refusal} for an invalid batch */
+  async keepSite(upload: Upload, { owner }: Uploader): Promise<number> {
+    this.#tidySoon();
+    const account = accountOf(owner);
+    const { assetsMb } = this.#options;
+    return this.#incoming.during(upload, { limitBytes: SITE_BYTES, account }, (body, signal) =>
+      inThread<typeof assetFiles.keepSite>(ASSET_FILES, 'keepSite', { key: account, signal }, [
+        this.#sessions,
+        body,
+        { owner, account, assetsMb },
       ]),
     );
   }

@@ -137,7 +137,7 @@ test('a site that is missing, too large or outside the project is refused', asyn
   await assert.rejects(site('big', { 'big/a': 'x'.repeat(2 ** 20 + 1) }), /more than the 1 MiB/);
   await assert.rejects(site('out', { 'out/a': { link: '/etc/passwd' } }), /link that leaves the project/);
   const deep = `deep/${'folder/'.repeat(90)}a.txt`;
-  await assert.rejects(site('deep', { [deep]: 'x' }), /has more than 512 characters: shorten the path/);
+  await assert.rejects(site('deep', { [deep]: 'x' }), /has more than 512 bytes: shorten the path/);
 });
 
 /** Patterns, the paths that they match, and others. */

@@ -5,6 +5,7 @@ import { createServer, request } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { Peer } from '../../runtime/hosts/peer.ts';
 import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
 import { call, RawClient, startRawUpstream, until } from '../support/edge/peers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -39,6 +40,31 @@ async function frozen(t: TestContext) {
   const requests = () => heads.filter((head) => !head.includes('x-cellar-to: ping'));
   return { address: `127.0.0.2:${(server.address() as AddressInfo).port}`, requests };
 }
+
+test('an answer of another host that breaks off is an error of that question alone', async (t) => {
+  let answering: Socket | null = null;
+  const server = createServer((asked, response) => {
+    if (asked.headers['x-cellar-to'] === 'classes') {
+      response.writeHead(200, { 'content-length': '100' }).write('{');
+      answering = asked.socket;
+      return;
+    }
+    // By the next ping, the head of that answer has arrived.
+    answering?.resetAndDestroy();
+    response.end();
+  });
+  await once(server.listen(0, '127.0.0.2'), 'listening');
+  const address = `127.0.0.2:${(server.address() as AddressInfo).port}`;
+  const other = { id: 'other', name: 'other', address, version: '1.0.0', state: 'active' } as const;
+  const peer = new Peer(other, 'key', () => {});
+  t.after(() => {
+    peer.close();
+    server.close();
+    server.closeAllConnections();
+  });
+  // The test fails when nothing handles the error of the connection.
+  await assert.rejects(peer.classesOf(APP));
+});
 
 test('a request that never reached a lost home waits for the new one', async (t) => {
   const { entry, home, learn } = await twoHosts(t);

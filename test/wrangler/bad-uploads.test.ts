@@ -1,7 +1,7 @@
 // Invalid, surplus and interrupted uploads: each gets a helpful error and leaves nothing half done.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { readdirSync, truncateSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -81,6 +81,12 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /inherits the binding SECRET/);
+  // The name of the Worker itself means its own class.
+  const room = { type: 'durable_object_namespace', name: 'ROOM', class_name: 'Room', script_name: 'broken' };
+  assert.match(
+    await fault('broken', form({ ...main, bindings: [room] }, { 'index.js': WORKER })),
+    /the binding ROOM: the Worker does not export a class Room/,
+  );
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
@@ -111,6 +117,11 @@ test('an invalid bundle in our own format is refused like any other upload', asy
     /does not export a class A/,
   );
   assert.match(await said({ user: 'root' }), /user/);
+  const many = Array.from({ length: 1_001 }, (_, at) => ({ binding: `A${at}`, script: 'a', className: 'A' }));
+  assert.match(
+    await said({ objectsElsewhere: many }),
+    /1001 bindings to Durable Objects of other apps, more than the 1000/,
+  );
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
   const assets = { ...site, htmlHandling: 'none' };
   assert.match(await said({ assets }), /session of the assets is missing/);
@@ -120,6 +131,10 @@ test('an invalid bundle in our own format is refused like any other upload', asy
     /has no module __STATIC_CONTENT_MANIFEST/,
   );
   assert.match(await said({ assets: { ...assets, siteManifest: '/etc/passwd' } }), /assets\.siteManifest/);
+  const listed = { name: '__STATIC_CONTENT_MANIFEST', type: 'text', path: siteManifest };
+  const worker = { ...bundle.worker, modules: [entry, listed] };
+  const sited = { worker, assets: { ...assets, siteManifest } };
+  assert.match(await said(sited, { ...parts, [siteManifest]: '["a"]' }), /must be a JSON object/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
@@ -352,4 +367,28 @@ test('a site with files that were not sent, or with paths outside, is refused', 
   const outside = await send('siteless', [{ ...file, key: '../../a' }]);
   assert.equal(outside.status, 400);
   assert.match(outside.body.errors[0]!.message, /must not have an empty part/);
+  const wrong = await send('siteless', [{ key: 'a' }]);
+  assert.equal(wrong.status, 400);
+  assert.match(wrong.body.errors[0]!.message, /each with the texts "key" and "value"/);
+  // As a power cut may leave them.
+  const sessions = join(cellar.data, 'uploads/assets');
+  for (const path of readdirSync(sessions, { recursive: true, encoding: 'utf8' }))
+    if (/\/files\/./.test(path)) truncateSync(join(sessions, path));
+  assert.match(
+    await fault('siteless', site('siteless', { 'a.html': 'a.1.html' })),
+    /"\/a.html" does not have the 1 bytes/,
+  );
+});
+
+test('batches of a site are taken as Wrangler sends them: large, and five at once', async () => {
+  const path = `/accounts/${account}/storage/kv/namespaces/__large-workers_sites_assets/bulk`;
+  const answers = await Promise.all(
+    [20, 2, 2, 2, 2].map((mib, batch) => {
+      const value = 'a'.repeat(mib * 2 ** 20);
+      const files = ['a', 'b'].map((name) => ({ key: `${batch}/${name}.txt`, value, base64: true }));
+      return ask('PUT', path, JSON.stringify(files));
+    }),
+  );
+  for (const { status, body } of answers)
+    assert.deepEqual([status, body.result?.successful_key_count], [200, 2], JSON.stringify(body.errors));
 });

@@ -366,10 +366,11 @@ export interface HostCalls extends TelemetryCalls {
   /** `owner`: the account that has it sent, which takes turns with others. The answer: why it was not sent. */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: string | null };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
-  /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader.
-   * With `hashing=sha256` the hashes of assets are those of `POST /apps/:id/uploads`. */
+  /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
+  /** A batch of files of Workers Sites, in the format of KV's bulk writes. The answer: how many they are. */
+  'POST /uploads/sites': { body: Bytes; answer: { files: number } };
   /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */
   'POST /apps/:id/uploads': {
     body: { manifest: Record<string, { hash: string; size: number }> };

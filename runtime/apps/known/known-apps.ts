@@ -27,7 +27,7 @@ export interface OtherApps {
   slugOf: (appId: string) => string | undefined;
 }
 
-/** Read access to the apps of this host. `Apps` adds and removes them. */
+/** Read access to the apps of this host. `OpenApps` adds and removes them. */
 export abstract class KnownApps {
   /** By id. */
   protected readonly apps = new Map<string, App>();

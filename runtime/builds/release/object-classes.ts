@@ -25,15 +25,23 @@ export function requireScript(
   return found;
 }
 
-/** Returns how a release of an app finds the unique keys of other apps' classes. */
+/** Returns how one release of an app finds the unique keys of other apps' classes. */
 export function keyOf(apps: KnownApps, appId: string): KeyOf {
+  /** By app: a release may have many bindings to one, and each question may read a large description. */
+  const asked = new Map<string, Promise<Record<string, string>>>();
+  const classesOf = (id: string) => {
+    const classes =
+      asked.get(id) ?? (apps.get(id) === undefined ? apps.others!.classesOf(id) : liveClasses(apps, id));
+    asked.set(id, classes);
+    return classes;
+  };
   return async (named) => {
     const { binding, script, className } = named;
     const id = requireScript(named, appId, apps);
     const where = `durable_objects.bindings: ${binding}`;
     let classes: Record<string, string>;
     try {
-      classes = apps.get(id) === undefined ? await apps.others!.classesOf(id) : await liveClasses(apps, id);
+      classes = await classesOf(id);
     } catch (error) {
       throw new BuildFailure(
         `${where}: the classes of the app ${script} cannot be read now: ${reason(error)}. Deploy again later`,

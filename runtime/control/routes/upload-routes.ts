@@ -63,13 +63,16 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
-      const hashing = call.query.get('hashing') === 'sha256' ? 'sha256' : undefined;
-      return uploads.startAssets(call, uploader(options, call), hashing);
+      return uploads.startAssets(call, uploader(options, call));
     },
     'POST /uploads/assets/:session': async (call) => {
       requireRoom(disk);
       const complete = await uploads.keepAssets(call, call.words[0]!);
       return { complete };
+    },
+    'POST /uploads/sites': async (call) => {
+      requireRoom(disk);
+      return { files: await uploads.keepSite(call, uploader(options, call)) };
     },
     'POST /uploads/versions': (call) => {
       requireRoom(disk);

@@ -48,6 +48,10 @@ export class Room extends DurableObject {
   async fetch(request) {
     const { pathname } = new URL(request.url);
     if (pathname === '/fail') throw new TypeError('no such page');
+    if (pathname === '/strange')
+      return new Response('fine', {
+        headers: { 'x-cellar-thrown': '{"name":"constructor","message":"no"}' },
+      });
     if (pathname === '/upload') return new Response(String((await request.arrayBuffer()).byteLength));
     if (pathname === '/stream')
       return new Response(

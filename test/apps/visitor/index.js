@@ -99,6 +99,10 @@ export const ways = {
     });
     return [seen, stream.status, stream.headers.get('x-room'), await stream.text(), await upload.text()];
   },
+  strange: async (env) => {
+    const answer = await room(env).fetch('https://room/strange');
+    return [await answer.text(), answer.headers.get('x-cellar-thrown')];
+  },
   headers: async (env) => {
     const forged = { id: env.ROOM.idFromName('other').toString(), name: 'other' };
     const headers = { 'x-cellar-object': JSON.stringify(forged), 'x-cellar-call': '{"kind":"fetch"}' };

@@ -199,6 +199,11 @@ test('an app cannot choose another object, or set what the host sets, by headers
   assert.deepEqual(await raw('fetch 1', `{"id":"${id}"}`), [403, 'binding_not_found']);
 });
 
+test('an object that passes on the answer of a stranger throws nothing', async (t) => {
+  const { get } = await bound(t);
+  assert.deepEqual(await get('strange'), ['fine', null]);
+});
+
 test('only classes of Durable Objects can be called so', async (t) => {
   for (const className of ['Admin', 'default', 'CellarState', 'CellarCache', 'Nobody', '__proto__']) {
     const { get } = await bound(t, { className });

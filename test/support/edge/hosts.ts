@@ -104,7 +104,7 @@ export class TestHost {
         }),
         wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
         ask: () => hosts.askNow(),
-        classes: async (appId) => (apps.has(appId) ? this.classes : {}),
+        classes: async () => this.classes,
         queues: () => this.queues,
         depths: this.depths,
         hostCalls: this.#hostCalls,

@@ -41,7 +41,8 @@ async function fetchObject(service, request, headers) {
   const thrown = answer.headers.get(THROWN_HEADER);
   if (thrown === null) return answer;
   const { name, message } = JSON.parse(thrown);
-  throw Object.assign(new (ERRORS[name] ?? Error)(message), { name });
+  const Thrown = Object.hasOwn(ERRORS, name) ? ERRORS[name] : Error;
+  throw Object.assign(new Thrown(message), { name });
 }
 
 function asciiJson(value) {

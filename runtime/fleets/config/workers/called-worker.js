@@ -85,7 +85,9 @@ function objectOf({ className, id, name }, exports) {
 /** Passes on what `fetch()` throws, as the caller expects it of an object. */
 async function fetchObject(stub, request) {
   try {
-    return await stub.fetch(request);
+    const answer = await stub.fetch(request);
+    // The object may pass on the answer of a stranger.
+    return answer.headers.has(THROWN_HEADER) ? withoutThrown(answer) : answer;
   } catch (error) {
     const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
     const thrown = asciiJson({
@@ -94,6 +96,12 @@ async function fetchObject(stub, request) {
     });
     return new Response(null, { status: 500, headers: { [THROWN_HEADER]: thrown } });
   }
+}
+
+function withoutThrown(answer) {
+  const passed = new Response(answer.body, answer);
+  passed.headers.delete(THROWN_HEADER);
+  return passed;
 }
 
 function asciiJson(value) {
