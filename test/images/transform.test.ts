@@ -221,6 +221,17 @@ test('images that are too large, damaged or no images are refused', async () => 
     await assert.rejects(run([image], [{ width: 10, imageIndex: 0 }]), { code });
 });
 
+test('a form with too many parts is refused', async () => {
+  const image = await plain(8, 8, 'red');
+  const draw = (count: number) => run(Array(count + 1).fill(image), [{ imageIndex: 0 }]);
+  assert.ok((await draw(16)).bytes.length > 0);
+  for (const count of [17, 1_000])
+    await assert.rejects(draw(count), { code: 9401, message: 'one call may draw 16 images' });
+  const noForm = { code: 9401, message: /not a form/ };
+  for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=""'])
+    await assert.rejects(formOf(Buffer.from('a&'.repeat(1_000)), type), noForm);
+});
+
 /** Options that are refused, and what the error says. */
 const REFUSED: [step: object, output: Record<string, string>, message: RegExp][] = [
   [{ width: -1 }, {}, /transform\(\): width/],
