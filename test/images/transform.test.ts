@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import sharp from 'sharp';
+import { timedOut } from '../../runtime/images/errors.ts';
+import { Layer } from '../../runtime/images/layer.ts';
 import { formOf, transformCallOf } from '../../runtime/images/request.ts';
 import { infoOf, transformed } from '../../runtime/images/transform.ts';
 import { formWith, plain } from '../support/images/forms.ts';
@@ -250,6 +252,11 @@ const REFUSED: [step: object, output: Record<string, string>, message: RegExp][]
     { output_format: 'image/avif' },
     /AVIF may have 2.5 megapixels/,
   ],
+  [
+    { width: 12_000, height: 700, fit: 'squeeze' },
+    { output_format: 'image/gif' },
+    /GIF may have 8 megapixels/,
+  ],
 ];
 
 for (const [step, output, message] of REFUSED)
@@ -268,4 +275,19 @@ test('no options make an image of more pixels than an image may have', async () 
   const drawn = [1, 2, 3, 4, 5].map((at) => ({ drawImageIndex: at, targetImageIndex: 0 }));
   await assert.rejects(run(Array(6).fill(sheet), drawn), { code: 9413 });
   await assert.rejects(run([sheet], [...enlarge({ border: { width: 4_000 } })]), { code: 9413 });
+  const frames = await Promise.all(['red', 'blue'].map((color) => plain(10, 4_000, color)));
+  const lines = await sharp(frames, { join: { animated: true } })
+    .gif()
+    .toBuffer();
+  const covered = [{ imageIndex: 0, width: 300, height: 300, fit: 'cover' }];
+  assert.equal(await sizeOf((await run([lines], covered)).bytes), '300×300');
+  await assert.rejects(run([lines], covered, { output_format: 'image/webp' }), { code: 9413 });
+});
+
+test('no operation begins when the time of a call is over', async () => {
+  const requireTime = () => {
+    throw timedOut('over');
+  };
+  const layer = await Layer.open(await plain(20, 10, 'red'), requireTime);
+  await assert.rejects(layer.transform({ imageIndex: 0, rotate: 90 }), { code: 9529 });
 });
