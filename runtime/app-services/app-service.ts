@@ -6,6 +6,7 @@ import { log, logRarely, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import { type Child, startChild } from '../processes/child.ts';
 import { LineReader } from '../processes/lines.ts';
+import { endFirst } from '../resources/limited.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
 import { compileCache } from '../threads/compile-cache.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
@@ -15,6 +16,8 @@ import { makeListeningSocket, type SocketHandle, sendable } from './listening-so
 const OPEN_TIMEOUT_MS = 10_000;
 /** Longest restart delay, in ms: all apps wait for it, however often it ended. */
 const LONGEST_DELAY_MS = 5_000;
+/** Niceness of a process that computes: another one has nine times its weight. */
+const NICENESS = '10';
 
 /** Access of an app to a service. */
 export interface HostServiceAccess {
@@ -36,6 +39,8 @@ export interface AppServiceOptions {
   /** Memory limit in bytes; Node reserves 560 MiB of it. The heap limit is in MiB. */
   memoryBytes: number;
   heapMb: number;
+  /** Whether it computes for apps. Then others come first when CPU time or memory is short. Default: false. */
+  computes?: boolean;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
   /** A directory of the host's own, in which sockets are made. */
@@ -235,9 +240,10 @@ class Process {
   }
 
   static async start(options: AppServiceOptions): Promise<Process> {
-    const { name, program, environment, memoryBytes, heapMb } = options;
+    const { name, program, environment, memoryBytes, heapMb, computes = false } = options;
     const user = options.user();
-    const bound = user === null ? dieWithParent() : asUser(user);
+    const last = computes ? [...endFirst(), 'nice', '-n', NICENESS] : [];
+    const bound = [...last, ...(user === null ? dieWithParent() : asUser(user))];
     const limits = [...withDataLimit(memoryBytes), process.execPath, `--max-old-space-size=${heapMb}`];
     const child = await startChild([...bound, ...limits, '--no-warnings', program], {
       title: name,

@@ -1,5 +1,5 @@
-// The services that connect apps to the AI server and the mail server, and the one that transforms images. Each is a process of the host, started when an app first
-// needs it. It listens on one socket for each app.
+// The services that connect apps to the AI server and the mail server, and the one that transforms images. Each is a process
+// of the host, started when an app first needs it. It listens on one socket for each app.
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
 import { AppService, type HostServiceAccess } from '../app-services/app-service.ts';
@@ -28,6 +28,7 @@ interface Program {
   socket: string;
   memoryBytes: number;
   heapMb: number;
+  computes?: boolean;
   environment?: Record<string, string>;
 }
 
@@ -48,6 +49,7 @@ const PROGRAMS: Record<OutwardService, Program> = {
     socket: 'images.sock',
     memoryBytes: 3 * GIB,
     heapMb: 256,
+    computes: true,
     // Threads would each keep freed pixels in an arena of their own.
     environment: { MALLOC_ARENA_MAX: '2' },
   },

@@ -18,11 +18,13 @@ const REQUEST_BYTES = 32 * 2 ** 20;
 const CALLS = 32;
 /** Timeout for receiving a request, in ms. */
 const REQUEST_MS = 60_000;
+/** Timeout for the app to read a response, in ms. */
+const RESPONSE_MS = 5 * 60_000;
 const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: REQUEST_MS,
   requestTimeout: REQUEST_MS,
-  // Longer than a call may wait and take.
+  // Also ends a call that waits that long for its turn.
   silenceMs: 5 * 60_000,
   connections: 256,
 };
@@ -69,8 +71,8 @@ export class AppServer {
       held.take(bytes.length);
       held.check();
       response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
-      // Until then it is in memory, however slowly the app reads it.
-      await finished(response).catch(() => {});
+      // Until then it is in memory.
+      await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     } catch (error) {
       await discard(request);
       // Sends nothing after the client has disconnected.

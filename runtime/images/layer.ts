@@ -12,23 +12,34 @@ export class Layer {
   #size: Size;
   /** Frames of an animated image. */
   readonly #frames: number;
+  readonly #requireTime: () => void;
   #isPending = false;
 
-  private constructor(image: Sharp, size: Size, frames: number) {
+  private constructor(image: Sharp, size: Size, frames: number, requireTime: () => void) {
     this.#image = image;
     this.#size = size;
     this.#frames = frames;
+    this.#requireTime = requireTime;
   }
 
-  /** Opens an image that an app sent. @param isAnimated whether its frames are kept; then it can only be resized */
-  static async open(bytes: Buffer, isAnimated = false): Promise<Layer> {
+  /**
+   * Opens an image that an app sent.
+   * @param requireTime throws when no further operation may begin
+   * @param isAnimated whether its frames are kept; then it can only be resized
+   */
+  static async open(bytes: Buffer, requireTime: () => void, isAnimated = false): Promise<Layer> {
     const { image, size, frames } = await openImage(bytes, isAnimated);
-    return new Layer(image, size, frames);
+    return new Layer(image, size, frames, requireTime);
   }
 
   /** The largest number of pixels that it can have. */
   get pixels(): number {
-    return this.#size.width * this.#size.height * this.#frames;
+    return this.framePixels * this.#frames;
+  }
+
+  /** The largest number of pixels that one frame can have. */
+  get framePixels(): number {
+    return this.#size.width * this.#size.height;
   }
 
   /** The operations so far, to encode their result. */
@@ -41,8 +52,7 @@ export class Layer {
     if (this.#isPending) await this.#settle();
     if (transform.trim !== undefined) await this.#trim(transform.trim);
     await this.#turn(transform);
-    const size = sizeAfter(this.#size, transform);
-    requirePixels(size, this.#frames);
+    const size = sizeAfter(this.#size, transform, this.#frames);
     resize(this.#image, this.#size, transform);
     adjust(this.#image, transform);
     this.#size = size;
@@ -62,6 +72,7 @@ export class Layer {
 
   /** Runs the pending operations. */
   async #settle(): Promise<void> {
+    this.#requireTime();
     const pixels = this.#image.toColourspace('srgb').ensureAlpha().raw();
     const { data, info } = await guarded(pixels.toBuffer({ resolveWithObject: true }));
     const { width, height, channels } = info;

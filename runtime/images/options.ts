@@ -1,4 +1,5 @@
 // Options of a transformation, as the binding sends them.
+import sharp from 'sharp';
 import * as z from 'zod';
 
 /** Maximum width and height of a result, in pixels. */
@@ -12,7 +13,7 @@ const optional = <Schema extends z.ZodType>(schema: Schema) =>
 const side = z.number().min(1).max(MAX_SIDE).transform(Math.round);
 const distance = z.number().min(0).max(MAX_SIDE).transform(Math.round);
 const offset = z.number().min(-MAX_SIDE).max(MAX_SIDE).transform(Math.round);
-const color = z.string().max(100);
+const color = z.string().max(100).refine(isColor, 'is not a CSS color');
 const index = z.int().min(0);
 
 const Trim = z.object({
@@ -101,3 +102,13 @@ export const Output = z.object({
     .optional(),
 });
 export type Output = z.output<typeof Output>;
+
+/** Whether sharp can read a color. For others its methods throw at once. */
+function isColor(text: string): boolean {
+  try {
+    sharp({ create: { width: 1, height: 1, channels: 4, background: text } });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,10 +1,13 @@
 // Reads calls of the binding: forms with images and options.
+import { MIMEType } from 'node:util';
 import type * as z from 'zod';
 import { invalidOptions } from './errors.ts';
 import { Draw, Output, Steps, Transform } from './options.ts';
 
 /** Maximum images that one call draws. */
 const MAX_DRAWN = 16;
+/** Maximum parts of a form: the images, their options, and some more. */
+const MAX_PARTS = 32;
 /** Maximum characters of the operations. */
 const STEPS_LENGTH = 65_536;
 
@@ -18,15 +21,42 @@ export interface TransformCall {
   output: Output;
 }
 
-/** Parses the form of a call. @throws {ImagesError} when it is no form */
-export async function formOf(body: Buffer, contentType: string | undefined): Promise<FormData> {
+/** Parses the form of a call. @throws {ImagesError} when it is no form, or has too many parts */
+export async function formOf(body: Buffer, contentType = ''): Promise<FormData> {
+  const boundary = boundaryOf(contentType);
+  if (boundary === null) throw noForm();
+  // The parser makes an object of each part.
+  if (hasMore(body, boundary, MAX_PARTS)) throw tooManyDrawn();
   try {
-    const headers = { 'content-type': contentType ?? '' };
+    const headers = { 'content-type': contentType };
     return await new Response(new Uint8Array(body), { headers }).formData();
   } catch {
-    throw invalidOptions('the request is not a form of the images binding');
+    throw noForm();
   }
 }
+
+/** Returns the text between the parts of a form; null when it is no form with parts. */
+function boundaryOf(contentType: string): string | null {
+  try {
+    const { essence, params } = new MIMEType(contentType);
+    return essence === 'multipart/form-data' ? params.get('boundary') || null : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a body has a text more than `most` times. */
+function hasMore(body: Buffer, text: string, most: number): boolean {
+  let at = -1;
+  for (let found = 0; found <= most; found++) {
+    at = body.indexOf(text, at + 1);
+    if (at === -1) return false;
+  }
+  return true;
+}
+
+const noForm = () => invalidOptions('the request is not a form of the images binding');
+const tooManyDrawn = () => invalidOptions(`one call may draw ${MAX_DRAWN} images`);
 
 /** Returns the image of a call. @throws {ImagesError} without one */
 export async function imageOf(form: FormData): Promise<Buffer> {
@@ -39,7 +69,7 @@ export async function imageOf(form: FormData): Promise<Buffer> {
 export async function transformCallOf(form: FormData): Promise<TransformCall> {
   const canvas = await imageOf(form);
   const drawn = form.getAll('draw_image');
-  if (drawn.length > MAX_DRAWN) throw invalidOptions(`one call may draw ${MAX_DRAWN} images`);
+  if (drawn.length > MAX_DRAWN) throw tooManyDrawn();
   const images = [canvas, ...(await Promise.all(drawn.map(bytesOf)))];
   const steps = checked(Steps, jsonOf(form.get('transforms') ?? '[]'), 'transform').map((step) =>
     'drawImageIndex' in step ? checked(Draw, step, 'draw') : checked(Transform, step, 'transform'),

@@ -10,13 +10,13 @@ type Box = Pick<Transform, 'width' | 'height'>;
  * Returns the largest size that an image can get by resizing.
  * @throws {ImagesError} when it, or the image before it is cropped, is too large
  */
-export function sizeAfter(from: Size, { width, height, fit = 'scale-down' }: Transform): Size {
+export function sizeAfter(from: Size, { width, height, fit = 'scale-down' }: Transform, frames = 1): Size {
   if (width === undefined && height === undefined) return from;
   const ratios = ratiosOf(from, { width, height });
   const isShrinking = fit === 'scale-down' || fit === 'crop';
   if (fit === 'cover') {
     const scale = Math.max(...ratios);
-    requirePixels({ width: from.width * scale, height: from.height * scale });
+    requirePixels({ width: from.width * scale, height: from.height * scale }, frames);
   }
   const scale = isShrinking ? Math.min(1, ...ratios) : Math.min(...ratios);
   const to = {
@@ -28,7 +28,7 @@ export function sizeAfter(from: Size, { width, height, fit = 'scale-down' }: Tra
     : to;
   if (Math.max(size.width, size.height) > MAX_SIDE)
     throw invalidOptions(`a result may have ${MAX_SIDE} pixels a side`);
-  requirePixels(size);
+  requirePixels(size, frames);
   return size;
 }
 

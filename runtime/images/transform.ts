@@ -9,9 +9,13 @@ import type { TransformCall } from './request.ts';
 
 /** Timeout of the operations of a call, in ms. One that has begun may end later. */
 const CALL_MS = 30_000;
-/** Maximum pixels for encoders that are slow and cannot be interrupted: AVIF, and PNG with fewer colors. */
+/** Maximum pixels of a frame for encoders that are slow and cannot be interrupted: AVIF, and those that choose colors. */
 const AVIF_PIXELS = 2_500_000;
 const PALETTE_PIXELS = 8_000_000;
+const SLOW: Partial<Record<Output['output_format'], { name: string; pixels: number }>> = {
+  'image/avif': { name: 'AVIF', pixels: AVIF_PIXELS },
+  'image/gif': { name: 'GIF', pixels: PALETTE_PIXELS },
+};
 /** Of AVIF's ten levels: half the time of the usual one, with a few more bytes. */
 const AVIF_EFFORT = 2;
 /** Quality unless an app gives one. The same number means finer details in AVIF. */
@@ -36,26 +40,26 @@ export async function transformed({ images, steps, output }: TransformCall): Pro
   type: string;
 }> {
   const end = performance.now() + CALL_MS;
+  const requireTime = () => {
+    if (performance.now() > end) throw timedOut(`a call may take ${CALL_MS / 1_000} seconds`);
+  };
   const keepsFrames =
     isAnimatedFormat(output) && steps.every((step) => isForFrames(step)) && steps.length < 2;
   const layers: Layer[] = [];
   const layerAt = async (index: number) => {
-    layers[index] ??= await Layer.open(images[index]!, keepsFrames && index === 0);
+    layers[index] ??= await Layer.open(images[index]!, requireTime, keepsFrames && index === 0);
     requireTotal(layers);
     return layers[index];
   };
   const canvas = await layerAt(0);
   for (const step of steps) {
-    if (performance.now() > end) throw timedOut(`a call may take ${CALL_MS / 1_000} seconds`);
     if ('drawImageIndex' in step)
       await (await layerAt(step.targetImageIndex)).draw(await layerAt(step.drawImageIndex), step);
     else await (await layerAt(step.imageIndex)).transform(step);
     requireTotal(layers);
   }
-  if (output.output_format === 'image/avif' && canvas.pixels > AVIF_PIXELS)
-    throw invalidOptions(
-      `output(): format: AVIF may have ${AVIF_PIXELS / 1_000_000} megapixels; make the image smaller, or choose image/webp`,
-    );
+  requireFast(canvas, output);
+  requireTime();
   const bytes = await guarded(encoded(canvas, output).toBuffer());
   return { bytes, type: output.output_format.startsWith('rgb') ? RAW : output.output_format };
 }
@@ -65,6 +69,14 @@ function requireTotal(layers: Layer[]): void {
   const pixels = layers.reduce((sum, layer) => sum + (layer?.pixels ?? 0), 0);
   if (pixels > MAX_PIXELS)
     throw tooManyPixels(`the images of a call may have ${MAX_PIXELS / 1_000_000} megapixels together`);
+}
+
+/** @throws {ImagesError} for a result that takes too long to encode */
+function requireFast({ framePixels }: Layer, { output_format: format }: Output): void {
+  const slow = SLOW[format];
+  if (slow === undefined || framePixels <= slow.pixels) return;
+  const limit = `${slow.name} may have ${slow.pixels / 1_000_000} megapixels`;
+  throw invalidOptions(`output(): format: ${limit}; make the image smaller, or choose image/webp`);
 }
 
 function isAnimatedFormat({ output_format: format, anim = true }: Output): boolean {

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import sharp from 'sharp';
+import { timedOut } from '../../runtime/images/errors.ts';
+import { Layer } from '../../runtime/images/layer.ts';
 import { formOf, transformCallOf } from '../../runtime/images/request.ts';
 import { infoOf, transformed } from '../../runtime/images/transform.ts';
 import { formWith, plain } from '../support/images/forms.ts';
@@ -221,6 +223,17 @@ test('images that are too large, damaged or no images are refused', async () => 
     await assert.rejects(run([image], [{ width: 10, imageIndex: 0 }]), { code });
 });
 
+test('a form with too many parts is refused', async () => {
+  const image = await plain(8, 8, 'red');
+  const draw = (count: number) => run(Array(count + 1).fill(image), [{ imageIndex: 0 }]);
+  assert.ok((await draw(16)).bytes.length > 0);
+  for (const count of [17, 1_000])
+    await assert.rejects(draw(count), { code: 9401, message: 'one call may draw 16 images' });
+  const noForm = { code: 9401, message: /not a form/ };
+  for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=""'])
+    await assert.rejects(formOf(Buffer.from('a&'.repeat(1_000)), type), noForm);
+});
+
 /** Options that are refused, and what the error says. */
 const REFUSED: [step: object, output: Record<string, string>, message: RegExp][] = [
   [{ width: -1 }, {}, /transform\(\): width/],
@@ -230,6 +243,9 @@ const REFUSED: [step: object, output: Record<string, string>, message: RegExp][]
   [{ rotate: 45 }, {}, /transform\(\): rotate/],
   [{ blur: 251 }, {}, /transform\(\): blur/],
   [{ segment: 'foreground' }, {}, /transform\(\): segment/],
+  [{ background: 'reddish' }, {}, /transform\(\): background: is not a CSS color/],
+  [{ border: { color: '' } }, {}, /transform\(\): border.color: is not a CSS color/],
+  [{}, { background: 'reddish' }, /output\(\): background: is not a CSS color/],
   [{ trim: { width: 300 } }, {}, /trim: the image has 200 × 100/],
   [{ imageIndex: 3 }, {}, /an image to draw is missing/],
   [{}, { output_format: 'image/bmp' }, /output\(\): output_format/],
@@ -238,6 +254,11 @@ const REFUSED: [step: object, output: Record<string, string>, message: RegExp][]
     { width: 12_000, height: 700, fit: 'squeeze' },
     { output_format: 'image/avif' },
     /AVIF may have 2.5 megapixels/,
+  ],
+  [
+    { width: 12_000, height: 700, fit: 'squeeze' },
+    { output_format: 'image/gif' },
+    /GIF may have 8 megapixels/,
   ],
 ];
 
@@ -257,4 +278,19 @@ test('no options make an image of more pixels than an image may have', async () 
   const drawn = [1, 2, 3, 4, 5].map((at) => ({ drawImageIndex: at, targetImageIndex: 0 }));
   await assert.rejects(run(Array(6).fill(sheet), drawn), { code: 9413 });
   await assert.rejects(run([sheet], [...enlarge({ border: { width: 4_000 } })]), { code: 9413 });
+  const frames = await Promise.all(['red', 'blue'].map((color) => plain(10, 4_000, color)));
+  const lines = await sharp(frames, { join: { animated: true } })
+    .gif()
+    .toBuffer();
+  const covered = [{ imageIndex: 0, width: 300, height: 300, fit: 'cover' }];
+  assert.equal(await sizeOf((await run([lines], covered)).bytes), '300×300');
+  await assert.rejects(run([lines], covered, { output_format: 'image/webp' }), { code: 9413 });
+});
+
+test('no operation begins when the time of a call is over', async () => {
+  const requireTime = () => {
+    throw timedOut('over');
+  };
+  const layer = await Layer.open(await plain(20, 10, 'red'), requireTime);
+  await assert.rejects(layer.transform({ imageIndex: 0, rotate: 90 }), { code: 9529 });
 });

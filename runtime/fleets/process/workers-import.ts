@@ -12,7 +12,8 @@ export async function withWorkers(text: string): Promise<string | null> {
   if (!text.includes('waitUntil') || !text.includes(REPLACED)) return null;
   await init;
   let changed = text;
-  for (const { type, specifier, start, end } of importsOf(text))
+  // From the end, so that earlier positions stay right.
+  for (const { type, specifier, start, end } of importsOf(text).toReversed())
     if (specifier === REPLACED && type !== 'dynamic')
       changed = `${changed.slice(0, start)}./${WORKERS.name}${changed.slice(end)}`;
   return changed;
