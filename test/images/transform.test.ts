@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import sharp from 'sharp';
 import { timedOut } from '../../runtime/images/errors.ts';
 import { Layer } from '../../runtime/images/layer.ts';
+import { Transform } from '../../runtime/images/options.ts';
 import { formOf, transformCallOf } from '../../runtime/images/request.ts';
 import { infoOf, transformed } from '../../runtime/images/transform.ts';
 import { formWith, plain } from '../support/images/forms.ts';
@@ -292,5 +293,5 @@ test('no operation begins when the time of a call is over', async () => {
     throw timedOut('over');
   };
   const layer = await Layer.open(await plain(20, 10, 'red'), requireTime);
-  await assert.rejects(layer.transform({ imageIndex: 0, rotate: 90 }), { code: 9529 });
+  await assert.rejects(layer.transform(Transform.parse({ imageIndex: 0, rotate: 90 })), { code: 9529 });
 });
