@@ -85,7 +85,7 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   const room = { type: 'durable_object_namespace', name: 'ROOM', class_name: 'Room', script_name: 'broken' };
   assert.match(
     await fault('broken', form({ ...main, bindings: [room] }, { 'index.js': WORKER })),
-    /the binding ROOM: the Worker does not export a class Room/,
+    /The binding ROOM: the Worker does not export a class Room/,
   );
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
