@@ -444,11 +444,13 @@ test('every command for an operation prints JSON that matches the contract', asy
   const list = (await json('deploys list')).items;
   assert.match((await json('deploys log', [list[1].id])).log, /index\.js:2/);
   assert.equal((await json('deploys log')).deploy_id, list[0].id, 'the newest');
-  assert.equal((await json('rollback')).trigger, 'rollback');
+  const rollback = await json('rollback');
+  assert.equal(rollback.trigger, 'rollback');
   assert.equal((await cellar.get('shop')).text, 'first');
   const [{ id: version, percentage }] = (await json('split get')).versions;
   assert.equal(percentage, 100);
   assert.equal((await json('split set', [`${version}@100`])).versions[0].id, version);
+  assert.equal((await json('split set', [`${rollback.id}@100`])).versions[0].id, version);
   assert.match((await cli(`split set ${version}`)).said, /Give ".*" a percentage/);
   assert.equal((await json('redeploy')).status, 'live');
   assert.deepEqual(await json('previews on', ['--copy']), { branches: true, storage: 'copy', vars: {} });

@@ -391,7 +391,7 @@ test(
     await row.waitFor({ state: 'detached' });
     await page.goto(pathOf('settings'));
     await page.getByLabel('A push to another branch than main').uncheck();
-    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
     await eventually(async () => !(await rpc('previews.get', { id: SHOP })).branches, 'it is off');
   },
 );

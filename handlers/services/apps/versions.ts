@@ -40,10 +40,13 @@ const get: Service<'split.get'> = async (context, { id }) => {
 
 const set: Service<'split.set'> = async (context, { id, versions, message = '' }) => {
   await requireApp(context, id);
-  const weighted = versions.map(({ version, percentage }) => ({
-    id: idOfUuid(version) ?? version,
-    percentage,
-  }));
+  const deploys = await servedDeploys(context, id);
+  const weighted = versions.map(({ version, percentage }) => {
+    const named = idOfUuid(version) ?? version;
+    // People may name any deploy of the version, such as a rollback to it.
+    const deploy = deploys.find((each) => each.id === named);
+    return { id: deploy?.version.id ?? named, percentage };
+  });
   requireWhole(weighted);
   const by = { author: await nameOf(context), message };
   const [one, other] = weighted as [Weighted, Weighted?];
