@@ -107,7 +107,7 @@ test('a pending hostname does not keep it from an app that DNS names', async () 
   await add(first, 'wanted.example');
   const refused = await add(second, 'wanted.example');
   assert.deepEqual([refused.status, refused.body.code], [409, 'domain_taken']);
-  assert.match(refused.body.detail, new RegExp(`TXT _cellar.wanted.example to ${second}`));
+  assert.match(refused.body.detail, new RegExp(`TXT record _cellar.wanted.example to ${second}`));
   server.names.set('wanted.example', { A: ['203.0.113.5'] });
   assert.equal((await add(second, 'wanted.example')).status, 409, 'that it points here names no app');
   server.names.set('_cellar.wanted.example', { TXT: [second] });

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { operations } from '../../../handlers/contract/index.ts';
 import type { Operation } from '../../../handlers/contract/operation.ts';
-import { fittingInput } from '../../support/handlers/arbitraries.ts';
+import { fittingInput, VALID_FIELDS } from '../../support/handlers/arbitraries.ts';
 import { TestControl } from '../../support/handlers/control.ts';
 
 const declared: readonly Operation[] = operations;
@@ -45,15 +45,6 @@ async function refusal({ key }: { key: string }, method: string, params: object)
   return error?.data.code ?? null;
 }
 
-/** Inputs whose rules are not in the schema. */
-const known = {
-  hostname: fc.constant('shop.example.com'),
-  url: fc.constant('https://example.com/hook'),
-  on: fc.constant(['crash']),
-  files: fc.constant([{ path: 'index.js', content: '' }]),
-  versions: fc.constant([{ version: 'a', percentage: 100 }]),
-};
-
 let made = 0;
 /** Makes an app of the owner. Each other caller gets the role that it is named after. */
 async function sharedApp(): Promise<{ id: string; slug: string }> {
@@ -74,7 +65,7 @@ for (const operation of ofApps) {
   const { name, needs, input } = operation;
   test(`${name} needs the role ${needs}`, async () => {
     const { id, slug } = await sharedApp();
-    const [sample] = fc.sample(fittingInput(operation, known), { numRuns: 1, seed: 1 });
+    const [sample] = fc.sample(fittingInput(operation, VALID_FIELDS), { numRuns: 1, seed: 1 });
     const params = { ...(sample as object), ...('id' in input.shape ? { id } : { slug }) };
     for (const role of ROLES) {
       const code = await refusal(people[role], name, params);
@@ -90,7 +81,7 @@ for (const operation of ofApps) {
 for (const operation of declared.filter(({ needs }) => needs === 'runner')) {
   const { name } = operation;
   test(`${name} needs the runner token`, async () => {
-    const [sample] = fc.sample(fittingInput(operation, known), { numRuns: 1, seed: 1 });
+    const [sample] = fc.sample(fittingInput(operation, VALID_FIELDS), { numRuns: 1, seed: 1 });
     for (const role of [...ROLES, 'owner'] as const)
       assert.equal(await refusal(people[role], name, sample as object), 'forbidden');
   });

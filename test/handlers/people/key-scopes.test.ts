@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { operations } from '../../../handlers/contract/index.ts';
 import { type KeyScope, type Operation, scopeOf } from '../../../handlers/contract/operation.ts';
-import { fittingInput } from '../../support/handlers/arbitraries.ts';
+import { fittingInput, VALID_FIELDS } from '../../support/handlers/arbitraries.ts';
 import { TestControl, TOKEN } from '../../support/handlers/control.ts';
 
 // Imported by its path: it is written for workerd, whose types are missing here.
@@ -79,16 +79,8 @@ async function refusal(key: string, method: string, params: object): Promise<Ref
 
 const isOfScope = (found: Refusal | null) => found?.code === 'forbidden' && /API key/.test(found.detail);
 
-/** Inputs whose rules are not in the schema. */
-const known = {
-  hostname: fc.constant('shop.example.com'),
-  url: fc.constant('https://example.com/hook'),
-  on: fc.constant(['crash']),
-  files: fc.constant([{ path: 'index.js', content: '' }]),
-};
-
 function inputOf(operation: Operation, app: { id: string; slug: string }): object {
-  const [sample] = fc.sample(fittingInput(operation, known), { numRuns: 1, seed: 1 });
+  const [sample] = fc.sample(fittingInput(operation, VALID_FIELDS), { numRuns: 1, seed: 1 });
   if (operation.needs === 'account') return { ...(sample as object), ...accountIn(operation) };
   return { ...(sample as object), ...('id' in operation.input.shape ? { id: app.id } : { slug: app.slug }) };
 }

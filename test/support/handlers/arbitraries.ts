@@ -27,6 +27,15 @@ export interface Schema {
   additionalProperties?: Schema | boolean;
 }
 
+/** Valid values of fields whose rules the schema does not express, for `fittingInput`. */
+export const VALID_FIELDS = {
+  hostname: fc.constant('shop.example.com'),
+  url: fc.constant('https://example.com/hook'),
+  on: fc.constant(['crash']),
+  files: fc.constant([{ path: 'index.js', content: '' }]),
+  versions: fc.constant([{ version: 'a', percentage: 100 }]),
+};
+
 /** Returns the JSON Schema of an operation's input. */
 export function inputSchema(operation: Operation): Schema {
   return z.toJSONSchema(operation.input, { io: 'input' }) as Schema;
