@@ -200,7 +200,7 @@ export function linkAssets(id: string, { out, sessions, owner, releases }: Sessi
 
 /**
  * Creates a hard link to an asset at its path in the directory of all assets.
- * @param size what was announced
+ * @param size its bytes, as the manifest said
  * @throws {BuildFailure} when the file is not complete
  */
 export function placeAsset(from: string, assets: string, path: string, size: number): void {

@@ -18,7 +18,7 @@ export interface Signature {
 
 const always = () => Promise.resolve(true);
 
-/** HMAC of the body as hexadecimal: the header, and what is before the digits. The first of them that a delivery has counts. */
+/** Headers with an HMAC of the body in hexadecimal, each with the text before the digits. The first one that is present counts. */
 const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],

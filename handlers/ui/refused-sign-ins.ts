@@ -1,4 +1,4 @@
-// Reports refused sign-ins to the audit log. It never has what was entered.
+// Reports refused sign-ins to the audit log. The log never has the password or code that was entered.
 import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
 

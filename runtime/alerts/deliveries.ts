@@ -45,7 +45,7 @@ export class Deliveries {
   readonly #options: DeliveriesOptions;
   /** Running deliveries, by alert. */
   readonly #underway = new Map<string, Running>();
-  /** Sequence number of the last delivery of each alert and account: those that waited longest come first. */
+  /** Sequence number of the last delivery of each alert and account. The smallest has waited longest, and comes first. */
   readonly #turns = new Map<string, number>();
   #lastTurn = 0;
   /** Results that could not be stored yet, by delivery: its message is not sent again meanwhile. */

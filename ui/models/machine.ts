@@ -1,5 +1,7 @@
 // The machine: its state, snapshots and settings.
+
 import { signal } from '@preact/signals';
+import { changedFiles, storageName } from '../../handlers/contract/storage/restore-words.ts';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import { bytes, dollars } from '../parts/format.ts';
@@ -76,26 +78,13 @@ export function attention({ host, deploys }: Stats): string[] {
   return said;
 }
 
-const STORAGES = {
-  database: 'database',
-  namespace: 'KV namespace',
-  class: 'objects of',
-  buckets: 'R2 buckets',
-  other: 'queues, timers and so on',
-} as const;
-
 /** Returns what a restore would change, in sentences. */
 export function changesOf({ changes, problem }: Result<'admin.restore'>): string[] {
   if (problem !== null) return [`What would be lost is not known: ${problem}`];
-  const said = (changes ?? []).flatMap(({ kind, name, lost_bytes, replaced, removed, returned }) => {
-    const counts = [
-      [replaced, 'replaced'],
-      [removed, 'removed'],
-      [returned, 'back'],
-    ] as const;
-    const parts = counts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-    const lost = lost_bytes > 0 ? `, ${bytes(lost_bytes)} written since are lost` : '';
-    return parts.length === 0 ? [] : [`${`${STORAGES[kind]} ${name}`.trim()}: ${parts.join(', ')}${lost}`];
+  const said = (changes ?? []).flatMap((change) => {
+    const files = changedFiles(change);
+    const lost = change.lost_bytes > 0 ? `, ${bytes(change.lost_bytes)} written since are lost` : '';
+    return files === '' ? [] : [`${storageName(change)}: ${files}${lost}`];
   });
   return said.length > 0 ? said : ['The storage is as in the snapshot: nothing would change.'];
 }

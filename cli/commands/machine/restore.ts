@@ -1,5 +1,6 @@
 // `cellar restore`.
 import type { Params, Result } from '../../../handlers/contract/index.ts';
+import { changedFiles, storageName } from '../../../handlers/contract/storage/restore-words.ts';
 import { command, type Input, textOf } from '../../command.ts';
 import { Stopped } from '../../exit.ts';
 import type { Session } from '../../session.ts';
@@ -10,13 +11,6 @@ type Change = NonNullable<Restored['changes']>[number];
 
 /** The beginning of ISO 8601. */
 const DATE = /^\d{4}-\d{2}-\d{2}/;
-const KINDS = {
-  database: 'database',
-  namespace: 'KV namespace',
-  class: 'objects of',
-  buckets: 'R2 buckets',
-  other: 'queues, timers and so on',
-} as const;
 
 export const restoreCommand = command({
   words: 'restore',
@@ -89,13 +83,13 @@ export function timeOf(text: string, now: Date): string {
 }
 
 function shownChanges({ snapshot, created_at, problem }: Restored, changes: readonly Change[]): string {
-  const moved = changes.filter(({ replaced, removed, returned }) => replaced + removed + returned > 0);
+  const moved = changes.filter((each) => changedFiles(each) !== '');
   const rows = moved.map((each) => [
-    plain(`${KINDS[each.kind]} ${each.name}`).trim(),
+    plain(storageName(each)),
     bytes(each.bytes),
     bytes(each.now_bytes),
     bytes(each.lost_bytes),
-    factsOf(each),
+    changedFiles(each),
   ]);
   const none = 'The storage is as in the snapshot: nothing would change.';
   return [
@@ -105,16 +99,4 @@ function shownChanges({ snapshot, created_at, problem }: Restored, changes: read
   ]
     .join('\n')
     .trim();
-}
-
-function factsOf({ replaced, removed, returned }: Change): string {
-  const facts = [
-    [replaced, 'replaced'],
-    [removed, 'removed'],
-    [returned, 'back'],
-  ] as const;
-  return facts
-    .filter(([count]) => count > 0)
-    .map(([count, word]) => `${count} ${word}`)
-    .join(', ');
 }

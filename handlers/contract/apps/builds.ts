@@ -1,4 +1,4 @@
-// Build settings of an app: what is deployed, its folder in the repository and its commands.
+// Build settings of an app: which pushes are deployed, its folder in the repository, and its commands.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';

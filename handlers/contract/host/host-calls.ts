@@ -38,7 +38,7 @@ export interface WantedApp {
   vars?: Record<string, unknown>;
   /** Left out by states that an older control plane sent. */
   builds?: BuildSettings;
-  /** What is deployed of its own repository. Left out by states that an older control plane sent: `main`. */
+  /** Which pushes to its own repository are deployed. An older control plane leaves it out, which means `main`. */
   deploy_on?: 'main' | 'tags' | 'manual';
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };

@@ -1,4 +1,4 @@
-// Deploys of a built folder as a static site: its files by hash, those that Cellar does not have, then the deploy.
+// Deploys a built folder as a static site, in three calls: the list of its files, the files that Cellar lacks, the deploy.
 import * as z from 'zod';
 import { Deploy } from '../apps/deploys.ts';
 import { reference } from '../fields.ts';
@@ -43,7 +43,7 @@ export const folders = [
     method: 'POST',
     audited: false,
     needs: 'push',
-    // Base64, which is not checked here: of a large file that takes half a second. The hash shows what is wrong.
+    // Base64. It is not checked here: a large file would take half a second, and its hash is checked later.
     input: z.strictObject({ id: reference, upload, contents: z.record(z.string().max(64), z.string()) }),
     output: z.strictObject({
       /** Whether Cellar now has all files. */

@@ -15,7 +15,7 @@ import { nameOf, toDeploy } from './deploys.ts';
 /** Timeout and poll interval of a rollback, in ms. */
 const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
 const POLL_MS = 100;
-/** Most deploys that are searched for those that went live. */
+/** How many of the newest deploys are searched for those that went live. */
 const DEPLOYS_SEARCHED = 200;
 
 /** A deploy that went live. */

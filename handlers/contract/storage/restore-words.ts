@@ -1,0 +1,26 @@
+// How the command line and the control UI name what a restore changes. Without zod: the page loads it.
+const KINDS = {
+  database: 'database',
+  namespace: 'KV namespace',
+  class: 'objects of',
+  buckets: 'R2 buckets',
+  other: 'queues, timers and so on',
+} as const;
+
+/** Returns the name of a storage, with its kind. */
+export function storageName({ kind, name }: { kind: keyof typeof KINDS; name: string }): string {
+  return `${KINDS[kind]} ${name}`.trim();
+}
+
+/** Returns how many files change, such as `2 replaced, 1 back`; an empty text for none. */
+export function changedFiles(change: { replaced: number; removed: number; returned: number }): string {
+  const counts = [
+    [change.replaced, 'replaced'],
+    [change.removed, 'removed'],
+    [change.returned, 'back'],
+  ] as const;
+  return counts
+    .filter(([count]) => count > 0)
+    .map(([count, word]) => `${count} ${word}`)
+    .join(', ');
+}
