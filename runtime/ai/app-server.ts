@@ -1,13 +1,11 @@
 // Serves the AI bindings of one app, at the app's own socket.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppCalls, type Shared } from '../app-services/app-calls.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
-import type { Budget, ReservedMemory } from '../app-services/budget.ts';
+import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
-import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
-import { clientLeft } from '../sockets/client-left.ts';
-import { discard } from '../sockets/read-at-most.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
 import { type Call, callOf, isObject } from './calls.ts';
 import {
@@ -39,22 +37,16 @@ const LIMITS = {
 /** Paths that the binding calls. The second is used with an AI Gateway, which Cellar ignores. */
 const PATHS = ['/run', '/ai-gateway/run'];
 
-/** Shared by the apps of all accounts, except `owner`. */
-export interface Shared {
-  /** The app's account. */
-  owner: string;
-  budget: Budget;
-  queue: FairQueue;
-}
-
 export class AppServer {
   readonly #upstream: AiServer;
   readonly #shared: Shared;
-  #calls = 0;
+  readonly #calls: AppCalls;
 
   private constructor(upstream: AiServer, shared: Shared) {
     this.#upstream = upstream;
     this.#shared = shared;
+    const tooMany = `An app may make ${CALLS} calls at a time.`;
+    this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
   }
 
   /** Listens at a socket that only the app can reach. */
@@ -63,27 +55,16 @@ export class AppServer {
     return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const left = clientLeft(response);
-    const { owner, budget, queue } = this.#shared;
-    const held = budget.begin(owner);
-    this.#calls++;
-    try {
-      if (this.#calls > CALLS) throw noCapacity(`An app may make ${CALLS} calls at a time.`);
+  #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { owner, queue } = this.#shared;
+    return this.#calls.run(request, response, async (held, left) => {
       const call = await this.#read(request, held);
       await queue.run({ owner, signal: left }, async () => {
         const answer = await ask(this.#upstream, call, left);
         if (call.body.stream === true) await sendStream(call.kind, answer, response);
         else await sendWhole(call.kind, answer, response, held);
       });
-    } catch (error) {
-      await discard(request);
-      // Sends nothing after the client has disconnected.
-      if (!left.aborted) refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
-    } finally {
-      this.#calls--;
-      held.giveAll();
-    }
+    });
   }
 
   async #read(request: IncomingMessage, held: ReservedMemory): Promise<Call> {

@@ -1,13 +1,11 @@
 // Serves the images binding of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
+import { AppCalls, type Shared } from '../app-services/app-calls.ts';
 import { answerHttp, bytesOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
-import type { Budget, ReservedMemory } from '../app-services/budget.ts';
+import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
-import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
-import { clientLeft } from '../sockets/client-left.ts';
-import { discard } from '../sockets/read-at-most.ts';
 import { errorAnswer, failed, ImagesError, invalidOptions, noCapacity, tooLarge } from './errors.ts';
 import { formOf, imageOf, transformCallOf } from './request.ts';
 import { infoOf, transformed } from './transform.ts';
@@ -29,14 +27,6 @@ const LIMITS = {
   connections: 256,
 };
 
-/** Shared by the apps of all accounts, except `owner`. */
-export interface Shared {
-  /** The app's account. */
-  owner: string;
-  budget: Budget;
-  queue: FairQueue;
-}
-
 interface Answer {
   type: string;
   bytes: Buffer;
@@ -44,10 +34,12 @@ interface Answer {
 
 export class AppServer {
   readonly #shared: Shared;
-  #calls = 0;
+  readonly #calls: AppCalls;
 
   private constructor(shared: Shared) {
     this.#shared = shared;
+    const tooMany = `an app may make ${CALLS} calls at a time`;
+    this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
   }
 
   /** Listens at a socket that only the app can reach. */
@@ -56,13 +48,9 @@ export class AppServer {
     return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const left = clientLeft(response);
-    const { owner, budget, queue } = this.#shared;
-    const held = budget.begin(owner);
-    this.#calls++;
-    try {
-      if (this.#calls > CALLS) throw noCapacity(`an app may make ${CALLS} calls at a time`);
+  #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { owner, queue } = this.#shared;
+    return this.#calls.run(request, response, async (held, left) => {
       const { pathname } = new URL(request.url!, 'http://images');
       const body = await bodyOf(request, pathname, held);
       const { type, bytes } = await queue.run({ owner, signal: left }, () =>
@@ -73,14 +61,7 @@ export class AppServer {
       response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
       // Until then it is in memory.
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
-    } catch (error) {
-      await discard(request);
-      // Sends nothing after the client has disconnected.
-      if (!left.aborted) refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
-    } finally {
-      this.#calls--;
-      held.giveAll();
-    }
+    });
   }
 }
 

@@ -1,12 +1,11 @@
 // Serves the `send_email` bindings of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppCalls, type Shared as SharedByAll } from '../app-services/app-calls.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
-import type { Budget, ReservedMemory } from '../app-services/budget.ts';
+import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
-import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
-import { clientLeft } from '../sockets/client-left.ts';
-import { discard } from '../sockets/read-at-most.ts';
+import { QueueFull } from '../queues/fair-queue.ts';
 import { comparable, mayBeSender, type Senders } from './addresses.ts';
 import {
   failedDelivery,
@@ -50,12 +49,7 @@ const LIMITS = {
   connections: 128,
 };
 
-/** Shared by the apps of all accounts, except `owner` and `rates`. */
-export interface Shared {
-  /** The app's account. */
-  owner: string;
-  budget: Budget;
-  queue: FairQueue;
+export interface Shared extends SharedByAll {
   /** Rate limits of the app, together with its previews. */
   rates: Rates;
 }
@@ -63,11 +57,13 @@ export interface Shared {
 export class AppServer {
   readonly #options: MailServiceOptions;
   readonly #shared: Shared;
-  #underway = 0;
+  readonly #calls: AppCalls;
 
   private constructor(options: MailServiceOptions, shared: Shared) {
     this.#options = options;
     this.#shared = shared;
+    const tooMany = `An app may send ${AT_ONCE} e-mails at a time.`;
+    this.#calls = new AppCalls(shared, { atOnce: AT_ONCE, tooMany, noCapacity: rateExceeded, refuse });
   }
 
   /** Listens at a socket that only the app can reach. */
@@ -76,25 +72,12 @@ export class AppServer {
     return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const left = clientLeft(response);
-    const held = this.#shared.budget.begin(this.#shared.owner);
-    this.#underway++;
-    try {
-      if (this.#underway > AT_ONCE) throw rateExceeded(`An app may send ${AT_ONCE} e-mails at a time.`);
+  #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    return this.#calls.run(request, response, async (held, left) => {
       const message = await this.#read(request, held);
       await this.#inTurn(message, left);
       answer(response, 200, JSON.stringify({ messageId: message.id }));
-    } catch (error) {
-      await discard(request);
-      if (!(error instanceof MailError))
-        log('warn', 'a call of the mail service failed', { error: reason(error) });
-      const refusal = error instanceof MailError ? error : internal('The e-mail could not be sent.');
-      answer(response, refusal.status, refusalBody(refusal));
-    } finally {
-      this.#underway--;
-      held.giveAll();
-    }
+    });
   }
 
   /** Reads the e-mail of a request. @throws {MailError} when it is invalid or may not be sent */
@@ -165,6 +148,13 @@ export class AppServer {
         `The e-mail was sent, but not to ${refused.length} of ${to.length} recipients: ${mailFailure(refused[0]!)}`,
       );
   }
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  if (!(error instanceof MailError))
+    log('warn', 'a call of the mail service failed', { error: reason(error) });
+  const refusal = error instanceof MailError ? error : internal('The e-mail could not be sent.');
+  answer(response, refusal.status, refusalBody(refusal));
 }
 
 function answer(response: ServerResponse, status: number, body: string): void {
