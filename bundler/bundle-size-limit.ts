@@ -5,6 +5,8 @@ import type { Bundle } from './release.ts';
 
 /** Maximum bindings of each kind. */
 const BINDINGS = 1_000;
+/** Maximum tail Workers, as on Cloudflare: each event is sent to each. */
+const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
 const MAIL_BINDING_LENGTH = 32 * 1024;
 
@@ -26,6 +28,11 @@ export function requireBundleSize(bundle: Bundle): void {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
   }
+  const { tailConsumers = [] } = bundle;
+  if (tailConsumers.length > TAIL_CONSUMERS)
+    throw new BuildFailure(
+      `tail_consumers: ${tailConsumers.length} apps, more than the ${TAIL_CONSUMERS} that a project may have`,
+    );
   for (const bound of bundle.outward ?? [])
     if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)
       throw new BuildFailure(

@@ -7,7 +7,7 @@ import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
-import { serviceBindings } from './bindings/services.ts';
+import { serviceBindings, tailConsumers } from './bindings/services.ts';
 import { triggers } from './bindings/triggers.ts';
 import { workflows } from './bindings/workflows.ts';
 import { requireBundleSize } from './bundle-size-limit.ts';
@@ -192,6 +192,7 @@ async function bundleConfig(
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
   const elsewhere = objectsElsewhere(file, config);
+  const tails = tailConsumers(file, config);
   const outward = outwardBindings(config);
   const bundle: Bundle = {
     worker,
@@ -224,6 +225,7 @@ async function bundleConfig(
     ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(services.length > 0 && { services }),
+    ...(tails.length > 0 && { tailConsumers: tails }),
     ...(outward.length > 0 && { outward }),
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },

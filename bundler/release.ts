@@ -153,6 +153,8 @@ export interface Bundle {
   rateLimits?: RateLimit[];
   /** Omitted when empty. */
   services?: ServiceBinding[];
+  /** Slugs of the owner's apps whose `tail()` gets the Worker's events. Omitted when empty. */
+  tailConsumers?: string[];
   outward?: Outward[];
   /** The binding that gives the Worker its version; `tag`: the author's name for the version. */
   versionMetadata?: { binding: string; tag: string };
@@ -194,6 +196,7 @@ export interface Release {
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
+  tailConsumers?: string[];
   outward?: Outward[];
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };

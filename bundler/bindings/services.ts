@@ -36,3 +36,13 @@ export function serviceBindings(
     };
   });
 }
+
+/** Returns the apps whose `tail()` gets the Worker's events. @throws {BuildFailure} when there is no Worker */
+export function tailConsumers(
+  file: string,
+  { main, tail_consumers: consumers = [] }: Pick<WranglerConfig, 'main' | 'tail_consumers'>,
+): string[] {
+  if (consumers.length > 0 && main === undefined)
+    throw new BuildFailure(`${file}: tail_consumers: there is no Worker; set "main" to one`);
+  return [...new Set(consumers.map(({ service }) => service))];
+}

@@ -1,7 +1,7 @@
 // Finds faults of a Wrangler configuration before any command of the project has run.
 import { classMigrations, objectsElsewhere } from '../bindings/classes.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
-import { serviceBindings } from '../bindings/services.ts';
+import { serviceBindings, tailConsumers } from '../bindings/services.ts';
 import { triggers } from '../bindings/triggers.ts';
 import { workflows } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
@@ -12,8 +12,8 @@ import { supportedDate } from './compatibility-date.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 import { NO_PYTHON } from './wrangler-words.ts';
 
-/** A configuration's references to other apps of the owner: services, classes of Durable Objects, and queues. */
-export type NamedOutside = Pick<Bundle, 'services' | 'objectsElsewhere' | 'triggers'>;
+/** A configuration's references to other apps of the owner: services, classes of Durable Objects, tail Workers, and queues. */
+export type NamedOutside = Pick<Bundle, 'services' | 'objectsElsewhere' | 'tailConsumers' | 'triggers'>;
 
 /**
  * Refuses a configuration with which no build can succeed, so that the deploy fails before the install. Returns the
@@ -35,6 +35,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   const named = {
     services: serviceBindings(file, meant, null),
     objectsElsewhere: objectsElsewhere(file, meant),
+    tailConsumers: tailConsumers(file, meant),
     ...(calls !== null && { triggers: calls }),
   };
   if (!isWhole) return named;

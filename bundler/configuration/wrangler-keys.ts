@@ -16,7 +16,6 @@ const ownTelemetry = { ignored: "logs and metrics are the runner's own" };
 const container = {
   instead: 'run the container on a server of its own, and call it with fetch() at its public address',
 };
-const tail = { instead: 'logs and errors are kept here; OTEL_EXPORTER_OTLP_ENDPOINT sends them on' };
 const blob = { instead: 'import the file in the Worker' };
 
 /** Keys at the top level. */
@@ -65,6 +64,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   version_metadata: 'used',
   worker_loaders: 'used',
   services: 'used',
+  tail_consumers: 'used',
 
   // Outside of the app and of its storage
   ai: 'used',
@@ -117,8 +117,9 @@ export const topLevelKeys: Record<string, KeyHandling> = {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
   },
   stream: false,
-  streaming_tail_consumers: tail,
-  tail_consumers: tail,
+  streaming_tail_consumers: {
+    instead: 'name the app in "tail_consumers", and export a tail() handler there',
+  },
   text_blobs: blob,
   unsafe_hello_world: false,
   vectorize: {
@@ -227,6 +228,10 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     props: 'used',
     remote: localOnly,
     cross_account_grant: false,
+  },
+  'tail_consumers[]': {
+    service: 'used',
+    environment: { instead: 'name the app of that environment as "service"' },
   },
   'analytics_engine_datasets[]': { binding: 'used', dataset: 'used', remote: localOnly },
   'hyperdrive[]': { binding: 'used', id: 'used', localConnectionString: 'quiet', remote: localOnly },

@@ -27,6 +27,7 @@ type Bound = Pick<
   | 'workflows'
   | 'rateLimits'
   | 'services'
+  | 'tailConsumers'
   | 'outward'
   | 'warnings'
   | 'versionMetadata'
@@ -67,6 +68,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
+  const tailConsumers = [...new Set(metadata.tail_consumers.map(({ service }) => service))];
   const objects = all('durable_object_namespace');
   const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
     script === from.script ? [] : { binding: name, script, className },
@@ -102,6 +104,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(workflows.length > 0 && { workflows }),
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
+    ...(tailConsumers.length > 0 && { tailConsumers }),
     ...(outward.length > 0 && { outward }),
     ...(warnings.length > 0 && { warnings }),
     ...(versionMetadata && {

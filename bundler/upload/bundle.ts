@@ -99,6 +99,7 @@ export const SentBundle = z.strictObject({
       }),
     )
     .optional(),
+  tailConsumers: z.array(name).optional(),
   outward: z
     .array(
       z.discriminatedUnion('type', [

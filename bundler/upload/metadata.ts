@@ -116,6 +116,7 @@ const Metadata = z.object({
         .default({}),
     })
     .optional(),
+  tail_consumers: z.array(z.object({ service: name })).default([]),
   limits: z.object({ cpu_ms: z.int().min(1).optional() }).optional(),
   annotations: z
     .object({

@@ -1,4 +1,4 @@
-// Calls from one app to another of the same owner, and messages to another app's queues. Each app with such bindings has its
+// Calls from one app to another of the same owner, messages to another app's queues, and events for tail Workers. Each app with such bindings has its
 // own socket at the gateway, which no other app can use. The app may use only the bindings with which its process was
 // started.
 import { chmodSync, chownSync } from 'node:fs';
@@ -67,7 +67,7 @@ export class Services {
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
-        else if (calls.services.length + calls.queues.length > 0) {
+        else if (calls.services.length + calls.queues.length + calls.tails.length > 0) {
           const caller: Caller = { calls, running: 0, listening: this.#listen(appId) };
           this.#callers.set(appId, caller);
           // The next start retries.
@@ -109,12 +109,13 @@ export class Services {
     const [way, number] = (headerValue(head.headers, CALLING_HEADER) ?? '').split(' ');
     if (caller === undefined) return NO_BINDING;
     if (way === 'queue') return this.#toQueue(callerId, caller, caller.calls.queues[Number(number)], spans);
+    if (way === 'tail')
+      return this.#toTail(callerId, caller, caller.calls.tails[Number(number)], head, spans);
     const binding = caller.calls.services[Number(number)];
     if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
     const name = binding.service!;
     const target = this.#sibling(callerId, name, head.headers);
-    if (target === null)
-      return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
+    if (target === null) return noApp(name);
     const { entrypoint, props, className } = binding;
     const object = className === undefined ? null : objectOf(head);
     if (object === undefined) return NO_OBJECT;
@@ -124,6 +125,26 @@ export class Services {
       socketName: isPlain ? null : 'exports',
       lines: isPlain ? '' : callLine({ kind: way, ...asked }),
       endsItself: way === 'rpc',
+    });
+  }
+
+  /** Routes events of the calling app to the app with its tail Worker. */
+  #toTail(
+    callerId: string,
+    caller: Caller,
+    name: string | undefined,
+    { headers }: RequestHead,
+    spans: Spans,
+  ): Target {
+    if (name === undefined) return NO_BINDING;
+    const target = this.#sibling(callerId, name, headers);
+    if (target === null) return noApp(name);
+    const apps = this.#options.apps();
+    const lines = callLine({ kind: 'tail', from: apps.slugOf(apps.originOf(callerId)) });
+    return this.#call(caller, named(name, target), spans, {
+      socketName: 'exports',
+      lines,
+      endsItself: false,
     });
   }
 
@@ -198,6 +219,10 @@ function named(name: string, backend: Backend): Backend {
 
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+
+function noApp(name: string): Target {
+  return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
+}
 
 function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
   const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };

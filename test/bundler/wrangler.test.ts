@@ -95,6 +95,7 @@ test('every supported key reaches the bundle', async () => {
         ],
         version_metadata: { binding: 'VERSION' },
         worker_loaders: [{ binding: 'LOADER' }],
+        tail_consumers: [{ service: 'tail' }, { service: 'tail' }],
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
@@ -131,6 +132,7 @@ test('every supported key reaches the bundle', async () => {
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.workerLoaders, [{ binding: 'LOADER' }]);
+  assert.deepEqual(bundle.tailConsumers, ['tail']);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
   assert.deepEqual(bundle.objectsElsewhere, [{ binding: 'HALL', script: 'halls', className: 'Hall' }]);
@@ -232,7 +234,7 @@ test('an unavailable feature deploys with a warning, and all such features are n
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
-  [{ tail_consumers: [{ service: 's' }] }, [], /OTEL_EXPORTER_OTLP_ENDPOINT/],
+  [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
   [
     { secrets_store_secrets: [{ binding: 'S', store_id: 's', secret_name: 'n' }] },

@@ -51,7 +51,7 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     compatibility_date: '2026-10-01',
     browser: { binding: 'BROWSER' },
     media: { binding: 'MEDIA' },
-    tail_consumers: [{ service: 'elsewhere' }],
+    streaming_tail_consumers: [{ service: 'elsewhere' }],
     colour: 'red',
   };
   const code = `export default {
@@ -78,7 +78,7 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     'browser',
     'colour',
     'media',
-    'tail_consumers',
+    'streaming_tail_consumers',
   ]);
 });
 

@@ -159,6 +159,7 @@ export function settingsOf(release: DescribedRelease | null, slug: string) {
     compatibility_flags: release?.compatibility_flags ?? [],
     usage_model: 'standard',
     migration_tag: release?.migration_tag ?? undefined,
+    tail_consumers: (release?.tail_consumers ?? []).map((service) => ({ service })),
     tags: [],
   };
 }

@@ -87,6 +87,8 @@ export interface DescribedRelease {
   version_metadata: string | null;
   /** Bindings that load Workers at run time. */
   worker_loaders: string[];
+  /** Slugs of the apps whose `tail()` gets the Worker's events. */
+  tail_consumers: string[];
   crons: string[];
   producers: { binding: string; queue: string }[];
   consumers: QueueConsumer[];

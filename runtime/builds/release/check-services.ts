@@ -19,7 +19,7 @@ interface Owned {
 /**
  * Finds the other apps that a configuration or a release names.
  * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
- * @throws {BuildFailure} naming each binding to a missing app, and each queue with no consumer or with several
+ * @throws {BuildFailure} naming each binding to a missing app, each tail Worker that is missing or the app itself, and each queue with no consumer or with several
  */
 export function requireServices(
   named: NamedOutside,
@@ -34,6 +34,7 @@ export function requireServices(
       `services: ${list}, and the owner of this app has no app of that name: create it, or correct "service"`,
     );
   }
+  for (const slug of named.tailConsumers ?? []) requireTail(slug, appId, apps);
   for (const elsewhere of named.objectsElsewhere ?? []) requireScript(elsewhere, appId, apps);
   const consumers = new Map<string, string | undefined>();
   for (const queue of queuesElsewhere(named)) {
@@ -49,6 +50,16 @@ export function requireServices(
     consumers.set(queue, slugs[0]);
   }
   return consumers;
+}
+
+function requireTail(slug: string, appId: string, apps: Owned['apps']): void {
+  const found = apps.siblingOf(appId, slug);
+  if (found === null)
+    throw new BuildFailure(
+      `tail_consumers: ${slug}: the owner of this app has no app of that name: create it, or correct "service"`,
+    );
+  if (found === apps.originOf(appId))
+    throw new BuildFailure(`tail_consumers: ${slug} is this app: name another app with a tail() handler`);
 }
 
 /**

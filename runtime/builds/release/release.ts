@@ -49,7 +49,17 @@ export async function placeBundle(
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
   const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
-  const { workflows, rateLimits, services, outward, versionMetadata, workerLoaders, cpuMs, prefill } = bundle;
+  const {
+    workflows,
+    rateLimits,
+    services,
+    tailConsumers,
+    outward,
+    versionMetadata,
+    workerLoaders,
+    cpuMs,
+    prefill,
+  } = bundle;
   const filled = [...stored.namespaces, ...(stored.buckets ?? [])].find(
     ({ binding }) => binding === prefill?.binding,
   );
@@ -64,6 +74,7 @@ export async function placeBundle(
     ...(workflows && { workflows }),
     ...(rateLimits && { rateLimits }),
     ...(services && { services }),
+    ...(tailConsumers && { tailConsumers }),
     ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(outward && { outward }),
     ...(versionMetadata && {

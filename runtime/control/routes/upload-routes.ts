@@ -274,6 +274,7 @@ function describedBundle(
     outward?: Outward[];
     versionMetadata?: { binding: string };
     workerLoaders?: { binding: string }[];
+    tailConsumers?: string[];
     databases: Keyed;
     namespaces: Keyed;
     buckets?: Keyed;
@@ -296,6 +297,7 @@ function describedBundle(
     outward = [],
     versionMetadata,
     workerLoaders = [],
+    tailConsumers = [],
   } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
   return {
@@ -321,6 +323,7 @@ function describedBundle(
     outward,
     version_metadata: versionMetadata?.binding ?? null,
     worker_loaders: workerLoaders.map(({ binding }) => binding),
+    tail_consumers: tailConsumers,
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],
     consumers: triggers?.consumers ?? [],

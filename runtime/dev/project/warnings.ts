@@ -22,7 +22,8 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
     return type === 'ai' && !hasAi ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
   });
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
-  const missing = [...others, ...classes, ...servers, ...queues];
+  const tails = (release.tailConsumers ?? []).map((slug) => `the tail Worker of the app ${slug}`);
+  const missing = [...others, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }

@@ -25,6 +25,7 @@ import {
 } from './services.ts';
 import { siteBindings, siteOf, siteServices } from './site/site.ts';
 import { storageBindings, storageServices } from './storage.ts';
+import { tailsField, tailsServices } from './tails/tails.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
@@ -185,7 +186,9 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   ];
   if (worker !== null) {
     const app = appWorker(release, worker, options);
-    list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : app });
+    const tailed = { ...app, ...tailsField(release) };
+    list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : tailed });
+    if (!isTrial) list.push(...tailsServices(release, options.serviceSocket));
     if (workflows.length > 0) list.push(workflowEngine(workflows, 'app', worker));
   }
   if (assets !== null && siteOf(release) === null)

@@ -132,7 +132,8 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
   ];
 }
 
-function externalService(way: string, socket: string): Fields {
+/** A socket of the host, with the header that names a binding. @param way kind and number of the binding */
+export function externalService(way: string, socket: string): Fields {
   return {
     name: `service ${way}`,
     external: {

@@ -99,6 +99,8 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, outwardSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
+  // In `cellar dev` nobody takes events.
+  if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
@@ -124,7 +126,8 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   };
   const hasBuckets = buckets.length > 0;
   const outwardServices = outwardServicesOf(release, outwardSockets);
-  const calls = { services: callsOf(release), queues: queuesElsewhere(release) };
+  const { tailConsumers: tails = [] } = release;
+  const calls = { services: callsOf(release), queues: queuesElsewhere(release), tails };
   const callsServices = calls.services.length > 0;
   const due = {
     keys: alarmKeys(release),

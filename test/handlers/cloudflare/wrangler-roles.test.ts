@@ -62,6 +62,7 @@ before(async () => {
     outward: [],
     version_metadata: null,
     worker_loaders: [],
+    tail_consumers: [],
     crons: [],
     producers: [],
     consumers: [],

@@ -31,9 +31,13 @@ class Methods extends RpcTarget {
   }
 }
 
-/** @param exports the Worker's, as in its context */
-export async function answerCall(request, exports) {
-  const { kind, object, ...asked } = JSON.parse(request.headers.get(CALL_HEADER));
+/**
+ * @param exports the Worker's, as in its context
+ * @param tail calls the Worker's `tail()`; undefined for a Worker without it
+ */
+export async function answerCall(request, exports, tail) {
+  const { kind, object, from, ...asked } = JSON.parse(request.headers.get(CALL_HEADER));
+  if (kind === 'tail') return answerTail(request, from, tail);
   const target = object === undefined ? entrypointOf(asked, exports) : objectOf(object, exports);
   if (target instanceof Response) return target;
   if (kind === 'fetch') {
@@ -47,6 +51,30 @@ export async function answerCall(request, exports) {
       `The ${object === undefined ? `entrypoint ${nameOf(asked)}` : `class ${object.className}`} of the app has no methods.`,
     );
   return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
+}
+
+/** Gives another app's events to `tail()`. The host's call ends with it; what it throws is reported as this app's error. */
+async function answerTail(request, scriptName, tail) {
+  if (tail === undefined) return refusal('Its Worker has no tail() handler.', 'tail_not_found');
+  const items = await request.json();
+  try {
+    await tail(items.map((item) => traceItem(item, scriptName)));
+  } catch {
+    // Reported already.
+  }
+  return new Response(null, { status: 204 });
+}
+
+/** An event as Cloudflare gives it to `tail()`, made from its JSON. */
+function traceItem({ unredacted, ...item }, scriptName) {
+  const { event } = item;
+  if (event?.request && unredacted) {
+    const value = () => ({ ...event.request, ...unredacted });
+    Object.defineProperty(event.request, 'getUnredacted', { value });
+  }
+  // That of an alarm is a date, that of a cron a number.
+  if (typeof event?.scheduledTime === 'string') event.scheduledTime = new Date(event.scheduledTime);
+  return { ...item, scriptName };
 }
 
 function nameOf({ entrypoint = 'default' }) {

@@ -87,6 +87,18 @@ const writes = {
   },
 };
 
+/** The Worker's handlers: an object, or an instance of its class. */
+function handlersOf(env, context) {
+  return typeof main === 'function' ? new main(context, env) : main;
+}
+
+/** Returns a function that calls the Worker's `tail()`; undefined for a Worker without it. */
+function tailOf(env, context) {
+  const handlers = typeof main === 'function' ? main.prototype : main;
+  if (typeof handlers.tail !== 'function') return undefined;
+  return async (events) => handlersOf(env, context).tail(events, env, context);
+}
+
 /** Manual cron runs under way. */
 const running = new Set();
 
@@ -95,7 +107,7 @@ async function runCron(cron, env, context) {
   if (running.has(cron)) throw new Error('a run that was asked for before has not ended');
   running.add(cron);
   const run = new ManualRun(cron);
-  const handlers = typeof main === 'function' ? new main(context, env) : main;
+  const handlers = handlersOf(env, context);
   const call = async () => {
     try {
       await handlers.scheduled(run, env, context);
@@ -146,7 +158,8 @@ async function drain({ body }) {
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
-    if (request.headers.has(CALL_HEADER)) return answerCall(request, this.ctx.exports);
+    if (request.headers.has(CALL_HEADER))
+      return answerCall(request, this.ctx.exports, tailOf(this.env, this.ctx));
     if (request.method !== 'GET') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     const { pathname } = new URL(request.url);

@@ -1,0 +1,211 @@
+// Sends the events of the app's Worker to its tail Workers, in batches. Each of them has a bounded queue: the app never waits.
+// An event is sent at most once.
+
+import { env } from 'cloudflare:workers';
+
+/** Prefix, and the two end markers, of what Cellar's entry prints before a text of the app. See `cellar-error-reporter.js`. */
+const MARK = '\u001ecellar ';
+const END = '\u001e';
+/** The end marker before a text that the app did not print. */
+const END_WITHOUT_TEXT = '\u001f';
+/** Frames of Cellar's entry in a stack. */
+const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
+/** Exports of the entry for the host. Their events are Cellar's own. */
+const OWN_EXPORTS = ['CellarState', 'CellarCache'];
+
+/** How long a batch collects events, in ms. */
+const COLLECT_MS = 200;
+/** Most events, and most characters of JSON, that wait for one tail Worker; a batch may have them all. */
+const WAITING_EVENTS = 1_000;
+const WAITING_LENGTH = 2 * 2 ** 20;
+/** Longest wait for a tail Worker, its wake included, in ms. */
+const ANSWER_MS = 60_000;
+/** The app's log gets at most one warning in this time, in ms. */
+const WARNING_MS = 60_000;
+/** Longest text of a refusal in a warning, in bytes. */
+const REASON_BYTES = 1_000;
+
+/** The events that wait for one tail Worker. */
+class Consumer {
+  #name;
+  #service;
+  #waiting = [];
+  #length = 0;
+  #isSending = false;
+  #dropped = 0;
+  #reason = '';
+  #warnedAt = 0;
+
+  constructor(name, service) {
+    this.#name = name;
+    this.#service = service;
+  }
+
+  /** @param context of the event, which sends until nothing waits if no other event does */
+  add(texts, context) {
+    for (const text of texts) {
+      if (this.#waiting.length === WAITING_EVENTS || this.#length + text.length > WAITING_LENGTH)
+        this.#drop(1, 'too many events wait for it');
+      else {
+        this.#waiting.push(text);
+        this.#length += text.length;
+      }
+    }
+    if (this.#isSending) return;
+    this.#isSending = true;
+    context.waitUntil(this.#send());
+  }
+
+  async #send() {
+    try {
+      while (this.#waiting.length > 0) {
+        await scheduler.wait(COLLECT_MS);
+        const batch = this.#waiting;
+        this.#waiting = [];
+        this.#length = 0;
+        const reason = await post(this.#service, `[${batch}]`);
+        if (reason !== null) this.#drop(batch.length, reason);
+        this.#warn();
+      }
+    } finally {
+      this.#isSending = false;
+    }
+  }
+
+  #drop(events, reason) {
+    this.#dropped += events;
+    this.#reason = reason;
+  }
+
+  #warn() {
+    if (this.#dropped === 0 || Date.now() - this.#warnedAt < WARNING_MS) return;
+    this.#warnedAt = Date.now();
+    console.warn(
+      `tail_consumers: ${this.#dropped} events did not reach the app ${this.#name}: ${this.#reason}`,
+    );
+    this.#dropped = 0;
+  }
+}
+
+const consumers = env.CONSUMERS.map((name, index) => new Consumer(name, env[`tail ${index}`]));
+
+export default {
+  tail(events, _env, context) {
+    const texts = events.map(jsonOf).filter((text) => text !== null);
+    if (texts.length > 0) for (const consumer of consumers) consumer.add(texts, context);
+  },
+};
+
+/** @returns why the events did not arrive; null if they did */
+async function post(service, body) {
+  try {
+    const headers = { 'content-type': 'application/json' };
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    const answer = await service.fetch('http://tail/', { method: 'POST', headers, body, signal });
+    if (!answer.ok) return await reasonOf(answer);
+    await answer.body?.cancel();
+    return null;
+  } catch (error) {
+    return error.message;
+  }
+}
+
+/** Reads the start of a refusal only: an app may answer anything. */
+async function reasonOf({ body, status }) {
+  const reader = body?.getReader();
+  const { value } = (await reader?.read()) ?? {};
+  await reader?.cancel();
+  const text = new TextDecoder().decode(value?.subarray(0, REASON_BYTES));
+  try {
+    return String(JSON.parse(text).detail);
+  } catch {
+    return `it answered ${status}`;
+  }
+}
+
+/** An event as JSON; null for one of Cellar's own. */
+function jsonOf(item) {
+  const reports = [];
+  const logs = item.logs.flatMap((log) => logOf(log, reports));
+  const run = reports.find(({ run }) => run?.trigger === 'manual')?.run;
+  if (OWN_EXPORTS.includes(item.entrypoint) && run === undefined) return null;
+  const { request } = item.event ?? {};
+  const passed = {
+    ...item,
+    wallTime: Date.now() - item.eventTimestamp,
+    scriptVersion: env.VERSION,
+    logs,
+    exceptions: item.exceptions.map((each) => ({
+      ...each,
+      ...(each.stack && { stack: stackOf(each.stack) }),
+    })),
+    ...(run && manualRun(run, reports)),
+    ...(request && !run && { unredacted: unredactedOf(request) }),
+  };
+  return JSON.stringify(passed);
+}
+
+/** What the app printed, without what Cellar's entry added; nothing for a line of the entry's own. */
+function logOf(log, reports) {
+  const [first, ...others] = log.message;
+  const errorInfo = log.errorInfo?.map((each) => each && { ...each, stack: stackOf(each.stack ?? '') });
+  const passed = { ...log, ...(errorInfo && { errorInfo }) };
+  const marked = markedText(first);
+  if (marked === null) return [passed];
+  const { head, text } = marked;
+  if (head.run || head.calls || (head.error && head.error.mechanism !== 'console')) {
+    reports.push({ ...head, timestamp: log.timestamp });
+    return [];
+  }
+  if (text !== null) return [{ ...passed, message: [text, ...others] }];
+  return [{ ...passed, message: others, ...(errorInfo && { errorInfo: errorInfo.slice(1) }) }];
+}
+
+/** Divides a text into the JSON of Cellar's entry and the app's own text, which may be missing; null without such JSON. */
+function markedText(text) {
+  if (typeof text !== 'string' || !text.startsWith(MARK)) return null;
+  const [at] = [END, END_WITHOUT_TEXT]
+    .map((end) => text.indexOf(end, MARK.length))
+    .filter((found) => found !== -1)
+    .sort((a, b) => a - b);
+  if (at === undefined) return null;
+  return { head: parsed(text.slice(MARK.length, at)), text: text[at] === END ? text.slice(at + 1) : null };
+}
+
+function stackOf(stack) {
+  return stack.replace(OWN_FRAME, '');
+}
+
+/** The event of a cron that the host ran at once, within a call of its own. */
+function manualRun({ cron, started_at: scheduledTime, outcome }, reports) {
+  const exceptions = reports.flatMap(({ error, timestamp }) =>
+    error ? { name: error.type, message: error.message, stack: stackOf(framesOf(error)), timestamp } : [],
+  );
+  const isOk = outcome === 'ok';
+  return {
+    event: { cron, scheduledTime },
+    entrypoint: undefined,
+    outcome: isOk ? 'ok' : 'exception',
+    exceptions,
+  };
+}
+
+/** The frames of a stack, without the message before them. */
+function framesOf({ stack }) {
+  const at = stack?.search(/^ +at /m) ?? -1;
+  return at === -1 ? '' : stack.slice(at);
+}
+
+/** The whole address and headers of a request. workerd hides what looks like a secret. */
+function unredactedOf(request) {
+  const { url, headers } = request.getUnredacted();
+  return { url, headers };
+}
+
+function parsed(json) {
+  try {
+    return JSON.parse(json) ?? {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,42 @@
+// Tail Workers in a cell: workerd gives the events of the app's Worker to a Worker of Cellar, which sends them to other apps.
+
+import type { Release } from '../../../../bundler/release.ts';
+import { uuidOf } from '../../../../handlers/contract/id.ts';
+import type { CapnpValue, Fields } from '../capnp.ts';
+import { externalService } from '../services.ts';
+import { textOf } from '../texts.ts';
+
+const TAILS = 'tails';
+const TAILS_WORKER = textOf('./tails/tails-worker.js');
+const TAILS_DATE = '2026-01-01';
+
+/** The field of the app's Worker with its tail; empty for an app without tail Workers. */
+export function tailsField({ tailConsumers = [] }: Release): Fields {
+  return tailConsumers.length === 0 ? {} : { tails: [TAILS] };
+}
+
+/** The services that pass events on; empty without tail Workers. @param socket where the host takes the app's calls */
+export function tailsServices(
+  { deployId, tailConsumers = [], versionMetadata }: Release,
+  socket: string,
+): CapnpValue[] {
+  if (tailConsumers.length === 0) return [];
+  const { id = deployId, tag } = versionMetadata ?? {};
+  const version = { id: uuidOf(id), ...(tag && { tag }) };
+  const ways = [...tailConsumers.keys()].map((index) => `tail ${index}`);
+  return [
+    {
+      name: TAILS,
+      worker: {
+        modules: [{ name: 'tails.js', esModule: TAILS_WORKER }],
+        compatibilityDate: TAILS_DATE,
+        bindings: [
+          { name: 'CONSUMERS', json: JSON.stringify(tailConsumers) },
+          { name: 'VERSION', json: JSON.stringify(version) },
+          ...ways.map((way) => ({ name: way, service: `service ${way}` })),
+        ],
+      },
+    },
+    ...ways.map((way) => externalService(way, socket)),
+  ];
+}

@@ -1,0 +1,202 @@
+// Tail Workers, in two real processes with the host between them: they get what they get in Miniflare.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import type { Release } from '../../../bundler/release.ts';
+import type { KnownApps } from '../../../runtime/apps/known/known-apps.ts';
+import { Services } from '../../../runtime/apps/services.ts';
+import { layout } from '../../../runtime/disk/data-directory.ts';
+import { Gateway } from '../../../runtime/edge/gateway.ts';
+import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
+import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
+import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
+import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
+import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+const TAILED = readFileSync('test/apps/tailed/index.js', 'utf8');
+const TAIL = readFileSync('test/apps/tail/index.js', 'utf8');
+const [CALLER, CALLED] = ['c'.repeat(16), 'd'.repeat(16)];
+
+// biome-ignore lint/suspicious/noExplicitAny: events have many shapes.
+type Item = Record<string, any>;
+
+const FIELDS: Partial<Release> = {
+  exports: ['default', 'Room', 'Admin'],
+  classes: [{ className: 'Room', storageId: 'room', sql: true }],
+  durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+  services: [{ binding: 'ADMIN', service: null, entrypoint: 'Admin' }],
+  triggers: {
+    crons: [],
+    producers: [{ binding: 'JOBS', queue: 'jobs' }],
+    consumers: [{ queue: 'jobs', maxBatchTimeout: 0 }],
+  },
+};
+
+interface Tailed {
+  code?: string;
+  fields?: Partial<Release>;
+  /** Code of the tail Worker. */
+  tail?: string;
+  /** Owner of the app with the tail Worker. */
+  owner?: string;
+}
+
+/** Starts the app `tail`, and an app with a tail whose consumer it is. */
+async function tailed(
+  t: TestContext,
+  { code = TAILED, fields = FIELDS, tail = TAIL, owner = 'o' }: Tailed = {},
+) {
+  const root = temporaryDirectory(t);
+  const lines: string[] = [];
+  const start = async (app: string, release: string, serviceSocket?: string) => {
+    const options = await cellOptions(`${root}/${app}`, release);
+    const files = await new CellFilesCache(`${root}/${app}/run`, 512, {
+      ...(serviceSocket && { serviceSocket }),
+    }).of(release);
+    const { config, sockets } = files;
+    const output = lineSink((line) => lines.push(line));
+    const cell = await startCell({ ...options, config, sockets, output, callSockets: { exports: 'health' } });
+    t.after(() => cell.stop());
+    return { cell, files };
+  };
+  const consumer = await makeRelease(`${root}/tail/${'e'.repeat(16)}`, tail);
+  const { cell: target } = await start('tail', consumer.directory);
+  const upstream = new Upstream({ socketPath: target.socketPath('http') }, undefined, target.callSockets);
+  const gateway = new Gateway({ resolve: () => assert.fail('only calls'), holdTimeoutMs: 10_000 });
+  t.after(() => gateway.close(0));
+  const paths = layout(`${root}/host`);
+  mkdirSync(paths.run(CALLER), { recursive: true });
+  const fleet = { site: CALLED, admit: () => ({ kind: 'forward', upstream }) };
+  const apps = {
+    resolve: (host: string) => (host === 'tail.test' ? fleet : undefined),
+    originOf: (id: string) => id,
+    slugOf: () => 'tailed',
+    get: (id: string) =>
+      id === CALLER
+        ? { wanted: { owner: 'o' } }
+        : { wanted: { owner, slug: 'tail' }, fleet, fleetFor: () => fleet },
+  } as unknown as KnownApps;
+  const services = new Services({
+    ...{ paths, baseDomain: 'test', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
+    ...{ apps: () => apps, hosts: null, depths: new CallDepths() },
+  });
+  t.after(() => services.forget(CALLER));
+  const access = services.access(CALLER);
+  const release = await makeRelease(`${root}/tailed/${'f'.repeat(16)}`, code, {
+    ...fields,
+    tailConsumers: ['tail'],
+  });
+  const { cell, files } = await start('tailed', release.directory, access.socket);
+  await access.open(files.calls);
+  const ask = (path: string, options = {}) => call(cell.socketPath('http'), path, options);
+  const got = async (): Promise<{ events: Item[]; batches: number }> =>
+    JSON.parse((await call(target.socketPath('http'), '/')).text);
+  return { ask, got, cell, target, access, lines, files };
+}
+
+async function miniflare(t: TestContext) {
+  const worker = (name: string, script: string) => ({
+    name,
+    modules: [{ type: 'ESModule' as const, path: 'app.js', contents: script }],
+    compatibilityDate: '2026-10-01',
+  });
+  const instance = new Miniflare(
+    convertV4MiniflareOptions({
+      ...{ host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false } },
+      workers: [
+        {
+          ...worker('tailed', TAILED),
+          tails: ['tail'],
+          durableObjects: { ROOM: { className: 'Room', useSQLite: true } },
+          serviceBindings: { ADMIN: { name: 'tailed', entrypoint: 'Admin' } },
+          queueProducers: { JOBS: 'jobs' },
+          queueConsumers: { jobs: { maxBatchTimeout: 0 } },
+        },
+        worker('tail', TAIL),
+      ],
+    }),
+  );
+  t.after(() => instance.dispose());
+  const url = await instance.ready;
+  const consumer = await instance.getWorker('tail');
+  return {
+    ask: async (path: string, options: { headers?: Record<string, string> } = {}) => {
+      const answer = await fetch(new URL(path, url), options);
+      return { status: answer.status, text: await answer.text() };
+    },
+    got: async () => (await (await consumer.fetch('http://tail/')).json()) as { events: Item[] },
+  };
+}
+
+async function until<T>(
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+  what: string,
+): Promise<T> {
+  for (const deadline = Date.now() + 30_000; Date.now() < deadline; await wait(20)) {
+    const found = await look();
+    if (found) return found;
+  }
+  assert.fail(`not in time: ${what}`);
+}
+
+/** The paths of an app, and how many events each makes. */
+const WAYS: Record<string, number> = {
+  ...{ log: 1, throws: 1, rejects: 1, text: 1, later: 1, channel: 1, room: 2, roomFails: 2 },
+  ...{ alarm: 3, sum: 2, admin: 2, queue: 2, nothing: 1 },
+};
+const SECRET = 'abcdefabcdefabcdefabcdef0123456789';
+const HEADERS = { authorization: `Bearer ${SECRET}`, cookie: 'a=b', 'x-own': 'kept' };
+
+/** The headers of a request that the tests set. */
+const own = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.keys(HEADERS).map((name) => [name, headers[name]]));
+
+/** Removes what differs between two runs: times, addresses, paths, and headers of the client. */
+function comparable(item: Item): Item {
+  const text = JSON.stringify(item, (key, value) => {
+    if (/^(timestamp|eventTimestamp|wallTime|cpuTime|scriptName|scriptVersion|cf|durableObjectId)$/.test(key))
+      return undefined;
+    if (key === 'scheduledTime') return typeof value;
+    if (key === 'headers') return own(value);
+    if (key === 'whole') return [value[0], own(value[1])];
+    return value;
+  });
+  return JSON.parse(
+    text
+      .replace(/http:\/\/(127\.0\.0\.1|localhost)(:\d+)?/g, 'http://host')
+      .replaceAll(/file:[^ :)]*\/app\.js/g, 'app.js'),
+  );
+}
+
+const sorted = (items: Item[]) => items.map((item) => JSON.stringify(comparable(item))).sort();
+
+test('a tail Worker gets of each kind of event what it gets in Miniflare', async (t) => {
+  const here = await tailed(t);
+  const there = await miniflare(t);
+  let [seenHere, seenThere] = [0, 0];
+  for (const [way, count] of Object.entries(WAYS)) {
+    const path = `/${way}?token=${SECRET}`;
+    const [answer, expected] = [
+      await here.ask(path, { headers: HEADERS }),
+      await there.ask(path, { headers: HEADERS }),
+    ];
+    assert.equal(answer.status, expected.status, way);
+    const next = async (of: { got: () => Promise<{ events: Item[] }> }, seen: number) =>
+      until(async () => {
+        const { events } = await of.got();
+        return events.length >= seen + count && events.slice(seen);
+      }, `the events of ${way}`);
+    const [mine, theirs] = [await next(here, seenHere), await next(there, seenThere)];
+    assert.deepEqual(sorted(mine), sorted(theirs), way);
+    seenHere += mine.length;
+    seenThere += theirs.length;
+    for (const { scriptName, scriptVersion, wallTime } of mine) {
+      assert.deepEqual([scriptName, typeof wallTime], ['tailed', 'number']);
+      assert.match(scriptVersion.id, /^[0-9a-f]{8}-/);
+    }
+  }
+});
