@@ -100,12 +100,15 @@ export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
 
 const MOVABLE = "home = ?1 AND storage = 'bucket' AND deleted_at IS NULL";
 
-/** Returns ids of apps that a host is the home of and that can move to another one: those that run, sleepers, then stopped ones. */
+/**
+ * Returns ids of apps that a host is the home of and that can move to another one: those that run, sleepers, then stopped ones.
+ * Of the sleepers, those come first that fell asleep last: visitors were there last.
+ */
 export async function movableApps(db: D1Database, home: string, limit: number): Promise<string[]> {
   const { results } = await db
     .prepare(
       `SELECT id FROM apps WHERE ${MOVABLE}
-       ORDER BY desired_state = 'running' DESC, asleep_since IS NULL DESC, id LIMIT ?2`,
+       ORDER BY desired_state = 'running' DESC, asleep_since IS NULL DESC, asleep_since DESC, id LIMIT ?2`,
     )
     .bind(home, limit)
     .all<{ id: string }>();

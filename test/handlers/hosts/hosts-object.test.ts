@@ -235,7 +235,7 @@ test('apps of a lost host spread over the others', async () => {
   assert.deepEqual([counts.a?.length, counts.b?.length], [4, 4]);
 });
 
-test('of a lost host, apps for which requests wait move first, then those that ran, sleepers and stopped ones', async () => {
+test('of a lost host, apps for which requests wait move first, then those that ran, sleepers by when they fell asleep, and stopped ones', async () => {
   for (const id of ['a', 'b', 'c']) await report(id);
   const ids = Array.from({ length: 40 }, (_, n) => `app-${String(n).padStart(2, '0')}`);
   for (const id of ids) addApp(id, 'b');
@@ -245,7 +245,8 @@ test('of a lost host, apps for which requests wait move first, then those that r
       values: [ids[from], ids[to]],
     });
   set(`desired_state = 'stopped'`, 0, 10);
-  set(`asleep_since = '2026-01-01T00:00:00.000Z'`, 10, 20);
+  set(`asleep_since = '2026-01-01T00:00:00.000Z'`, 10, 15);
+  set(`asleep_since = '2026-01-01T01:00:00.000Z'`, 15, 20);
   addApp('elsewhere', 'c');
   const awaited = ['app-05', 'app-35', 'elsewhere', 'unknown'].map((app) => ({ app, home: 'b' }));
   let told: Promise<unknown> | null = null;
@@ -261,7 +262,7 @@ test('of a lost host, apps for which requests wait move first, then those that r
   // Eight moves had begun before, and the next ones of seven workers meanwhile.
   for (const id of ['app-05', 'app-35']) assert.ok(order.indexOf(id) < 17, `${order}`);
   const others = order.filter((id) => id !== 'app-05' && id !== 'app-35');
-  const kind = (id: string) => (id < 'app-10' ? 2 : id < 'app-20' ? 1 : 0);
+  const kind = (id: string) => (id < 'app-10' ? 3 : id < 'app-15' ? 2 : id < 'app-20' ? 1 : 0);
   assert.deepEqual(
     others.map(kind),
     others.map(kind).toSorted((one, other) => one - other),
