@@ -185,7 +185,7 @@ async function overConnections(port: number, asked: Asked, goesOn: () => boolean
 
 function messageOf({ path, headers = {}, body }: Asked): string {
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
-  const fields = Object.entries({ host: '127.0.0.1', ...headers, ...length });
+  const fields = Object.entries({ Host: '127.0.0.1', ...headers, ...length });
   const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines}\r\n${body ?? ''}`;
 }
