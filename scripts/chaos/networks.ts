@@ -34,6 +34,8 @@ export class Networks {
   /** @param count of the hosts @throws {Error} of the system when they cannot be made */
   constructor(count: number) {
     this.#count = count;
+    // Fails now, and not in the round that needs it.
+    execFileSync('nft', ['--version'], { stdio: 'ignore' });
     const names = this.#hosts.map((at) => this.#nameOf(at));
     this.#remover = spawn('sh', ['-c', REMOVE, 'sh', this.#directory, ...names], {
       detached: true,
