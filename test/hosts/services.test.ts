@@ -56,6 +56,8 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   const { entry } = hosts;
   const apps = {
     resolve: () => undefined,
+    originOf: (id: string) => id,
+    slugOf: () => 'caller',
     get: (id: string) => (id === CALLER ? { wanted: { owner } } : here.app && { fleet: here.app }),
     consumersOf: (_id: string, queue: string) => entry.hosts.consumersOf(owner, queue),
   } as unknown as KnownApps;
@@ -159,6 +161,14 @@ test('an entrypoint and a queue have sockets of their own at the home', async (t
   assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
 });
 
+test('events reach the tail Worker at the home of its app', async (t) => {
+  const { ask, exports } = await bound(t);
+  assert.deepEqual(await ask('tail 0'), { status: 200, body: 'exports' });
+  const call = { kind: 'tail', from: 'caller' };
+  assert.deepEqual(JSON.parse(String(exports.got[0]!.headers['x-cellar-call'])), call);
+  assert.equal((await ask('tail 1')).status, 403);
+});
+
 test('a message that waits while the app moves to another host reaches its queue there', async (t) => {
   const here: { app?: Backend } = {};
   const { ask, main, queues, entry } = await bound(t, 'o', here);
@@ -191,6 +201,7 @@ test('an app of another owner is not reached', async (t) => {
   );
   assert.equal((await ask('fetch 0')).status, 404);
   assert.equal((await ask('queue 0')).status, 404);
+  assert.equal((await ask('tail 0')).status, 404);
   assert.equal(main.got.length, 0);
 });
 

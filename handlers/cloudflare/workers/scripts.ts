@@ -89,7 +89,7 @@ export const scriptCalls = [
     path: `${SCRIPT}/script-settings`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // Accepts tags, logpush and observability without effect: Cellar always keeps logs and metrics.
+    // Accepts tags, logpush and observability without effect: Cellar always keeps logs and metrics. Tail Workers are in the version.
     answer: async (_context, body) => body,
   }),
   call({

@@ -200,3 +200,163 @@ test('a tail Worker gets of each kind of event what it gets in Miniflare', async
     }
   }
 });
+
+const SAY = `export default { fetch(request) {
+  console.log('asked for', new URL(request.url).pathname);
+  return new Response('ok');
+} };`;
+/** Answers with the paths of the events that its \`tail()\` got. */
+const kept = (main: string, before = '') => `${before}
+import { WorkerEntrypoint } from 'cloudflare:workers';
+const paths = [];
+const keep = (items) => paths.push(...items.map(({ event }) => new URL(event.request.url).pathname));
+const answer = () => Response.json({ events: paths, batches: 0 });
+export default ${main};`;
+
+test('a class may be a tail Worker, and events of one moment arrive together', async (t) => {
+  const main = 'class extends WorkerEntrypoint { tail(items) { keep(items); } fetch() { return answer(); } }';
+  const { ask, got } = await tailed(t, { code: SAY, fields: {}, tail: kept(main) });
+  const paths = Array.from({ length: 20 }, (_, n) => `/${n}`);
+  await Promise.all(paths.map((path) => ask(path)));
+  await until(async () => (await got()).events.length === 20, 'all events');
+  assert.deepEqual((await got()).events.toSorted(), paths.toSorted());
+  const { ask: askAgain, got: gotAgain } = await tailed(t, { code: SAY, fields: {} });
+  await Promise.all(paths.map((path) => askAgain(path)));
+  const { batches } = await until(async () => {
+    const found = await gotAgain();
+    return found.events.length === 20 && found;
+  }, 'all events');
+  assert.ok(batches <= 3, `${batches} batches`);
+});
+
+/** Returns the warning in the log of the app with the tail. */
+const warning = (lines: string[]) =>
+  until(() => lines.find((line) => line.includes('tail_consumers: ')), 'the log has a warning');
+
+test('an app without tail(), and one of another owner, get nothing, and the log says why', async (t) => {
+  const without = await tailed(t, { code: SAY, fields: {}, tail: SAY });
+  assert.equal((await without.ask('/')).status, 200);
+  assert.match(
+    await warning(without.lines),
+    /1 events did not reach the app tail: Its Worker has no tail\(\) handler/,
+  );
+  const foreign = await tailed(t, { code: SAY, fields: {}, owner: 'another' });
+  assert.equal((await foreign.ask('/')).status, 200);
+  assert.match(await warning(foreign.lines), /There is no app tail of the same owner/);
+  assert.deepEqual((await foreign.got()).events, []);
+});
+
+test('a tail Worker that never ends delays no request, and events beyond the limit are dropped', async (t) => {
+  const main = '{ async tail(items) { keep(items); for (;;) await scheduler.wait(1_000); }, fetch: answer }';
+  const { ask, got, lines } = await tailed(t, { code: SAY, fields: {}, tail: kept(main) });
+  await ask('/first');
+  await until(async () => (await got()).events.length === 1, 'the first event');
+  for (let n = 0; n < 11; n++)
+    for (const { status } of await Promise.all(Array.from({ length: 100 }, () => ask('/more'))))
+      assert.equal(status, 200);
+  assert.match(await warning(lines), /\d+ events did not reach the app tail: too many events wait for it/);
+  assert.equal((await got()).events.length, 1);
+});
+
+test('a hostile answer of a tail Worker is read in part only', async (t) => {
+  const before = `
+const { Response: Real } = globalThis;
+const chunk = new TextEncoder().encode('x'.repeat(65536));
+globalThis.Response = class extends Real {
+  constructor(body, init) {
+    if (init?.status !== 204) { super(body, init); return; }
+    super(new ReadableStream({ pull: (controller) => controller.enqueue(chunk) }), { status: 500 });
+  }
+};`;
+  const main = '{ tail: keep, fetch: answer }';
+  const { ask, lines } = await tailed(t, { code: SAY, fields: {}, tail: kept(main, before) });
+  await ask('/');
+  assert.match(await warning(lines), /did not reach the app tail: it answered 500"/);
+});
+
+test('an app cannot send events by a binding that it does not have, or as another app', async (t) => {
+  const { access, got } = await tailed(t);
+  const send = async (calling: string, headers = {}) => {
+    const options = {
+      method: 'POST',
+      body: '[{"event":null,"logs":[]}]',
+      headers: { 'x-cellar-calling': calling, ...headers },
+    };
+    const { status, text } = await call(access.socket, '/', options);
+    return [status, text && JSON.parse(text).code];
+  };
+  for (const calling of ['tail 1', 'tail -1', 'tail', 'tail __proto__', 'tails 0', 'rpc 0', 'fetch 0'])
+    assert.deepEqual(await send(calling), [403, 'binding_not_found'], calling);
+  const forged = { 'x-cellar-call': '{"kind":"tail","from":"another"}' };
+  assert.deepEqual(await send('tail 0', forged), [204, '']);
+  assert.deepEqual(
+    (await got()).events.map(({ scriptName }) => scriptName),
+    ['tailed'],
+  );
+});
+
+test('texts that look like those of Cellar change only the events of their own app', async (t) => {
+  const code = `export default { fetch() {
+    for (const text of ['', '{', '{"a":1}', '{"error":{}}', '{"run":{"trigger":"manual","cron":"x"}}', 'null', '[]'])
+      for (const end of ['\\u001e', '\\u001f', '']) console.log('\\u001ecellar ' + text + end + 'text', 1);
+    return new Response('ok');
+  } };`;
+  const { ask, got, lines } = await tailed(t, { code, fields: {} });
+  await ask('/');
+  const [item] = await until(async () => {
+    const { events } = await got();
+    return events.length > 0 && events;
+  }, 'the event');
+  assert.equal(new URL(item!.event.request.url).pathname, '/');
+  assert.deepEqual(
+    lines.filter((line) => line.includes('tail_consumers')),
+    [],
+  );
+});
+
+test("calls of the host are no events, and a cron that it runs is the cron's event", async (t) => {
+  const { ask, got, cell } = await tailed(t);
+  const health = (options = {}) => call(cell.socketPath('health'), '/', options);
+  assert.equal((await health()).text, '0');
+  const run = await health({ method: 'POST', body: '{"kind":"cron","cron":"0 0 1 1 *"}' });
+  assert.equal(JSON.parse(run.text).done.outcome, 'failed');
+  await ask('/last');
+  const events = await until(async () => {
+    const { events } = await got();
+    return events.some(({ event }) => event.request?.url.endsWith('/last')) && events;
+  }, 'the last event');
+  assert.deepEqual(
+    events.map(({ entrypoint, outcome, event }) => [entrypoint, outcome, event.cron]),
+    [
+      [undefined, 'exception', '0 0 1 1 *'],
+      [undefined, 'ok', undefined],
+    ],
+  );
+  assert.deepEqual(
+    events[0]!.exceptions.map(({ message, stack }: Item) => [message, /^ +at .*app\.js/.test(stack)]),
+    [['the cron failed', true]],
+  );
+});
+
+test('events of a loaded Worker are not events of the app', async (t) => {
+  const code = `export default { async fetch(request, env) {
+    const modules = { 'a.js': 'export default { fetch() { console.log("loaded"); return new Response("ok"); } }' };
+    const worker = env.LOADER.load({ compatibilityDate: '2026-10-01', mainModule: 'a.js', modules });
+    return worker.getEntrypoint().fetch(request);
+  } };`;
+  const { ask, got } = await tailed(t, { code, fields: { workerLoaders: [{ binding: 'LOADER' }] } });
+  await ask('/one');
+  await ask('/two');
+  const events = await until(async () => {
+    const { events } = await got();
+    return events.some(({ event }) => event.request.url.endsWith('/two')) && events;
+  }, 'the events');
+  assert.deepEqual([events.length, events.flatMap(({ logs }) => logs)], [2, []]);
+});
+
+test('an app without tail Workers has no service for them', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, SAY);
+  const { config } = await cellOptions(root, directory);
+  assert.doesNotMatch(readFileSync(config, 'utf8'), /tail/);
+});

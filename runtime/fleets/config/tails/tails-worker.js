@@ -51,6 +51,7 @@ class Consumer {
         this.#length += text.length;
       }
     }
+    this.#warn();
     if (this.#isSending) return;
     this.#isSending = true;
     context.waitUntil(this.#send());
@@ -127,12 +128,14 @@ async function reasonOf({ body, status }) {
 function jsonOf(item) {
   const reports = [];
   const logs = item.logs.flatMap((log) => logOf(log, reports));
-  const run = reports.find(({ run }) => run?.trigger === 'manual')?.run;
-  if (OWN_EXPORTS.includes(item.entrypoint) && run === undefined) return null;
+  const isOwn = OWN_EXPORTS.includes(item.entrypoint);
+  const run = isOwn && reports.find(({ run }) => run?.trigger === 'manual')?.run;
+  if (isOwn && !run) return null;
   const { request } = item.event ?? {};
   const passed = {
     ...item,
-    wallTime: Date.now() - item.eventTimestamp,
+    // workerd does not measure it.
+    wallTime: Date.now() - (item.eventTimestamp ?? Date.now()),
     scriptVersion: env.VERSION,
     logs,
     exceptions: item.exceptions.map((each) => ({
