@@ -31,7 +31,7 @@ export function requireBundleSize(bundle: Bundle): void {
   const { tailConsumers = [] } = bundle;
   if (tailConsumers.length > TAIL_CONSUMERS)
     throw new BuildFailure(
-      `tail_consumers: ${tailConsumers.length} apps, more than the ${TAIL_CONSUMERS} that a project may have`,
+      `the project has ${tailConsumers.length} tail Workers, more than the ${TAIL_CONSUMERS} it may have`,
     );
   for (const bound of bundle.outward ?? [])
     if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)

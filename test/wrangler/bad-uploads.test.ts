@@ -123,7 +123,7 @@ test('an invalid bundle in our own format is refused like any other upload', asy
     /1001 bindings to Durable Objects of other apps, more than the 1000/,
   );
   const tailConsumers = Array.from({ length: 11 }, (_, at) => `tail-${at}`);
-  assert.match(await said({ tailConsumers }), /tail_consumers: 11 apps, more than the 10/);
+  assert.match(await said({ tailConsumers }), /11 tail Workers, more than the 10 it may have/);
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
   const assets = { ...site, htmlHandling: 'none' };
   assert.match(await said({ assets }), /session of the assets is missing/);
