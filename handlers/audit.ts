@@ -20,6 +20,7 @@ const NAMING = [
   'database_id',
   'deploy_id',
   'email',
+  'enabled',
   'hostname',
   'instance',
   'invite',
@@ -73,6 +74,7 @@ export function targetOf({ name, needs }: Operation, input: object): Target {
 export function detailsOf(input: Record<string, unknown>): Record<string, string> {
   const named = NAMING.flatMap((field): [string, string][] => {
     const value = input[field];
+    if (typeof value === 'boolean') return [[field, String(value)]];
     return typeof value === 'string' ? [[field, cutText(value, DETAIL_CHARACTERS, '…')]] : [];
   });
   return Object.fromEntries(named);

@@ -46,6 +46,21 @@ export async function loadSession(): Promise<void> {
   session.value = answer.account === null ? null : answer;
 }
 
+/** Key in `sessionStorage`, which outlives the way to the provider and back. */
+const INVITE = 'invite';
+
+/** Keeps the token of an invite while its person signs in at the provider. */
+export function keepInvite(token: string): void {
+  sessionStorage.setItem(INVITE, token);
+}
+
+/** Returns the kept token, once; empty for none. */
+export function takeInvite(): string {
+  const token = sessionStorage.getItem(INVITE) ?? '';
+  sessionStorage.removeItem(INVITE);
+  return token;
+}
+
 /** Ends the session on the server, then here. @throws {Failure} */
 export async function signOut(): Promise<void> {
   await serverRoute('/api/auth/sign-out', {});

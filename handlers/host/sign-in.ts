@@ -31,13 +31,14 @@ const email = z
   .email()
   .max(254)
   .transform((value) => value.toLowerCase());
+const used = z.strictObject({ token, account: z.string(), address: z.string().max(100) });
 const inputs = {
   account: z.strictObject({ id: z.string() }),
   look: z.strictObject({ token }),
   claim: z.strictObject({ token, name: text(100), email }),
   forgot: z.strictObject({ email }),
-  join: z.strictObject({ token, account: z.string() }),
-  close: z.strictObject({ token }),
+  join: used,
+  close: used,
   signed_in: z.strictObject({ account: z.string(), by: z.string().max(100), address: z.string().max(100) }),
   refused: z.strictObject({
     account: z.string().max(100).nullable(),
@@ -93,18 +94,18 @@ const answers: Answers = {
     return null;
   },
 
-  async join({ db, at }, { token, account }) {
+  async join(context, { token, account, address }) {
+    const { db, at } = context;
     const app = await joinByInvite(db, await hashOf(token), account, at);
     if (app === undefined) throw new Problem('invite_not_found');
+    await recordOwn({ ...context, address }, account, 'invites.accept', app, {});
     return { app };
   },
 
   arrive,
 
   async signed_in(context, { account, by, address }) {
-    const actor = { kind: 'account' as const, id: account, runs: false, key: null };
-    const target = { operation: 'sign_in', app: { id: null, slug: null }, details: { by } };
-    await record({ ...context, address }, { actor, via: 'ui' }, target, 'ok');
+    await recordOwn({ ...context, address }, account, 'sign_in', null, { by });
     return null;
   },
 
@@ -114,11 +115,29 @@ const answers: Answers = {
     return null;
   },
 
-  async close({ db, at }, { token }) {
-    await closeInvite(db, await hashOf(token), at);
+  async close(context, { token, account, address }) {
+    const { db, at } = context;
+    const hash = await hashOf(token);
+    const invite = await openInvite(db, hash, at);
+    await closeInvite(db, hash, at);
+    // Of two concurrent uses, one finds no open link.
+    if (invite !== null)
+      await recordOwn({ ...context, address }, account, 'invites.accept', invite.app_slug, {});
     return null;
   },
 };
+
+/** Adds an entry to the audit log about what a person did in the control UI. Never rejects. @param slug of the app; null for none */
+async function recordOwn(
+  context: RequestContext,
+  id: string,
+  operation: string,
+  slug: string | null,
+  details: Record<string, string>,
+): Promise<void> {
+  const actor = { kind: 'account' as const, id, runs: false, key: null };
+  await record(context, { actor, via: 'ui' }, { operation, app: { id: null, slug }, details }, 'ok');
+}
 
 /** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
 async function arrive(

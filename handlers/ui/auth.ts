@@ -8,6 +8,7 @@ import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';
 import { providerPlugin, WITHOUT_TOKENS } from './provider.ts';
+import { wayOf } from './refused-sign-ins.ts';
 
 const DAY_S = 24 * 3600;
 /** How long an account is locked after too many wrong codes, in s. */
@@ -115,7 +116,7 @@ async function noted(
   { userId, ipAddress }: { userId: string; ipAddress?: string | null | undefined },
   path = '',
 ): Promise<void> {
-  const by = path.replace(/^\//, '');
+  const by = wayOf(path);
   await askAbout(env, 'signed_in', { account: userId, by, address: ipAddress ?? '' }).catch(() => {});
 }
 

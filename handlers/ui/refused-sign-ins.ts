@@ -17,8 +17,13 @@ export async function reportRefusal(
   { account, email }: Claimant,
   code: string,
 ): Promise<void> {
-  const by = path.replace(/^\//, '');
+  const by = wayOf(path);
   const address = headers?.get('x-real-ip') ?? '';
   const who = { account: account ?? null, email: email?.slice(0, 254).toLowerCase() ?? null };
   await askAbout(env, 'refused', { ...who, by, address, code }).catch(() => {});
+}
+
+/** Returns how the audit log names a way to sign in. @param path the library's route, such as `/sign-in/email` */
+export function wayOf(path: string): string {
+  return path === '/callback/:id' ? 'provider' : path.replace(/^\//, '');
 }

@@ -73,7 +73,7 @@ test('a person gets an account with the role of the groups, which follows them',
   const { items } = await rpc('audit.list', { account: first.id, operation: 'sign_in' });
   assert.deepEqual(
     items.map(({ via, details, address }: AuditEntry) => [via, details.by, address]),
-    Array.from({ length: 4 }, () => ['ui', 'callback/:id', '127.0.0.1']),
+    Array.from({ length: 4 }, () => ['ui', 'provider', '127.0.0.1']),
   );
 });
 
@@ -102,8 +102,8 @@ test('without a group that has a role nobody gets in, and no account is made', a
       outcome,
     ]),
     [
-      [true, 'callback/:id', '127.0.0.1', 'no_role'],
-      [false, 'callback/:id', '127.0.0.1', 'email_not_verified'],
+      [true, 'provider', '127.0.0.1', 'no_role'],
+      [false, 'provider', '127.0.0.1', 'email_not_verified'],
     ],
   );
 });

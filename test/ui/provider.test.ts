@@ -1,6 +1,7 @@
 // Sign-in by a provider, keys with fewer rights, and the audit log, in a real Chromium.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { AuditEntry } from '../../handlers/contract/people/audit.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { CLIENT, TestProvider } from '../support/sign-in/provider.ts';
@@ -56,6 +57,32 @@ test('a person signs in by the provider', NEEDS_CHROMIUM, async () => {
   await grace.page.getByText('grace@example.com, a member of this machine').waitFor();
 });
 
+test('an invite continues after its person has signed in by the provider', NEEDS_CHROMIUM, async () => {
+  const id = await cellar.create('shop');
+  const { url } = await rpc('invites.create', { role: 'member', app: { id, role: 'push' } });
+  // From the page of the invite, and by its way to the sign-in.
+  for (const first of ['Sign in with Example ID', 'I have an account here']) {
+    const { page } = await browser.person(originOf(cellar));
+    provider.next = 'grace';
+    await page.goto(url);
+    await page
+      .getByRole('button', { name: first })
+      .or(page.getByRole('link', { name: first }))
+      .click();
+    if (first.startsWith('I have'))
+      await page.getByRole('button', { name: 'Sign in with Example ID' }).click();
+    await page.getByText('You are signed in as Grace, grace@example.com').waitFor();
+    if (!first.startsWith('I have')) continue;
+    await page.getByRole('button', { name: 'Accept' }).click();
+    await page.getByRole('heading', { name: 'shop', level: 1 }).waitFor();
+  }
+  const { items } = await rpc('audit.list', { operation: 'invites.accept', app: 'shop' });
+  assert.deepEqual(
+    items.map((entry: AuditEntry) => [entry.name, entry.address]),
+    [['Grace', '127.0.0.1']],
+  );
+});
+
 test('a key is made with fewer rights, and the audit log of the person has it', NEEDS_CHROMIUM, async () => {
   const { page } = grace;
   await page.getByRole('button', { name: 'Make a key' }).click();
@@ -77,7 +104,7 @@ test('a key is made with fewer rights, and the audit log of the person has it', 
   const made = page.getByRole('row', { name: /keys\.create/ });
   await made.getByText('name ci').waitFor();
   await made.getByText('Browser').waitFor();
-  await page.getByRole('row', { name: /sign_in/ }).waitFor();
+  await page.getByRole('row', { name: /sign_in by provider/ }).first().waitFor();
   await page.getByLabel('Only of the operation').fill('apps.delete');
   await page.getByText('No such change').waitFor();
   browser.assertQuiet();

@@ -7,7 +7,7 @@ import { Empty, Failed, SkeletonRows } from '../parts/status/states.tsx';
 import { Toasts } from '../parts/status/toast.tsx';
 import { href, open, queryOf, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
-import { isAdmin, loadSession, session } from '../session.ts';
+import { isAdmin, loadSession, session, takeInvite } from '../session.ts';
 import { Frame } from './frame.tsx';
 
 interface Shown {
@@ -42,11 +42,12 @@ function Place() {
   const wanted: Route | null = isOut && !isPublic ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
   // A signed-in person does not need the sign-in screen. If an invite led there, it continues.
+  // The provider sends people to the list of apps.
   useEffect(() => {
-    if (isOut || asked?.name !== 'signIn') return;
-    const token = queryOf('invite');
-    if (token === '') open({ name: 'apps' }, { replace: true });
-    else open({ name: 'invite' }, { query: { token }, replace: true });
+    if (isOut || (asked?.name !== 'signIn' && asked?.name !== 'apps')) return;
+    const token = queryOf('invite') || takeInvite();
+    if (token !== '') open({ name: 'invite' }, { query: { token }, replace: true });
+    else if (asked.name === 'signIn') open({ name: 'apps' }, { replace: true });
   }, [isOut, asked]);
 
   if (wanted === null)

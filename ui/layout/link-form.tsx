@@ -10,12 +10,13 @@ import {
 import { linkModel } from '../models/account/sign-in.ts';
 import { Button, LinkButton } from '../parts/controls/button.tsx';
 import { TextField } from '../parts/controls/field.tsx';
+import { ProviderButton } from '../parts/controls/provider-button.tsx';
 import { useSubmit } from '../parts/controls/submit.ts';
 import { IconCircleAlert } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Notice, SkeletonRows } from '../parts/status/states.tsx';
 import { open, queryOf } from '../router.ts';
-import { session } from '../session.ts';
+import { provider, session } from '../session.ts';
 import { PublicPage } from './public-page.tsx';
 
 type Model = ReturnType<typeof linkModel>;
@@ -51,6 +52,16 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   const account = session.value?.account;
   if (purpose.kind === 'invite' && account !== undefined && !isNew)
     return <Accept model={model} purpose={purpose} account={account} onOther={() => setNew(true)} />;
+  const { title, about } = words(purpose);
+  if (purpose.kind === 'invite' && provider.value?.required)
+    return (
+      <PublicPage title={title} about={about}>
+        <div class="stack">
+          <Problem of={model} />
+          <ProviderButton onClick={model.byProvider} />
+        </div>
+      </PublicPage>
+    );
   return (
     <Form model={model} purpose={purpose}>
       {purpose.kind === 'invite' && (
@@ -132,6 +143,7 @@ function Form({
     <PublicPage title={title} about={about}>
       <form class="stack" onSubmit={onSubmit}>
         <Problem of={model} />
+        {purpose.kind === 'invite' && <ProviderButton onClick={model.byProvider} />}
         <TextField
           label="Name"
           value={name}
@@ -191,7 +203,7 @@ function words(purpose: LinkPurpose): { title: string; about: string; button: st
     };
   return {
     title: 'You are invited',
-    about: `${what(purpose)} Make your account.`,
+    about: provider.value?.required ? what(purpose) : `${what(purpose)} Make your account.`,
     button: 'Make the account',
   };
 }

@@ -49,8 +49,8 @@ export interface SignInCalls {
   };
   /** Mails a password link to the account with this address. The answer does not reveal whether the account exists. */
   forgot: { input: { email: string }; answer: null };
-  /** Applies an invite to an existing account, and ends the link. @throws `invite_not_found` */
-  join: { input: { token: string; account: string }; answer: { app: string | null } };
+  /** Applies an invite to an existing account, and ends the link. `address`: the client's, for the audit log. @throws `invite_not_found` */
+  join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
   /**
    * Returns the account of a person who comes from the provider, and creates it if there is none.
    * `account`: the one that the person had before; null when the person is new. `role`: by the person's groups; null: not changed.
@@ -77,6 +77,6 @@ export interface SignInCalls {
     input: { account: string | null; email: string | null; by: string; address: string; code: string };
     answer: null;
   };
-  /** Ends the link. */
-  close: { input: { token: string }; answer: null };
+  /** Ends the link that an account has used. */
+  close: { input: { token: string; account: string; address: string }; answer: null };
 }

@@ -1,6 +1,7 @@
 // Settings of an app: variables, domains, limits, slug. Each change sends the host the whole state.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { AuditEntry } from '../../../handlers/contract/people/audit.ts';
 import { TestControl } from '../../support/handlers/control.ts';
 import { HOST_STATS } from '../../support/handlers/host.ts';
 
@@ -166,6 +167,11 @@ test('maintenance is set field by field; the host gets the page only while it is
   assert.equal(sent(), undefined);
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}/maintenance`)).body, { enabled: false, html });
   assert.deepEqual(await control.call('maintenance.set', { id, html: null }), { enabled: false, html: null });
+  const { items: changes } = await control.call('audit.list', { operation: 'maintenance.set' });
+  assert.deepEqual(
+    changes.slice(0, 2).map(({ details }: AuditEntry) => details),
+    [{}, { enabled: 'false' }],
+  );
 
   const largest = 'ü'.repeat(32 * 1024);
   assert.equal((await control.call('maintenance.set', { id, html: largest })).html, largest);

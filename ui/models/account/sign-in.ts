@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { LinkPurpose } from '../../../handlers/contract/people/sign-in.ts';
 import { Failure, serverRoute } from '../../api.ts';
-import { loadSession } from '../../session.ts';
+import { keepInvite, loadSession } from '../../session.ts';
 
 const WRONG = 'This e-mail address and password do not belong together.';
 
@@ -15,6 +15,17 @@ const REFUSALS: Readonly<Record<string, string>> = {
   state_mismatch: 'This sign-in took too long, or began in another window. Sign in again.',
 };
 const REFUSED = 'The sign-in did not work. Try again, or ask the operator of this machine.';
+
+/**
+ * Goes to the provider's page.
+ * @param invite the token of the invite that continues after it; empty for none
+ * @throws {Failure}
+ */
+async function goToProvider(invite: string): Promise<void> {
+  const { url } = await serverRoute<{ url: string }>('/oidc', {});
+  if (invite !== '') keepInvite(invite);
+  location.assign(url);
+}
 
 /** @param refusal the code of a refusal by the provider; empty for none. `step` is the current form; `wrong` says why the last attempt failed. */
 export function signInModel(refusal = '') {
@@ -33,12 +44,8 @@ export function signInModel(refusal = '') {
   return {
     step,
     wrong,
-    /** Goes to the provider's page. */
-    byProvider: () =>
-      attempt(async () => {
-        const { url } = await serverRoute<{ url: string }>('/oidc', {});
-        location.assign(url);
-      }, 'The provider cannot be asked now.'),
+    /** Goes to the provider's page. @param invite as `goToProvider` takes it */
+    byProvider: (invite: string) => attempt(() => goToProvider(invite), 'The provider cannot be asked now.'),
     byPassword: (email: string, password: string) =>
       attempt(async () => {
         const answer = await serverRoute<{ twoFactorRedirect?: boolean }>('/api/auth/sign-in/email', {
@@ -107,6 +114,15 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
     /** Messages by field. */
     fields,
     look,
+    /** Goes to the provider's page. The link can be used after it. */
+    async byProvider(): Promise<void> {
+      failure.value = null;
+      try {
+        await goToProvider(token);
+      } catch (error) {
+        failure.value = error as Failure;
+      }
+    },
     /** Lets the signed-in account use the link. @returns whether that succeeded */
     async join(): Promise<boolean> {
       failure.value = null;

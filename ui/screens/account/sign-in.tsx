@@ -4,8 +4,9 @@ import { PublicPage } from '../../layout/public-page.tsx';
 import { hasPasskeys, signInModel } from '../../models/account/sign-in.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { Check, TextField } from '../../parts/controls/field.tsx';
+import { ProviderButton } from '../../parts/controls/provider-button.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
-import { IconCircleAlert, IconFingerprintPattern, IconKeyRound } from '../../parts/icons.tsx';
+import { IconCircleAlert, IconFingerprintPattern } from '../../parts/icons.tsx';
 import { useMade } from '../../parts/model.ts';
 import { Notice } from '../../parts/status/states.tsx';
 import { queryOf } from '../../router.ts';
@@ -24,12 +25,13 @@ function ByPassword({ model }: { model: Model }) {
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
   const { busy, onSubmit } = useSubmit(() => model.byPassword(email.trim(), password));
+  const byProvider = () => model.byProvider(queryOf('invite'));
   if (provider.value?.required)
     return (
       <PublicPage title="Sign in" about="To see and run the apps of this machine.">
         <div class="stack">
           <Wrong model={model} />
-          <ByProvider model={model} name={provider.value.name} />
+          <ProviderButton onClick={byProvider} />
         </div>
       </PublicPage>
     );
@@ -37,7 +39,7 @@ function ByPassword({ model }: { model: Model }) {
     <PublicPage title="Sign in" about="To see and run the apps of this machine.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
-        {provider.value && <ByProvider model={model} name={provider.value.name} />}
+        <ProviderButton onClick={byProvider} />
         <Email value={email} onValue={setEmail} />
         <TextField
           label="Password"
@@ -66,14 +68,6 @@ function ByPassword({ model }: { model: Model }) {
         printed when Cellar starts.
       </p>
     </PublicPage>
-  );
-}
-
-function ByProvider({ model, name }: { model: Model; name: string }) {
-  return (
-    <Button look={provider.value?.required ? 'primary' : undefined} onClick={model.byProvider}>
-      <IconKeyRound /> Sign in with {name}
-    </Button>
   );
 }
 
