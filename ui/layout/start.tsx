@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { commands, startModel } from '../models/start.ts';
 import { Code } from '../parts/code/code.tsx';
-import { Button } from '../parts/controls/button.tsx';
+import { Button, Link } from '../parts/controls/button.tsx';
 import { TextField } from '../parts/controls/field.tsx';
 import { useSubmit } from '../parts/controls/submit.ts';
 import { IconFolder, IconGitBranch, IconKeyRound, IconLayers, IconSquareTerminal } from '../parts/icons.tsx';
@@ -83,6 +83,10 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
             )}
           </Loaded>
           <FromAddress take={async (url) => onDeploy(await model.fromAddress(url))} />
+          <p class="small muted">
+            This takes its code once. To deploy each push to GitHub, GitLab, Forgejo or Gitea,{' '}
+            <Link to={{ name: 'settings', app: slug }}>connect the repository</Link>.
+          </p>
         </div>
         <div class="panel way">
           <h2>

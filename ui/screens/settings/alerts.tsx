@@ -102,7 +102,7 @@ export default function Alerts({ app }: { app: string }) {
               cell: ({ on, firing }) => (
                 <>
                   {firing.length > 0 && <Status of="failed" word={namesOf(firing)} />}{' '}
-                  <span>{on.length === KINDS.length ? 'everything' : namesOf(on)}</span>
+                  <span>{eventsOf(on)}</span>
                 </>
               ),
             },
@@ -161,6 +161,13 @@ export default function Alerts({ app }: { app: string }) {
       )}
     </>
   );
+}
+
+/** Returns the events of an alert: those that it has, or the few that it does not have. */
+function eventsOf(on: readonly Kind[]): string {
+  const missing = KINDS.map(([kind]) => kind).filter((kind) => !on.includes(kind));
+  if (missing.length === 0) return 'everything';
+  return missing.length > 3 ? namesOf(on) : `everything but ${namesOf(missing)}`;
 }
 
 function namesOf(kinds: readonly Kind[]): string {

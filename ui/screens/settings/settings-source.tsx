@@ -10,6 +10,7 @@ import { useModel } from '../../parts/model.ts';
 import { Loaded, Notice } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
+import { Table } from '../../parts/tables/table.tsx';
 import { PullRequests } from './pull-requests.tsx';
 
 type Model = ReturnType<typeof connectionModel>;
@@ -152,10 +153,14 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
         <dt>Webhook address</dt>
         <dd>
           <code>{of.webhook_url}</code> <Copy text={of.webhook_url} label="Copy the webhook address" short />
+          <p class="small muted">
+            With the content type application/json, for pushes. For previews also for pull requests.
+          </p>
         </dd>
         <dt>Deploy key</dt>
         <dd>
           <code>{of.deploy_key}</code> <Copy text={of.deploy_key} label="Copy the deploy key" short />
+          <p class="small muted">Only a private repository with an SSH address needs it.</p>
         </dd>
         {of.host_keys.map(({ type, fingerprint }) => (
           <>
@@ -201,26 +206,15 @@ function modeText({ deploy_on }: Connection): string {
 function Deliveries({ of }: { of: Connection }) {
   if (of.deliveries.length === 0) return <p class="muted">The webhook has not been called yet.</p>;
   return (
-    <table class="grid">
-      <caption class="unseen">Deliveries of the webhook</caption>
-      <thead>
-        <tr>
-          <th scope="col">Delivered</th>
-          <th scope="col">Event</th>
-          <th scope="col">Result</th>
-        </tr>
-      </thead>
-      <tbody>
-        {of.deliveries.map(({ at, event, delivery, result }) => (
-          <tr key={`${at} ${delivery}`}>
-            <td>
-              <Time at={at} />
-            </td>
-            <td>{event}</td>
-            <td>{result}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      label="Deliveries of the webhook"
+      columns={[
+        { name: 'Delivered', cell: ({ at }) => <Time at={at} /> },
+        { name: 'Event', cell: ({ event }) => event },
+        { name: 'Result', cell: ({ result }) => result },
+      ]}
+      rows={of.deliveries}
+      keyOf={({ at, delivery }) => `${at} ${delivery}`}
+    />
   );
 }

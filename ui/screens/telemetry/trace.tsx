@@ -186,11 +186,7 @@ function CallRow({ call, times }: { call: Call; times: { from: number; to: numbe
             {failed && <Badge look="danger">failed</Badge>}
             {handler !== 'fetch' && <span class="small muted">in {handler}</span>}
           </span>
-          {detail !== null && (
-            <code class="detail cut small" title={detail}>
-              {detail}
-            </code>
-          )}
+          {detail !== null && <code class="detail small">{detail}</code>}
         </span>
       </th>
       <td class="line" aria-hidden="true">
