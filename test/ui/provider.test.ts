@@ -104,7 +104,10 @@ test('a key is made with fewer rights, and the audit log of the person has it', 
   const made = page.getByRole('row', { name: /keys\.create/ });
   await made.getByText('name ci').waitFor();
   await made.getByText('Browser').waitFor();
-  await page.getByRole('row', { name: /sign_in by provider/ }).first().waitFor();
+  await page
+    .getByRole('row', { name: /sign_in by provider/ })
+    .first()
+    .waitFor();
   await page.getByLabel('Only of the operation').fill('apps.delete');
   await page.getByText('No such change').waitFor();
   browser.assertQuiet();

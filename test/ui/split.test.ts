@@ -22,7 +22,7 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-test('the page of deploys shows both versions, and ends the split', NEEDS_CHROMIUM, async () => {
+test('two versions share the requests, until the page of deploys ends it', NEEDS_CHROMIUM, async () => {
   const rpc = acceptedRpcOf(cellar);
   const worker = (text: string) => ({
     'index.js': `export default { fetch: () => new Response('${text}') };`,
@@ -30,13 +30,23 @@ test('the page of deploys shows both versions, and ends the split', NEEDS_CHROMI
   const id = await cellar.deploy('shared', 'hello', worker('one'));
   await cellar.deployAgain('shared', 'hello', worker('two'));
   const [live, earlier] = (await rpc('deploys.list', { id })).items;
-  const versions = [
-    { version: live.version.id, percentage: 75 },
-    { version: earlier.version.id, percentage: 25 },
-  ];
-  await rpc('split.set', { id, versions });
+  assert.notEqual(live.version.id, earlier.version.id);
   const { page } = ada;
-  await page.goto('/apps/shared/deploys');
+  await page.goto(`/apps/shared/deploys/${earlier.id}`);
+  await page.getByRole('button', { name: 'Share requests' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Its part of the requests, in percent').fill('25');
+  assert.deepEqual(await ada.findings(), []);
+  await dialog.getByRole('button', { name: 'Share the requests' }).click();
+  await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();
+  const { versions } = await rpc('split.get', { id });
+  assert.deepEqual(
+    versions.map((each: { id: string; percentage: number }) => [each.id, each.percentage]),
+    [
+      [live.version.id, 75],
+      [earlier.version.id, 25],
+    ],
+  );
   const panel = page.getByRole('region', { name: 'Two versions share the requests' });
   const second = panel.getByRole('listitem').filter({ hasText: '25 %' });
   await second.getByText(earlier.version.id).waitFor();

@@ -419,6 +419,14 @@ export const IconSparkles = icon(
     <circle cx="4" cy="20" r="2" />
   </>,
 );
+export const IconSplit = icon(
+  <>
+    <path d="M16 3h5v5" />
+    <path d="M8 3H3v5" />
+    <path d="M12 22v-8.3a4 4 0 0 0-1.172-2.872L3 3" />
+    <path d="m15 9 6-6" />
+  </>,
+);
 export const IconSquareTerminal = icon(
   <>
     <path d="m7 11 2-2-2-2" />

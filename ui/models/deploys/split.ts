@@ -17,3 +17,10 @@ export function splitModel(id: string) {
     close: split.close,
   };
 }
+
+/** Gives a version a part of the requests, in percent. The live release keeps the others. @throws {Failure} */
+export async function share(id: string, version: string, percentage: number): Promise<void> {
+  const { versions } = await api('split.get', { id });
+  const live = { version: versions[0]!.id, percentage: 100 - percentage };
+  await api('split.set', { id, versions: [live, { version, percentage }] });
+}

@@ -15,6 +15,7 @@ import {
   IconExternalLink,
   IconRefreshCw,
   IconRotateCcw,
+  IconSplit,
 } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Empty, Loaded, Notice, SkeletonRows } from '../../parts/status/states.tsx';
@@ -23,6 +24,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 import { open, queryOf } from '../../router.ts';
 import { askToRollBack, titleOf } from './deploys.tsx';
+import { ShareDialog } from './deploys-split.tsx';
 
 type Model = ReturnType<typeof deployModel>;
 
@@ -44,6 +46,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
   // Links to main can be edited. Links to another commit are read-only.
   const gitRef = sha === '' || sha === model.tip.value ? undefined : sha;
   const now = useTicks(isUnderWay(deploy));
+  const [isSharing, setSharing] = useState(false);
   const go = async (asked: Promise<Deploy>) => open({ name: 'deploy', app, deploy: (await asked).id });
   const tabs = [
     { text: 'Steps', query: {}, current: view !== 'changes' },
@@ -91,12 +94,18 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
             <IconRotateCcw /> Roll back to this
           </Button>
         )}
+        {deploy.can_roll_back && status !== 'live' && (
+          <Button needs="push" onClick={() => setSharing(true)}>
+            <IconSplit /> Share requests
+          </Button>
+        )}
         {!isUnderWay(deploy) && sha !== '' && (
           <Button needs="push" onClick={() => go(api('deploys.create', { id: app, deploy_id: id }))}>
             <IconRefreshCw /> Deploy again
           </Button>
         )}
       </Head>
+      {isSharing && <ShareDialog app={app} version={deploy.version.id} onClose={() => setSharing(false)} />}
       <div class="stack">
         {status === 'failed' && (
           <Notice look="danger" icon={IconCircleAlert}>

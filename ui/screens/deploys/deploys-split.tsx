@@ -1,10 +1,15 @@
 // The two versions that share the requests of an app, above its deploys.
-import { type SplitVersion, splitModel } from '../../models/deploys/split.ts';
+import { useState } from 'preact/hooks';
+import { type SplitVersion, share, splitModel } from '../../models/deploys/split.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
+import { TextField } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
 import { firstLine } from '../../parts/format.ts';
 import { useModel } from '../../parts/model.ts';
 import { Time } from '../../parts/status/time.tsx';
+import { open } from '../../router.ts';
 
 /** Renders nothing for an app with one version. */
 export function Split({ app }: { app: string }) {
@@ -42,6 +47,49 @@ export function Split({ app }: { app: string }) {
         ))}
       </ul>
     </section>
+  );
+}
+
+/** Asks for a percentage, and lets a version share the requests with the live release. */
+export function ShareDialog({
+  app,
+  version,
+  onClose,
+}: {
+  app: string;
+  version: string;
+  onClose: () => void;
+}) {
+  const [percentage, setPercentage] = useState('10');
+  const { busy, onSubmit } = useSubmit(async () => {
+    await share(app, version, Number(percentage));
+    open({ name: 'deploys', app });
+  });
+  return (
+    <Dialog title="Share the requests" onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <p>
+          This version gets a part of the requests, chosen at random. The release that is live keeps the
+          others. The next deploy ends it.
+        </p>
+        <TextField
+          label="Its part of the requests, in percent"
+          type="number"
+          min={1}
+          max={99}
+          value={percentage}
+          onValue={setPercentage}
+          hint="Only for versions without databases, objects and other stored data."
+          required
+        />
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy}>
+            {busy ? 'Starting the version' : 'Share the requests'}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }
 
