@@ -22,7 +22,7 @@ export interface UiFile {
 export interface BundledUi {
   /** Includes `/index.html`, which answers every path that is not a file. */
   files: UiFile[];
-  /** Paths of the files that the first view needs besides the page, for the home screen. */
+  /** Paths of the files that the first view of the home screen needs besides the page. */
   first: string[];
   /** esbuild's, of the build of `ui/main.tsx`. */
   metafile: Metafile;
@@ -36,7 +36,6 @@ const TYPES: Record<string, string> = {
 };
 const PLACE = '<!-- what bundler/modules/ui.ts has built -->';
 const MAIN = 'ui/main.tsx';
-const HOME = 'ui/screens/overview/apps.tsx';
 const THEME = 'ui/theme-first.ts';
 const STYLE = 'ui/style/index.css';
 const DOCS_STYLE = 'ui/style/docs.css';
@@ -56,7 +55,7 @@ const oneSharedChunk: Plugin = {
       (path) => !RARE_PARTS.includes(basename(path).replace(/\.tsx?$/, '')),
     );
     const contract = '../handlers/contract/apps/slug.ts';
-    const others = ['live.ts', 'models/apps.ts', 'models/pages.ts', 'layout/head.tsx', 'main.tsx', contract];
+    const others = ['live.ts', 'models/pages.ts', 'layout/head.tsx', 'main.tsx', contract];
     const shared = [...parts.map((name) => `parts/${name}`), ...others];
     onResolve({ filter: /^shared parts$/ }, () => ({ path: 'parts', namespace: 'shared' }));
     onLoad({ filter: /^parts$/, namespace: 'shared' }, () => ({
@@ -100,7 +99,7 @@ export async function bundleUi(): Promise<BundledUi> {
   const style = outputOf(before.metafile.outputs, STYLE);
   // The entry point itself only imports the shared chunk.
   const shared = Object.keys(outputs).find((path) => MAIN in outputs[path]!.inputs)!;
-  const scripts = withImports(outputs, outputOf(outputs, HOME));
+  const scripts = withImports(outputs, shared);
   const tags = [
     `<script src="/${theme}"></script>`,
     `<link rel="stylesheet" href="/${style}">`,

@@ -84,6 +84,8 @@ export function createAuth(env: Env) {
       },
     },
     advanced: {
+      // Every call of a page reads its session and person: with one query rather than two.
+      database: { joins: true },
       cookiePrefix: prefix,
       // The library would add another prefix to ours.
       useSecureCookies: false,

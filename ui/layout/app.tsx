@@ -1,6 +1,6 @@
 // Shows the screen of the route. Loads its chunk first, and keeps the previous screen until then.
 import { Component, type ComponentChildren, type ComponentType } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { Button } from '../parts/controls/button.tsx';
 import { Empty, Failed, SkeletonRows } from '../parts/status/states.tsx';
@@ -94,7 +94,11 @@ function load(name: RouteName): Promise<{ default: Shown['View'] }> {
 export function loadAhead(): void {
   const asked = route.peek();
   // A failure is shown when the screen is needed.
-  if (asked !== null) load(asked.name).catch(() => {});
+  if (asked !== null)
+    load(asked.name).then(
+      ({ default: View }) => loaded.set(asked.name, View),
+      () => {},
+    );
 }
 
 /** Loads the screen of a route. Shows the previous one until then. */
@@ -103,7 +107,8 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
   const [failure, setFailure] = useState(false);
   const isFirst = useRef(true);
   const key = wanted && keyOf(wanted);
-  useEffect(() => {
+  // Runs before paint: a loaded screen does not wait for a frame that nobody needs.
+  useLayoutEffect(() => {
     if (wanted === null) return;
     let gone = false;
     const show = (View: Shown['View']) => {

@@ -1,6 +1,7 @@
 // The screen of every route: its module, title and layout. A route without one does not compile.
 import type { ComponentType } from 'preact';
 import type { ParamsOf, RouteName } from '../router.ts';
+import Apps from './overview/apps.tsx';
 
 export interface Screen<Name extends RouteName> {
   /** Loads the screen's chunk. Its default export is the screen. */
@@ -16,7 +17,8 @@ export interface Screen<Name extends RouteName> {
 }
 
 export const screens: { [Name in RouteName]: Screen<Name> } = {
-  apps: { load: () => import('./overview/apps.tsx'), title: 'Apps', place: 'home' },
+  // In the first script, because it is mostly the first screen: one request fewer.
+  apps: { load: async () => ({ default: Apps }), title: 'Apps', place: 'home' },
   new: { load: () => import('./overview/new.tsx'), title: 'New app', place: 'home' },
   overview: { load: () => import('./overview/overview.tsx'), title: 'Overview', place: 'app' },
   traffic: { load: () => import('./telemetry/traffic.tsx'), title: 'Traffic', place: 'app' },

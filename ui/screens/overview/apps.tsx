@@ -50,7 +50,7 @@ export default function Apps() {
           items.length === 0 ? (
             <div class="stack">
               <First />
-              <Deleted />
+              <Deleted apps={apps} />
             </div>
           ) : (
             <div class="stack">
@@ -65,7 +65,7 @@ export default function Apps() {
                 )}
               </div>
               {more && <p class="muted">These are the newest {items.length}. ⌘K finds the others by name.</p>}
-              <Deleted />
+              <Deleted apps={apps} />
             </div>
           )
         }

@@ -1,6 +1,8 @@
 // The deleted apps that can be undeleted. Shows nothing without one.
 import { useState } from 'preact/hooks';
 import { SLUG_RULE } from '../../../handlers/contract/apps/slug.ts';
+import type { Resource } from '../../live.ts';
+import type { Overview } from '../../models/apps.ts';
 import { type DeletedApp, deletedModel } from '../../models/deleted.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
@@ -15,8 +17,9 @@ import { open } from '../../router.ts';
 
 type Model = ReturnType<typeof deletedModel>;
 
-export function Deleted() {
-  const model = useModel(deletedModel);
+/** @param props.apps the apps that are not deleted */
+export function Deleted({ apps }: { apps: Resource<Overview> }) {
+  const model = useModel(() => deletedModel(apps));
   const [chosen, setChosen] = useState<DeletedApp | null>(null);
   const columns: readonly Column<DeletedApp>[] = [
     { name: 'App', cell: ({ slug }) => <span class="main-cell">{slug}</span> },
