@@ -8,7 +8,7 @@ export type Overview = Result<'apps.overview'>;
 export type App = Overview['items'][number];
 
 /** Polling interval. */
-const EVERY_MS = 10_000;
+const EVERY_MS = 15_000;
 
 /** All apps with their figures, and the filtered ones. */
 export function appsModel() {
