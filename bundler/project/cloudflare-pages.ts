@@ -61,12 +61,26 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
   const { root } = place;
   const worker = workerOf(place, directory);
   const isApp = !isThere(root, join(directory, '404.html'));
-  const { main: _, ...config } = read.config;
+  const { main: _, triggers, queues, ...config } = read.config;
+  const { consumers = [], ...producers } = queues;
+  const notCalled = [
+    ...(triggers.crons?.length ? ['triggers.crons'] : []),
+    ...(consumers.length > 0 ? ['queues.consumers'] : []),
+  ];
+  const what = `Cloudflare Pages project: ${show(root, directory)}`;
   return {
     ...read,
-    notes: [...read.notes, `Cloudflare Pages project: ${show(root, directory)}`],
+    notes: [...read.notes, what],
+    warnings: [
+      ...read.warnings,
+      ...notCalled.map(
+        (key) => `${read.file}: ${key} has no effect: Cloudflare Pages answers requests alone`,
+      ),
+    ],
     config: {
       ...config,
+      triggers: {},
+      queues: producers,
       ...(worker !== null && { main: worker.main }),
       assets: {
         directory,

@@ -97,6 +97,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     read === null
       ? project?.kind !== 'worker' && hasFunctions(place)
       : read.config.pages_build_output_dir !== undefined;
+  const functions = isPages && hasFunctions(place);
   let outside: NamedOutside | null = null;
   if (read !== null) {
     if (output !== null && !isPages) throw misnamedConfiguration(read.file);
@@ -104,6 +105,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     const isRedirected = redirectedConfig(place) !== null;
     const isWhole =
       build.length === 0 &&
+      !functions &&
       settings.install_command === null &&
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
       !isRedirected;
@@ -129,7 +131,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     installAnew: whyInstallAnew(place.root, manifests),
     hasConfig: project?.kind === 'wrangler',
     isPages,
-    hasFunctions: isPages && hasFunctions(place),
+    hasFunctions: functions,
     outside,
     pages: project?.kind !== 'wrangler' && build.length > 0 ? siteFolders(place) : null,
   };

@@ -227,3 +227,23 @@ test('a configuration beside the folder of its package has it installed, and bui
     /web is a package that was not built/,
   );
 });
+
+test('a Pages project of functions is planned with the crons and queues that Pages does not run', async () => {
+  const files = {
+    'package.json': '{"scripts": {"deploy": "wrangler pages deploy public"}}',
+    'wrangler.toml':
+      'name = "x"\n[triggers]\ncrons = ["* * * * *"]\n[[queues.producers]]\nbinding = "Q"\nqueue = "q"',
+    'public/index.html': '<h1>x</h1>',
+    'functions/api.js': 'export const onRequest = () => new Response("ok");',
+  };
+  const worktree = worktrees.write(files);
+  const plan = await planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: [] });
+  assert.deepEqual([plan.isPages, plan.hasFunctions, plan.build], [true, true, []]);
+
+  const compiled = { '.wrangler/cellar-functions/index.js': 'export default { fetch() {} }' };
+  const { bundle } = await worktrees.bundle({ ...files, ...compiled });
+  assert.deepEqual(bundle.triggers, { crons: [], producers: [{ binding: 'Q', queue: 'q' }], consumers: [] });
+  assert.deepEqual(bundle.warnings, [
+    'wrangler.toml: triggers.crons has no effect: Cloudflare Pages answers requests alone',
+  ]);
+});
