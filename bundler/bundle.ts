@@ -40,6 +40,8 @@ import { bundleWorkersSite } from './workers-site/workers-site.ts';
 export interface Bundled {
   bundle: Bundle;
   notes: string[];
+  /** Whether every import of the Worker was found, and esbuild did not warn. */
+  isComplete: boolean;
 }
 
 const ASSETS = 'assets';
@@ -125,6 +127,7 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
   return {
     bundle: { ...nothing, assets },
     notes: [`${what}: ${counted(files)} in ${show(root, directory)}`],
+    isComplete: true,
   };
 }
 
@@ -140,12 +143,13 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
     moduleBase: null,
     options: { keepNames: true },
   };
-  const { modules, exports, warnings } = await bundleWorker(source, out);
+  const { modules, exports, warnings, isComplete } = await bundleWorker(source, out);
   const file = show(root, main);
   const worker = { modules, compatibilityDate, compatibilityFlags: [], main: file };
   return {
     bundle: { ...nothing, worker, exports },
     notes: [`Worker: ${file}, compatibility date ${compatibilityDate}`, ...warnings],
+    isComplete,
   };
 }
 
@@ -161,6 +165,7 @@ async function bundleConfig(
   notes.push(...warnings.map((text) => `warning: ${text}`));
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
+  let isComplete = true;
   if (config.main !== undefined) {
     const source = workerSource(root, base, config, config.main, compatibilityDate);
     const bundled = await bundleWorker(source, out);
@@ -169,6 +174,7 @@ async function bundleConfig(
     const { modules } = bundled;
     worker = { modules, compatibilityDate, compatibilityFlags: config.compatibility_flags, main };
     exports = bundled.exports;
+    isComplete = bundled.isComplete;
     notes.push(`Worker: ${main}`, ...bundled.warnings);
   } else if (config.assets?.directory === undefined) {
     throw emptyConfiguration(file);
@@ -239,7 +245,7 @@ async function bundleConfig(
     ...(prefill && { prefill }),
     ...(warnings.length > 0 && { warnings: bounded(warnings) }),
   };
-  return { bundle, notes };
+  return { bundle, notes, isComplete };
 }
 
 /** Returns the compatibility date of a configuration, which may omit it. */

@@ -45,17 +45,20 @@ const MAX_ERRORS = 20;
 const UNREADABLE = /^Cannot read directory /;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
+/** An import of another module of the bundle, or of one that workerd has. */
+const BESIDE_OR_BUILT_IN = /^\.|^(?:node|cloudflare|workerd):/;
 const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
 
 /**
  * Bundles the Worker into `<out>/modules`.
- * @returns its modules, the entry first; the names the entry exports; warnings for the log
+ * @returns its modules, the entry first; the names the entry exports; warnings for the log; whether every import was found, and
+ * esbuild did not warn
  * @throws {BuildFailure} with esbuild's messages, each with file, line and column
  */
 export async function bundleWorker(
   source: WorkerSource,
   out: string,
-): Promise<{ modules: Module[]; exports: string[]; warnings: string[] }> {
+): Promise<{ modules: Module[]; exports: string[]; warnings: string[]; isComplete: boolean }> {
   const { root, main, compatibilityDate, compatibilityFlags, options } = source;
   refusePython(root, main);
   const unknown = source.rules.find(({ type }) => !RULE_TYPES.includes(type));
@@ -136,7 +139,8 @@ export async function bundleWorker(
     );
   }
   const modules = [entry, ...files, ...(beside?.modules ?? [])];
-  return { modules, exports, warnings: warnings.map((text) => `warning: ${text}`) };
+  const isComplete = warnings.length === 0 && !Object.values(result.metafile.outputs).some(importsPackage);
+  return { modules, exports, warnings: warnings.map((text) => `warning: ${text}`), isComplete };
 }
 
 /**
@@ -162,6 +166,13 @@ function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { input
   const text = readProjectFile(root, main, MODULE_BYTES).toString('utf8');
   const isCommonJs = inputs[show(root, main)]?.format === 'cjs';
   return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
+}
+
+/** Whether a bundle still imports a package: a Worker may try to load one that is optional. */
+function importsPackage({ imports }: Metafile['outputs'][string]): boolean {
+  return imports.some(
+    ({ path, external }) => external && path !== SITE_MANIFEST && !BESIDE_OR_BUILT_IN.test(path),
+  );
 }
 
 function entryExports(metafile: Metafile): string[] {

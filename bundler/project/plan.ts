@@ -42,6 +42,11 @@ export interface Plan {
   /** Lines for the deploy's log. */
   notes: string[];
   hasDependencies: boolean;
+  /**
+   * Whether what is deployed may need no package: only tools for development are named, and no command runs. Then a bundle without
+   * packages is tried first.
+   */
+  mayNeedNoPackages: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   lockFiles: LockFile[];
@@ -126,6 +131,13 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
+    mayNeedNoPackages:
+      manifest?.isForDevelopment === true &&
+      installed === place.folder &&
+      build.length === 0 &&
+      [settings.install_command, settings.release_command ?? null].every((command) => command === null) &&
+      !WRITING_SCRIPTS.some((name) => name in manifest.scripts) &&
+      !functions,
     packageManager: (above ?? manifest)?.packageManager ?? null,
     lockFiles: findLockFiles(place.root, installed),
     installAnew: whyInstallAnew(place.root, manifests),

@@ -50,6 +50,7 @@ const NO_PACKAGE: PackageJson = {
   scripts: {},
   packageManager: null,
   hasDependencies: false,
+  isForDevelopment: false,
   workspaces: [],
   dependencies: [],
 };
@@ -62,6 +63,8 @@ export interface PackageJson {
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   hasDependencies: boolean;
+  /** Whether all its packages are `devDependencies`. */
+  isForDevelopment: boolean;
   /** The globs of its packages, as written. */
   workspaces: string[];
   /** Name and version of each dependency. */
@@ -245,6 +248,9 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
     packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
     workspaces: workspacesOf(json.workspaces),
     hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
+    isForDevelopment: [...DEPENDENCIES, 'workspaces'].every(
+      (key) => (key === 'devDependencies') === entriesOf(key).length > 0,
+    ),
     dependencies: DEPENDENCIES.flatMap(entriesOf).map(([name, version]) => [name, String(version)]),
   };
 }

@@ -66,6 +66,7 @@ test('package.json determines what to install and run', () => {
     scripts: { build: 'vite build' },
     packageManager: null,
     hasDependencies: true,
+    isForDevelopment: true,
     workspaces: [],
     dependencies: [['vite', '1']],
   });

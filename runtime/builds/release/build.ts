@@ -1,6 +1,7 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
 import { join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
+import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { removeTree } from '../../disk/remove.ts';
@@ -18,7 +19,7 @@ import { Bundler } from './bundler.ts';
 import { warnOfLocalSecrets } from './check-secrets.ts';
 import { placeBundle, readRelease } from './release.ts';
 
-export { BuildFailure } from '../../../bundler/failure.ts';
+export { BuildFailure };
 
 const bundler = new Bundler();
 
@@ -63,13 +64,23 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const beforeLive = releaseCommand(input, directories, plan);
     const runsCommands =
-      plan.hasDependencies || plan.build !== null || settings.install_command !== null || beforeLive !== null;
-    if (runsCommands) await makeHistory(input, project, join(scratch, 'index'));
-    const installed = await installStep(input, directories, plan, digest);
+      plan.hasDependencies ||
+      plan.build.length > 0 ||
+      settings.install_command !== null ||
+      beforeLive !== null;
+    const early = plan.mayNeedNoPackages
+      ? await bundleWithoutPackages(input, directories, plan, bundled)
+      : null;
+    if (runsCommands && early === null) await makeHistory(input, project, join(scratch, 'index'));
+    const installed = early === null ? await installStep(input, directories, plan, digest) : null;
+    if (early !== null) log.skip('install', 'nothing that is deployed uses a package');
     await buildStep(input, directories, plan);
-    const { bundle } = await log.step('bundle', 'esbuild', () =>
-      compileFunctions(input, directories, plan).then(() => bundleStep(input, directories, plan, bundled)),
-    );
+    const { bundle } = await log.step('bundle', 'esbuild', async () => {
+      await compileFunctions(input, directories, plan);
+      const result = early ?? (await bundleStep(input, directories, plan, bundled));
+      for (const note of result.notes) log.line(note);
+      return result;
+    });
     signal.throwIfAborted();
     const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
     let tidied: Promise<void> | null = null;
@@ -139,7 +150,7 @@ async function bundleStep(
 ): Promise<Bundled> {
   const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
   const environment = wranglerEnvironment(input);
-  const result = await bundler.bundle(
+  return bundler.bundle(
     {
       worktree: project,
       settings: { ...input.settings, root_directory: plan.folder || null },
@@ -151,8 +162,24 @@ async function bundleStep(
     },
     stepTimeoutMs,
   );
-  for (const note of result.notes) input.log.line(note);
-  return result;
+}
+
+/**
+ * Bundles a project before its packages are there. Returns `null`, and leaves nothing in `out`, if it may need one.
+ */
+async function bundleWithoutPackages(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  out: string,
+): Promise<Bundled | null> {
+  const result = await bundleStep(input, directories, plan, out).catch((error: unknown) => {
+    if (error instanceof BuildFailure) return null;
+    throw error;
+  });
+  if (result?.isComplete) return result;
+  await removeTree(out);
+  return null;
 }
 
 async function releaseStep(

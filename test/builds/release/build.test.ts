@@ -348,6 +348,28 @@ test('a failing build script is only reported if the deploy does not need its ou
   );
 });
 
+test('packages for development are installed only if what is deployed needs one', async () => {
+  const tools = { devDependencies: { missing: 'file:./missing.tgz' } };
+  const project = { 'package.json': JSON.stringify(tools), 'index.js': WORKER };
+  const { lines, log, result } = await build(project);
+  assert.equal((await result).release.worker?.main, 'index.js');
+  assert.ok(lines.includes('▸ install: skipped, nothing that is deployed uses a package'), lines.join('\n'));
+  assert.equal(log.steps.find(({ name }) => name === 'bundle')?.status, 'done');
+  const site = { 'package.json': project['package.json'], 'index.html': '<h1>x</h1>' };
+  assert.equal((await (await build(site)).result).release.assets?.directory, 'assets');
+
+  const failed = /`npm install` failed with exit code/;
+  await assertFails({ ...project, 'index.js': `import 'missing';\n${WORKER}` }, failed);
+  await assertFails({ ...project, 'index.js': `try { require('missing') } catch {}\n${WORKER}` }, failed);
+  await assertFails({ ...project, 'tsconfig.json': '{"extends": "missing/tsconfig.json"}' }, failed);
+  for (const scripts of [{ prepare: 'true' }, { build: 'true' }])
+    await assertFails({ ...project, 'package.json': JSON.stringify({ ...tools, scripts }) }, failed);
+  const settings = { ...NO_SETTINGS, release_command: 'true' };
+  await assertFails(project, failed, { settings });
+  const dependencies = { dependencies: tools.devDependencies };
+  await assertFails({ ...project, 'package.json': JSON.stringify(dependencies) }, failed);
+});
+
 test('a failed install says why and hides paths of this machine and the npm command line', async () => {
   const manifest = { dependencies: { a: 'file:./a' }, scripts: { build: 'node missing.js' } };
   const lines = await assertFails(

@@ -121,6 +121,7 @@ test('a plan lists the commands to run before anything has run', async () => {
     build: [{ kind: 'script' }],
     notes: [],
     hasDependencies: true,
+    mayNeedNoPackages: false,
     packageManager: 'pnpm@10.1.0',
     installAnew: null,
     hasConfig: false,
