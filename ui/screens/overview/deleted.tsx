@@ -22,10 +22,18 @@ export function Deleted({ apps }: { apps: Resource<Overview> }) {
   const model = useModel(() => deletedModel(apps));
   const [chosen, setChosen] = useState<DeletedApp | null>(null);
   const columns: readonly Column<DeletedApp>[] = [
-    { name: 'App', cell: ({ slug }) => <span class="main-cell">{slug}</span> },
+    { name: 'App', wide: true, cell: ({ slug }) => <span class="main-cell">{slug}</span> },
     { name: 'Deleted', label: 'deleted', cell: (app) => <Time at={app.deleted_at} /> },
     { name: 'Gone for good', label: 'gone for good', cell: (app) => <Time at={app.removed_at} /> },
-    { name: '', wide: true, cell: (app) => <Button onClick={() => setChosen(app)}>Undelete</Button> },
+    {
+      name: 'What to do',
+      silent: true,
+      cell: (app) => (
+        <Button short onClick={() => setChosen(app)}>
+          Undelete
+        </Button>
+      ),
+    },
   ];
   if (model.deleted.items.value.length === 0) return null;
   return (

@@ -96,13 +96,12 @@ export default function Alerts({ app }: { app: string }) {
               wide: true,
               cell: ({ url }: Alert) => <span class="cut mono">{url.replace(/^mailto:/, '')}</span>,
             },
-            { name: 'Format', cell: (alert) => FORMATS[formatOf(alert)] },
+            { name: 'Format', cell: (alert) => <span class="one-line">{FORMATS[formatOf(alert)]}</span> },
             {
               name: 'Events',
               cell: ({ on, firing }) => (
                 <>
-                  {firing.length > 0 && <Status of="failed" word={namesOf(firing)} />}{' '}
-                  <span>{eventsOf(on)}</span>
+                  {firing.length > 0 && <Status of="failed" word={namesOf(firing)} />} {eventsOf(on)}
                 </>
               ),
             },
@@ -163,11 +162,11 @@ export default function Alerts({ app }: { app: string }) {
   );
 }
 
-/** Returns the events of an alert: those that it has, or the few that it does not have. */
-function eventsOf(on: readonly Kind[]): string {
+/** The events of an alert: those that it has, or the few that it does not have. */
+function eventsOf(on: readonly Kind[]) {
   const missing = KINDS.map(([kind]) => kind).filter((kind) => !on.includes(kind));
-  if (missing.length === 0) return 'everything';
-  return missing.length > 3 ? namesOf(on) : `everything but ${namesOf(missing)}`;
+  if (missing.length > 2) return namesOf(on);
+  return <span class="one-line">everything{missing.length > 0 && ` but ${namesOf(missing)}`}</span>;
 }
 
 function namesOf(kinds: readonly Kind[]): string {
