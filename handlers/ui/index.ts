@@ -32,7 +32,7 @@ class Server {
   readonly #env: Env;
   readonly #limiter: Limiter;
   readonly #attempts = new Attempts();
-  #auth: Promise<Auth> | null = null;
+  #auth: Auth | null = null;
   #cleanedAt = 0;
 
   constructor(env: Env) {
@@ -224,11 +224,13 @@ class Server {
     }
   }
 
-  #library(): Promise<Auth> {
-    this.#auth ??= migrate(this.#env.DB).then(() => createAuth(this.#env));
-    this.#auth.catch(() => {
-      this.#auth = null;
-    });
+  async #library(): Promise<Auth> {
+    if (this.#auth !== null) return this.#auth;
+    // Each early request waits for its own promise: one of a request that is cut off never settles, for nobody.
+    await migrate(this.#env.DB);
+    const auth = createAuth(this.#env);
+    await auth.$context;
+    this.#auth ??= auth;
     return this.#auth;
   }
 }

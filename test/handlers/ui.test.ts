@@ -1,6 +1,7 @@
 // Rate limits of the control UI's server: a refused request reaches nothing behind them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { compressed } from '../../handlers/ui/compressed.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
@@ -31,6 +32,15 @@ test('over SERVICE_RATE_LIMIT_RPM sign-in is refused before the library and the 
   refused(await ui.post('/api/auth/two-factor/verify-totp', { code: '123456' }));
   assert.equal(ui.trips, 2);
   assert.equal((await ui.post(SIGN_IN, credentials('ada'), '192.0.2.2')).status, 500);
+});
+
+test('a first request that is cut off does not stop the others', async (t) => {
+  const ui = await UiInProcess.start(t);
+  ui.stuck = true;
+  void ui.post(SIGN_IN, credentials('ada'));
+  while (ui.trips === 0) await setImmediate();
+  ui.stuck = false;
+  assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 401);
 });
 
 test('links are counted separately, and refused before the API is called', async (t) => {

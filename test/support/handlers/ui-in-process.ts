@@ -37,6 +37,8 @@ export class UiInProcess {
   api: (url: URL) => Response = () => Response.json({ code: 'invite_not_found' }, { status: 404 });
   /** Whether every query fails. */
   broken = false;
+  /** Whether no query ends, as those of a request that is cut off. */
+  stuck = false;
   readonly database = new MemoryD1();
   readonly #handler: Handler;
   readonly #env: object;
@@ -45,6 +47,7 @@ export class UiInProcess {
     this.#handler = handler;
     const database = this.database.through(async (work) => {
       this.trips++;
+      if (this.stuck) await new Promise(() => {});
       if (this.broken) throw new Error('the database is broken');
       return work();
     });
