@@ -7,7 +7,7 @@ import { operation } from '../operation.ts';
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-/** Requests, and those of them answered with 5xx. */
+/** Requests, and those of them answered with 5xx, except by a maintenance page. */
 const counts = { requests: z.int(), errors: z.int() };
 
 /** Metrics of one time step. Times are in ms; percentiles and mean are null where nothing was measured. */
@@ -15,7 +15,7 @@ export const MetricStep = z.strictObject({
   /** Start of the step. */
   at: time,
   requests: z.int(),
-  /** Answered with 5xx, by the app or the gateway. */
+  /** Answered with 5xx, by the app or the gateway, except by a maintenance page. */
   errors: z.int(),
   /** Answered with 4xx. */
   client_errors: z.int(),

@@ -27,7 +27,8 @@ export function emptyBucket(): Bucket {
 
 export function addRequest(bucket: Bucket, request: CountedRequest): void {
   bucket.requests++;
-  if (request.status >= 500) bucket.errors++;
+  // The owner asked for the 503 of a maintenance page.
+  if (request.status >= 500) bucket.errors += request.refused === 'maintenance' ? 0 : 1;
   else if (request.status >= 400) bucket.client_errors++;
   if (request.status === 429) bucket.rate_limited++;
   if (request.refused === 'shed') bucket.shed++;

@@ -29,6 +29,7 @@ test('a bucket adds up requests and process usage', () => {
         { endedAt: at, status: 429, durationMs: 30, refused: 'rate_limited' },
         { endedAt: at, status: 500, durationMs: 40 },
         { endedAt: at, status: 503, durationMs: 100, refused: 'shed', heldMs: 50 },
+        { endedAt: at, status: 503, durationMs: 40, bytesOut: 0, refused: 'maintenance' },
         { endedAt: at, status: 101, durationMs: 3_600_000, upgraded: true },
       ],
       {
@@ -45,7 +46,7 @@ test('a bucket adds up requests and process usage', () => {
   const item = items.find((found) => found.requests > 0)!;
   assert.deepEqual(item, {
     at: new Date(at - (at % MINUTE_MS)).toISOString(),
-    requests: 6,
+    requests: 7,
     errors: 2,
     client_errors: 2,
     rate_limited: 1,
