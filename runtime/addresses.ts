@@ -8,6 +8,8 @@ export interface Addresses {
   app: string;
   /** The control UI's origin: Cellar's own, or one outside. */
   ui: string;
+  /** The port that receives e-mails; null when none does. */
+  mail: number | null;
 }
 
 /**
@@ -22,5 +24,5 @@ export function addresses(config: Config, ports: { api: number; edge: number }):
   const origin = (host: string) => `${scheme}//${host}${port === '' ? '' : `:${port}`}`;
   const at = (name: string) => origin(`${name}.${base}`);
   const api = outside || (tls && !isLocal(base)) ? at('api') : `http://127.0.0.1:${ports.api}`;
-  return { api, git: at('git'), app: at('{slug}'), ui: config.RUNNER_UI_URL || origin(base) };
+  return { api, git: at('git'), app: at('{slug}'), ui: config.RUNNER_UI_URL || origin(base), mail: null };
 }

@@ -73,6 +73,9 @@ function contradictions(config: Partial<Config>): string[] {
       'RUNNER_BUCKET and RUNNER_CLUSTER_KEY must be set when RUNNER_ADDRESS is, and be the same on each host',
     );
   }
+  if ((config.RUNNER_MAIL_TLS_CERT === '') !== (config.RUNNER_MAIL_TLS_KEY === '')) {
+    problems.push('RUNNER_MAIL_TLS_CERT and RUNNER_MAIL_TLS_KEY must be set together');
+  }
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }

@@ -140,10 +140,21 @@ export class Host {
       deployMissed();
       resumeInBucket();
     }
+    await this.#receiveMail();
     void snapshots.start();
     telemetry.startCopies();
     if (this.config.RUNNER_OIDC_URL !== null) void checkProvider(this.config.RUNNER_OIDC_URL);
     return known.addresses;
+  }
+
+  /** Starts to receive e-mails, if it is configured. Apps serve without it. */
+  async #receiveMail(): Promise<void> {
+    const { incomingMail, known } = this.#parts;
+    if (incomingMail === null) return;
+    known.addresses!.mail = await incomingMail.start().catch((error: unknown) => {
+      log('error', 'no e-mails are received', { error: reason(error) });
+      return null;
+    });
   }
 
   /** Writes the API's address for the command line. On a full disk apps serve without it. @returns whether it was written */
@@ -294,6 +305,7 @@ export class Host {
       closing.step('code cache', () => this.#parts.codeCache?.stop()),
     ];
     geo.close();
+    await closing.step('e-mails in', () => this.#parts.incomingMail?.close());
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());

@@ -19,6 +19,8 @@ const numberLike = (form: RegExp, message: string) => (min: number, max: number)
 export const integer = numberLike(/^\d+$/, 'must be a whole number');
 export const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5, not below 0');
 export const port = integer(0, 65_535);
+/** Null for none. */
+export const mailPort = z.union([z.literal('').transform(() => null), port]);
 export const domain = z
   .string()
   .max(200, 'must have at most 200 characters')

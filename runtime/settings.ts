@@ -15,6 +15,7 @@ import {
   httpUrl,
   integer,
   logFilter,
+  mailPort,
   origin,
   origins,
   otlpHeaders,
@@ -133,6 +134,23 @@ export const settings = {
     meaning:
       'Domains and addresses that apps with a `send_email` binding may send from by that server, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
     schema: appSenderList,
+  },
+  RUNNER_MAIL_PORT: {
+    default: '',
+    meaning:
+      'Port at which Cellar receives e-mails for apps by SMTP; other mail servers send to port 25. Empty: none are received.',
+    schema: mailPort,
+  },
+  RUNNER_MAIL_TLS_CERT: {
+    default: '',
+    meaning:
+      'File with the certificate and its chain in PEM, by which received e-mails are encrypted (STARTTLS). It is read again every hour. Empty: a certificate that Cellar makes itself, which mail servers accept.',
+    schema: z.string(),
+  },
+  RUNNER_MAIL_TLS_KEY: {
+    default: '',
+    meaning: 'File with the key of RUNNER_MAIL_TLS_CERT, in PEM.',
+    schema: z.string(),
   },
   RUNNER_OIDC_URL: {
     default: '',

@@ -1,4 +1,4 @@
-// Commands for an app's settings: build variables, secrets, domains, limits, builds, collaborators.
+// Commands for an app's settings: build variables, secrets, domains, e-mail addresses, limits, builds, collaborators.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -12,6 +12,8 @@ const value = {
   summary: 'the value; left out, it is read from standard input',
   optional: true,
 } as const;
+
+const address = { name: 'address', summary: 'such as info@shop.example.com, or *@shop.example.com' } as const;
 
 /** Declares a command that lists all items of one kind of an app. */
 export function listCommand<Item>({
@@ -156,6 +158,39 @@ export const settingCommands: readonly Command[] = [
     destroys: ({ hostname }) => `Serve ${hostname} no longer?`,
     run: (session, { hostname }) =>
       session.call('domains.remove', { id: session.app(), hostname: String(hostname) }),
+  }),
+  listCommand({
+    words: 'mail list',
+    summary: 'Lists the e-mail addresses of an app',
+    examples: ['mail', 'mail list --app shop'],
+    answers: 'mail.routes.list',
+    read: (session, asked) => session.call('mail.routes.list', asked),
+    columns: [
+      ['ADDRESS', ({ address }) => address],
+      ['SINCE', ({ created_at }) => ago(created_at)],
+    ],
+  }),
+  command({
+    words: 'mail set',
+    summary: "Gives the messages to an address to the app's email() handler",
+    ofApp: true,
+    arguments: [address],
+    examples: ['mail set info@shop.example.com', "mail set '*@shop.example.com'"],
+    answers: 'mail.routes.set',
+    run: (session, { address }) =>
+      session.call('mail.routes.set', { id: session.app(), address: String(address) }),
+    show: ({ address }) => `the app gets the messages to ${address}`,
+  }),
+  command({
+    words: 'mail delete',
+    summary: 'Takes an e-mail address from an app; messages to it are refused',
+    ofApp: true,
+    arguments: [address],
+    examples: ['mail delete info@shop.example.com --yes'],
+    answers: 'mail.routes.delete',
+    destroys: ({ address }) => `Refuse messages to ${address}?`,
+    run: (session, { address }) =>
+      session.call('mail.routes.delete', { id: session.app(), address: String(address) }),
   }),
   command({
     words: 'limits get',

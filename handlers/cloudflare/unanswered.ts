@@ -13,7 +13,11 @@ const CONTAINERS = 'run the container beside Cellar, and call it with `fetch()`'
 export const unanswered: readonly { method?: string; path: string; what: string; why: string }[] = [
   { path: '/accounts/*/workers/scripts/*/domains', what: 'custom domains', why: DOMAINS },
   { path: '/accounts/*/workers/domains', what: 'custom domains', why: DOMAINS },
-  { path: '/zones/*/email', what: 'rules of e-mail routing', why: 'Cellar receives no e-mail for zones' },
+  {
+    path: '/zones/*/email',
+    what: 'rules of e-mail routing',
+    why: 'use `cellar mail` to choose the addresses of an app',
+  },
   { path: '/zones', what: 'zones and routes', why: `Cellar has no zones; ${DOMAINS}` },
   {
     path: '/accounts/*/workers/dispatch',

@@ -27,6 +27,7 @@ const callerErrors = {
   workflow_not_found: { status: 404, meaning: 'The live release of the app binds no such Workflow.' },
   workflow_instance_not_found: { status: 404, meaning: 'The Workflow has no such instance.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
+  mail_route_not_found: { status: 404, meaning: 'The app has no such e-mail address.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
   source_not_connected: { status: 404, meaning: 'The app is not connected to a repository elsewhere.' },
   pull_request_not_found: {

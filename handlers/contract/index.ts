@@ -14,6 +14,7 @@ import { secrets, vars } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
 import { versions } from './apps/versions.ts';
 import { hosts } from './hosts.ts';
+import { mailRoutes } from './mail-routes.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
 import { audit } from './people/audit.ts';
@@ -42,6 +43,7 @@ export const operations = [
   ...secrets,
   ...vars,
   ...domains,
+  ...mailRoutes,
   ...source,
   ...connections,
   ...storage,

@@ -23,6 +23,7 @@ export const meanings: Readonly<Record<string, string>> = {
   last_event_id: 'The id of the last event that was seen; the stream continues after it.',
   name: 'The name.',
   value: 'The value.',
+  address: 'An e-mail address at a domain of the app, or `*@` and the domain for all others.',
   hostname: 'A host name such as shop.example.com.',
   ref: 'A branch, a tag or a commit. Default: the tip of main.',
   'source.connect.url':
@@ -258,6 +259,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   events: 'Product events that an app logs.',
   users: 'What an app knows of its users.',
   insights: 'Figures that an app sets itself.',
+  mail: 'E-mail addresses of an app.',
   limits: 'Limits on requests.',
   maintenance: 'The page that visitors get while an app is worked on.',
   builds: 'Where in its repository an app is, and how it is built.',

@@ -8,6 +8,7 @@ import { deletedAppServices } from './apps/deleted.ts';
 import { deployServices } from './apps/deploys.ts';
 import { domainServices } from './apps/domains.ts';
 import { folderServices } from './apps/folders.ts';
+import { mailRouteServices } from './apps/mail-routes.ts';
 import { previewServices } from './apps/previews.ts';
 import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
@@ -56,6 +57,7 @@ export const services = {
   ...versionServices,
   ...settingServices,
   ...domainServices,
+  ...mailRouteServices,
   ...eventServices,
   ...accountServices,
   ...adminServices,

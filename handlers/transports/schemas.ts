@@ -8,6 +8,7 @@ import { Domain } from '../contract/apps/domains.ts';
 import { EnvVariable } from '../contract/apps/env.ts';
 import { Limits } from '../contract/apps/limits.ts';
 import { Secret } from '../contract/apps/secrets.ts';
+import { MailRoute } from '../contract/mail-routes.ts';
 import { answerMeanings, meanings } from '../contract/meanings.ts';
 import { Account, Collaborator, Key } from '../contract/people/accounts.ts';
 import { Alert } from '../contract/telemetry/alerts.ts';
@@ -27,6 +28,7 @@ const named = {
   Collaborator,
   Deploy,
   Domain,
+  MailRoute,
   EnvVariable,
   Event,
   GroupedError,
@@ -101,6 +103,7 @@ export const examples: Readonly<Record<string, Json>> = {
   'apps.rename': { slug: 'store' },
   'deploys.rollback': { deploy_id: DEPLOY_ID },
   'env.set': { name: 'NPM_TOKEN', value: 'npm_123' },
+  'mail.routes.set': { address: 'info@shop.example.com' },
   'domains.add': { hostname: 'shop.example.com' },
   'source.commit': {
     message: 'Say hello',

@@ -7,8 +7,8 @@ import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
 import { comparable, mayBeSender, type Senders } from './addresses.ts';
+import { DEADLINE_MS, deliver } from './deliver.ts';
 import {
-  failedDelivery,
   internal,
   invalid,
   MailError,
@@ -22,7 +22,6 @@ import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.
 import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
 import type { Rates } from './rates.ts';
 import type { SmtpServer } from './smtp-server.ts';
-import { mailFailure, transportTo } from './transport.ts';
 
 /** Options of the mail service at its start. */
 export interface MailServiceOptions {
@@ -36,8 +35,6 @@ const ASKED_BYTES = 2 * MESSAGE_BYTES;
 const COPIES = 3;
 /** Maximum concurrent e-mails of an app. */
 const AT_ONCE = 8;
-/** Timeout for an e-mail in ms, from the DNS lookup of the mail server to its acceptance of the e-mail. */
-const DEADLINE_MS = 30_000;
 /** Timeout for receiving a request, in ms. */
 const ASKED_MS = 60_000;
 const LIMITS = {
@@ -119,7 +116,7 @@ export class AppServer {
     try {
       await queue.run({ owner, signal }, () => {
         hasBegun = true;
-        return this.#deliver(message);
+        return deliver(this.#options.server, message);
       });
     } catch (error) {
       if (error instanceof QueueFull) throw rateExceeded(`The e-mail was not sent: ${error.message}.`);
@@ -128,25 +125,6 @@ export class AppServer {
         `The e-mail was not sent: it waited ${DEADLINE_MS / 1000} s for others of the account.`,
       );
     }
-  }
-
-  async #deliver({ from, to, raw }: Message): Promise<void> {
-    const deadline = AbortSignal.timeout(DEADLINE_MS);
-    let refused: Error[];
-    try {
-      const transport = await transportTo(this.#options.server);
-      const sent = await transport.sendMail({ envelope: { from, to }, raw, signal: deadline });
-      refused = sent.rejectedErrors ?? [];
-    } catch (error) {
-      const late = `the mail server did not answer within ${DEADLINE_MS / 1000} s`;
-      throw failedDelivery(
-        `The e-mail was not sent: ${deadline.aborted ? late : mailFailure(error as Error)}`,
-      );
-    }
-    if (refused.length > 0)
-      throw failedDelivery(
-        `The e-mail was sent, but not to ${refused.length} of ${to.length} recipients: ${mailFailure(refused[0]!)}`,
-      );
   }
 }
 

@@ -15,6 +15,7 @@ import { WakeFigures } from '../fleets/admission/wake-figures.ts';
 import { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { appSenders } from '../mail/addresses.ts';
+import { IncomingMail } from '../mail/incoming/incoming-mail.ts';
 import { Moves } from '../move/moves.ts';
 import { HostLease } from '../snapshots/host-lease.ts';
 import { Snapshots, type SnapshotsHosts } from '../snapshots/snapshots.ts';
@@ -58,6 +59,10 @@ export function makeApps(
     service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
     clusterOf: (appId) => apps.clusterOf(appId),
   });
+  const mail = config.RUNNER_SMTP_URL && {
+    server: config.RUNNER_SMTP_URL,
+    senders: appSenders(config.RUNNER_SMTP_FROM, config.RUNNER_SMTP_APP_SENDERS),
+  };
   const outward = new OutwardServices({
     paths,
     users,
@@ -65,12 +70,23 @@ export function makeApps(
       config.RUNNER_AI_URL === ''
         ? null
         : { url: config.RUNNER_AI_URL, key: config.RUNNER_AI_KEY, models: config.RUNNER_AI_MODELS },
-    mail: config.RUNNER_SMTP_URL && {
-      server: config.RUNNER_SMTP_URL,
-      senders: appSenders(config.RUNNER_SMTP_FROM, config.RUNNER_SMTP_APP_SENDERS),
-    },
+    mail,
   });
   const depths = new CallDepths();
+  const incomingMail =
+    config.RUNNER_MAIL_PORT === null
+      ? null
+      : new IncomingMail({
+          port: config.RUNNER_MAIL_PORT,
+          isLocal: isLocal(config.RUNNER_BASE_DOMAIN),
+          name: config.RUNNER_BASE_DOMAIN,
+          tls:
+            config.RUNNER_MAIL_TLS_CERT === ''
+              ? null
+              : { cert: config.RUNNER_MAIL_TLS_CERT, key: config.RUNNER_MAIL_TLS_KEY },
+          outgoing: mail,
+          ...{ paths, users, gateway: edge, apps: () => apps, hosts, depths },
+        });
   const services = new Services({
     paths,
     users,
@@ -178,6 +194,7 @@ export function makeApps(
     memory,
     buckets,
     outward,
+    incomingMail,
     readers,
     storageQueries,
     storage,

@@ -190,7 +190,8 @@ export async function readRoutes(db: D1Database, since: number): Promise<Routes>
     db
       .prepare(
         `SELECT id, slug, owner_id, client_rpm, app_rpm, storage, home, generation,
-           (SELECT json_group_array(hostname) FROM domains WHERE app_id = apps.id AND proved_at IS NOT NULL) AS hostnames
+           (SELECT json_group_array(hostname) FROM domains WHERE app_id = apps.id AND proved_at IS NOT NULL) AS hostnames,
+           (SELECT json_group_array(address) FROM mail_routes WHERE app_id = apps.id) AS mail
          FROM apps WHERE home IS NOT NULL AND deleted_at IS NULL AND generation > ${known}`,
       )
       .bind(since),
@@ -215,6 +216,7 @@ interface RouteRow {
   home: string;
   generation: number;
   hostnames: string;
+  mail: string;
 }
 
 function routeOf({
@@ -227,12 +229,14 @@ function routeOf({
   home,
   generation,
   hostnames,
+  mail,
 }: RouteRow): AppRoute {
   return {
     id,
     slug,
     owner: owner_id,
     hostnames: JSON.parse(hostnames),
+    mail: JSON.parse(mail),
     limits: { clientRpm: client_rpm, appRpm: app_rpm },
     storage,
     home,

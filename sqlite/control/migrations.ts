@@ -30,6 +30,7 @@ import vars from './migrations/0027_vars.sql';
 import releaseCommand from './migrations/0028_release_command.sql';
 import maintenance from './migrations/0029_maintenance.sql';
 import deployOn from './migrations/0030_deploy_on.sql';
+import mailRoutes from './migrations/0031_mail_routes.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -63,6 +64,7 @@ const migrations: Migration[] = [
   { name: '0028_release_command.sql', sql: releaseCommand },
   { name: '0029_maintenance.sql', sql: maintenance },
   { name: '0030_deploy_on.sql', sql: deployOn },
+  { name: '0031_mail_routes.sql', sql: mailRoutes },
 ];
 
 /**

@@ -521,6 +521,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('secrets delete', ['STRIPE', '--yes']);
   await json('domains add', ['shop.example.com']);
   await json('domains list');
+  await json('mail set', ['info@shop.example.com']);
+  await json('mail list');
+  await json('mail delete', ['info@shop.example.com', '--yes']);
   await json('domains remove', ['shop.example.com', '--yes']);
   assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
   await json('limits get');

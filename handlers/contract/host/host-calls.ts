@@ -32,6 +32,8 @@ export interface WantedApp {
   desired_state: 'running' | 'stopped';
   /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
   hostnames: string[];
+  /** E-mail addresses, and `*@domain`. Without any, and by an older control plane, it is left out. */
+  mail?: string[];
   /** Variables for install and build. */
   env: Record<string, string>;
   /** JSON values that override the Worker's variables. Left out by states that an older control plane sent. */

@@ -64,6 +64,8 @@ export interface AppRoute {
   owner: string;
   /** Custom hostnames, besides `<slug>.<base domain>`. */
   hostnames: string[];
+  /** E-mail addresses, and `*@domain`. An older control plane leaves it out. */
+  mail?: string[];
   limits: { clientRpm: number | null; appRpm: number | null };
   storage: 'local' | 'bucket';
   /** The id of the host that runs it. */

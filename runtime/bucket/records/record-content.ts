@@ -31,6 +31,7 @@ const wanted = z.looseObject({
   generation: z.int().min(0),
   desired_state: z.enum(['running', 'stopped']),
   hostnames: z.array(z.string().regex(/^[\w.-]{1,253}$/, 'must be a host name')),
+  mail: z.array(z.string().max(254)).optional(),
   env: z.record(z.string(), z.string()),
   vars: z.record(z.string(), z.unknown()).optional(),
   builds: z

@@ -20,6 +20,8 @@ const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js
 const EVENTS = own('events');
 /** Answers other apps. */
 const CALLED = own('called');
+/** Gives the app e-mails. Loaded by the first one. */
+const EMAIL = { name: 'cellar-email.js', text: textOf('./modules/email-event-module.js') };
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
 /** Replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
@@ -69,6 +71,7 @@ export function entryModules(
     ERROR_REPORTER,
     EVENTS,
     CALLED,
+    EMAIL,
     ...(timesCalls ? [CALLS] : []),
     ...(changed.length > 0 ? [WORKERS] : []),
     ...(release.workflows?.length ? [STEPS] : []),

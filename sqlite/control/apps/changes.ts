@@ -1,6 +1,7 @@
 // The statements that change an app, except its lifecycle. Each returns a row when it changed something.
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { LIVE_APP } from './apps.ts';
+import { HAS_DOMAIN } from './mail-routes.ts';
 
 /** A change by a transition, besides the app's generation. */
 export type Change =
@@ -25,6 +26,9 @@ export type Change =
     }
   | { kind: 'domain_prove'; hostname: string }
   | { kind: 'domain_remove'; hostname: string }
+  /** `domain`: of the address; the app must have it. `limit`: maximum addresses of an app */
+  | { kind: 'mail_route_set'; address: string; domain: string; baseDomain: string; limit: number }
+  | { kind: 'mail_route_delete'; address: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
   /** undefined leaves a setting as it is */
@@ -116,6 +120,21 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
       return db
         .prepare('DELETE FROM domains WHERE app_id = ?1 AND hostname = ?2 RETURNING hostname')
         .bind(id, change.hostname);
+    case 'mail_route_set':
+      return db
+        .prepare(
+          `INSERT INTO mail_routes (app_id, address, created_at)
+           SELECT ?1, ?4, ?5
+           WHERE ${LIVE_APP} AND ${HAS_DOMAIN}
+             AND (SELECT count(*) FROM mail_routes WHERE app_id = ?1 AND address <> ?4) < ?6
+           ON CONFLICT (app_id, address) DO UPDATE SET address = excluded.address
+           RETURNING address, app_id, created_at`,
+        )
+        .bind(id, change.domain, change.baseDomain, change.address, at, change.limit);
+    case 'mail_route_delete':
+      return db
+        .prepare('DELETE FROM mail_routes WHERE app_id = ?1 AND address = ?2 RETURNING address')
+        .bind(id, change.address);
     case 'limits':
       return db
         .prepare(

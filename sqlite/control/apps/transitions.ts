@@ -221,12 +221,13 @@ export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
       .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
       .bind(id),
     db.prepare('SELECT name, value FROM vars WHERE app_id = ? ORDER BY name').bind(id),
+    db.prepare('SELECT address FROM mail_routes WHERE app_id = ? ORDER BY address').bind(id),
   ];
 }
 
 /** @param results of `wantedOf` @returns null for an unknown app */
 export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
-  const [apps, env, domains, vars] = results;
+  const [apps, env, domains, vars, mailRoutes] = results;
   const row = apps!.results[0] as
     | (AppRow & { previews_vars: string; maintenance_html: string | null })
     | undefined;
@@ -234,6 +235,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const variables = env!.results as { name: string; value: string }[];
   const overrides = vars!.results as { name: string; value: string }[];
   const hostnames = (domains!.results as { hostname: string }[]).map(({ hostname }) => hostname);
+  const mail = (mailRoutes!.results as { address: string }[]).map(({ address }) => address);
   const wanted: WantedApp = {
     id: row.id,
     slug: row.slug,
@@ -241,6 +243,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     generation: row.generation,
     desired_state: row.desired_state,
     hostnames,
+    ...(mail.length > 0 && { mail }),
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
     vars: Object.fromEntries(overrides.map(({ name, value }) => [name, JSON.parse(value) as unknown])),
     builds: {

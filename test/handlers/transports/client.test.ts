@@ -43,6 +43,11 @@ test('every implemented operation answers as the contract says', async () => {
   await call('domains.add', { id, hostname: 'a.example' });
   await call('domains.list', { id });
   await call('domains.remove', { id, hostname: 'a.example' });
+  await call('domains.add', { id, hostname: 'mail.example' });
+  assert.equal((await call('mail.routes.set', { id, address: '*@Mail.example' })).address, '*@mail.example');
+  assert.equal((await call('mail.routes.list', { id })).items.length, 1);
+  await call('mail.routes.delete', { id, address: '*@mail.example' });
+  await call('domains.remove', { id, hostname: 'mail.example' });
   await call('limits.set', { id, appRpm: 5 });
   await call('limits.get', { id });
   await call('maintenance.set', { id, enabled: true });

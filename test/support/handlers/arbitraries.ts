@@ -30,6 +30,7 @@ export interface Schema {
 /** Valid values of fields whose rules the schema does not express, for `fittingInput`. */
 export const VALID_FIELDS = {
   hostname: fc.constant('shop.example.com'),
+  address: fc.constant('info@shop.example.com'),
   url: fc.constant('https://example.com/hook'),
   on: fc.constant(['crash']),
   files: fc.constant([{ path: 'index.js', content: '' }]),

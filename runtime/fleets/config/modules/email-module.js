@@ -1,5 +1,8 @@
 // Implements `cloudflare:email`: messages for a `send_email` binding.
 
+/** The property of a message with its raw MIME, as in Miniflare. */
+const RAW = Symbol.for('EmailMessage::raw');
+
 /** The raw MIME text of a message; undefined for anything else. */
 export let rawOf;
 
@@ -19,6 +22,9 @@ class EmailMessage {
   }
   get to() {
     return this.#to;
+  }
+  get [RAW]() {
+    return this.#raw;
   }
 
   static {

@@ -9,7 +9,7 @@ import {
   WorkerEntrypoint,
   WorkflowEntrypoint,
 } from 'cloudflare:workers';
-import { report, reportedRun } from './cellar-error-reporter.js';
+import { report, reported } from './cellar-error-reporter.js';
 import {
   currentEvent,
   eventOf,
@@ -135,7 +135,7 @@ export function guard(main) {
 
 function guardedMethod(className, name, method) {
   const handler = `${className}.${name}`;
-  if (name === 'scheduled') method = reportedRun(method);
+  method = reported(name, method);
   const { [name]: entering } = {
     [name](...values) {
       if (isInEvent()) return Reflect.apply(method, this, values);

@@ -8,7 +8,7 @@ import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
 import { enter, expectCalls, expectCallsBy, guard, imported } from './cellar-capture.js';
-import { ManualRun, report, reportedRun } from './cellar-error-reporter.js';
+import { ManualRun, report, reported } from './cellar-error-reporter.js';
 import { eventOf, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
@@ -19,6 +19,10 @@ const RESUMED_AT_ONCE = 10;
 const LIMIT_MS = 30_000;
 /** Longest time that a manual cron run keeps the process: the limit that workerd's `cron.js` has for scheduled runs. */
 const RUN_LIMIT_MS = 600_000;
+/** Longest time that an e-mail keeps the process. */
+const EMAIL_LIMIT_MS = 120_000;
+/** The value of the call's header for an e-mail. */
+const EMAIL_CALL = '{"kind":"email"}';
 /** After this time the host gets the answer that the run still goes on. */
 const RUN_ANSWER_MS = 10_000;
 const pending = new Set();
@@ -125,6 +129,18 @@ async function runCron(cron, env, context) {
   return result ?? { cron, outcome: 'running', duration_ms: null, error: null, trace_id: null };
 }
 
+/** Gives the app's `email()` handler an e-mail, which the host's receiver sends over the answer. */
+async function receiveEmail(env, context) {
+  const { answerEmail } = await import('./cellar-email.js');
+  const handlers = typeof main === 'function' ? new main(context, env) : main;
+  const hasHandler = typeof handlers.email === 'function';
+  const call = async (message) => handlers.email(message, env, context);
+  const { response, done } = answerEmail(hasHandler ? call : null);
+  countWork(done, EMAIL_LIMIT_MS);
+  context.waitUntil(done);
+  return response;
+}
+
 async function write(request, env, context) {
   try {
     const { kind, binding, ...asked } = await askedOf(request);
@@ -158,8 +174,9 @@ async function drain({ body }) {
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
-    if (request.headers.has(CALL_HEADER))
-      return answerCall(request, this.ctx.exports, tailOf(this.env, this.ctx));
+    const call = request.headers.get(CALL_HEADER);
+    if (call === EMAIL_CALL) return receiveEmail(this.env, this.ctx);
+    if (call !== null) return answerCall(request, this.ctx.exports, tailOf(this.env, this.ctx));
     if (request.method !== 'GET') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     const { pathname } = new URL(request.url);
@@ -211,7 +228,7 @@ function wrapHandlers(main, others = {}) {
     get(_, name) {
       const own = main[name];
       if (typeof own !== 'function') return others[name] ?? own;
-      const handler = name === 'scheduled' ? reportedRun(own) : own;
+      const handler = reported(name, own);
       return (event, env, context) => {
         count(context);
         return enter(name, handler, main, [event, env, context]);

@@ -162,8 +162,39 @@ export class ManualRun {
   }
 }
 
+/** The reasons of `setReject()`, by message. */
+export const rejections = new WeakMap();
+
+/** Wraps a handler whose runs are in the app's log: `scheduled` and `email`. Returns others as they are. */
+export function reported(name, handler) {
+  if (name === 'scheduled') return reportedRun(handler);
+  return name === 'email' ? reportedEmail(handler) : handler;
+}
+
+/** Wraps an `email` handler and reports each e-mail to the host when it was handled. */
+function reportedEmail(email) {
+  return async function (message, ...others) {
+    const startedAt = Date.now();
+    const running = currentEvent();
+    const end = (level, how) => {
+      const { from, to } = message;
+      const text = `email from ${from || 'nobody'} to ${to} ${how} after ${Date.now() - startedAt} ms`;
+      const head = running === undefined ? {} : { trace_id: traceIdOf(running) };
+      print[level](marked(head, END) + cut(text.replace(/[^\x20-\x7e]+/g, ' '), MESSAGE_LENGTH));
+    };
+    try {
+      await Reflect.apply(email, this, [message, ...others]);
+      const rejection = rejections.get(message);
+      end('info', rejection === undefined ? 'accepted' : `rejected (${rejection})`);
+    } catch (error) {
+      end('warn', 'failed');
+      throw error;
+    }
+  };
+}
+
 /** Wraps a `scheduled` handler and reports each cron run to the host when it ends. */
-export function reportedRun(scheduled) {
+function reportedRun(scheduled) {
   return function (event, ...others) {
     const { cron } = event ?? {};
     // An object's own method with that name.

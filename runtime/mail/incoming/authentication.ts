@@ -1,0 +1,82 @@
+// Checks SPF, DKIM and DMARC of a received e-mail.
+import { Resolver } from 'node:dns/promises';
+import { authenticate } from 'mailauth';
+import { reason } from '../../log.ts';
+
+/** Most DNS lookups for one e-mail, and their time together in ms. */
+const LOOKUPS = 60;
+const LOOKUPS_MS = 15_000;
+/** Longest DNS lookup, in ms. */
+const LOOKUP_MS = 5_000;
+
+/** Looks up DNS records, as `Resolver.resolve` does. */
+export type Lookup = (name: string, type: string) => Promise<string[] | string[][]>;
+
+/** The connection that an e-mail came by, and its sender. */
+export interface Origin {
+  address: string;
+  helo: string;
+  /** Empty for a notification. */
+  from: string;
+}
+
+export interface Authentication {
+  /** The value of the header Authentication-Results, perhaps on several lines. */
+  results: string;
+  dmarc: 'pass' | 'fail' | 'other';
+  /** Whether the sender's domain asks to refuse the e-mail. */
+  isRefused: boolean;
+}
+
+/**
+ * Checks an e-mail. Failed lookups make results `temperror`; never rejects.
+ * @param name of this mail server
+ * @param lookup replaced in tests
+ */
+export async function authenticated(
+  message: Buffer,
+  { address, helo, from }: Origin,
+  name: string,
+  lookup?: Lookup,
+): Promise<Authentication> {
+  const resolver = new Resolver({ timeout: LOOKUP_MS / 2, tries: 2 });
+  const look = lookup ?? ((domain, type) => resolver.resolve(domain, type) as Promise<string[]>);
+  const late = AbortSignal.timeout(LOOKUPS_MS);
+  const end = () => resolver.cancel();
+  late.addEventListener('abort', end);
+  let lookups = 0;
+  const bounded: Lookup = (domain, type) => {
+    lookups++;
+    if (late.aborted || lookups > LOOKUPS)
+      return Promise.reject(Object.assign(new Error('too many lookups'), { code: 'ETIMEOUT' }));
+    return look(domain, type);
+  };
+  try {
+    const { headers, dmarc } = await authenticate(message, {
+      ip: address,
+      helo,
+      sender: from,
+      mta: name,
+      resolver: bounded,
+      disableArc: true,
+      disableBimi: true,
+    });
+    const results = /^Authentication-Results: (.*(?:\r\n[ \t].*)*)/m.exec(headers)?.[1];
+    const verdict = dmarc === false || dmarc === undefined ? 'none' : dmarc.status.result;
+    return {
+      results: results ?? `${name}; none`,
+      dmarc: verdict === 'pass' || verdict === 'fail' ? verdict : 'other',
+      isRefused: verdict === 'fail' && dmarc !== false && dmarc?.policy === 'reject',
+    };
+  } catch (error) {
+    // A sender chooses what is parsed: an error of the parser is no reason to lose the e-mail.
+    console.error(`an e-mail could not be authenticated: ${reason(error)}`);
+    return {
+      results: `${name};\r\n dkim=temperror;\r\n spf=temperror;\r\n dmarc=temperror`,
+      dmarc: 'other',
+      isRefused: false,
+    };
+  } finally {
+    late.removeEventListener('abort', end);
+  }
+}

@@ -1,0 +1,171 @@
+// Gives a received e-mail to its app, over a WebSocket through the host, which finds or starts the app's process. The app
+// takes the content as it reads it, and its forwards and replies are answered.
+import { Agent, WebSocket } from 'undici';
+import { asciiJson } from '../../edge/http/body/ascii-json.ts';
+import { log, reason } from '../../log.ts';
+import { internal, MailError } from '../errors.ts';
+import { MESSAGE_BYTES } from '../message.ts';
+import { Rates } from '../rates.ts';
+import type { Incoming } from './incoming.ts';
+import { ENVELOPE_HEADER } from './messages.ts';
+import type { Outgoing } from './outgoing.ts';
+
+/** Timeout for the start of an app's process and its `email()` handler, in ms. */
+const DEADLINE_MS = 120_000;
+/** Bytes of content in one message to the app. */
+const CHUNK_BYTES = 128 * 1024;
+/** Most bytes of one message of the app: a reply in base64, inside JSON. */
+const ASKED_BYTES = 2 * MESSAGE_BYTES;
+/** Most forwards and replies to one e-mail, and at a time. */
+const SENDS = 50;
+const SENDS_AT_ONCE = 4;
+/** Longest reason of a refusal, in characters. */
+const REASON_LENGTH = 300;
+
+/** How an app has taken an e-mail. `failed`: it may be sent again. */
+export type Outcome =
+  | { kind: 'accepted' }
+  | { kind: 'rejected'; reason: string }
+  | { kind: 'failed'; reason: string };
+
+/** What the app's process sends: it may be anything. */
+interface Asked {
+  more?: unknown;
+  send?: { id?: unknown; kind?: unknown; given?: unknown };
+  outcome?: { kind?: unknown; reason?: unknown };
+}
+
+export class Deliveries {
+  readonly #agent: Agent;
+  readonly #outgoing: Outgoing;
+  /** Rates of forwards and replies, by app. */
+  readonly #rates = new Map<string, Rates>();
+
+  /** @param socket the host's, which leads to the apps */
+  constructor(socket: string, outgoing: Outgoing) {
+    this.#agent = new Agent({
+      connect: { socketPath: socket },
+      webSocket: { maxPayloadSize: ASKED_BYTES },
+    });
+    this.#outgoing = outgoing;
+  }
+
+  /** Resolves with the outcome within the deadline. Never rejects. @param app the id of the app that has the address */
+  async deliver(incoming: Incoming, app: string): Promise<Outcome> {
+    const rates = this.#rates.get(app) ?? new Rates();
+    this.#rates.set(app, rates);
+    const { from, to } = incoming;
+    const socket = new WebSocket('ws://mail/', {
+      dispatcher: this.#agent,
+      headers: { [ENVELOPE_HEADER]: asciiJson({ from, to }) },
+    });
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    const fail = (why: string) => resolve({ kind: 'failed', reason: why });
+    const timer = setTimeout(() => fail('the app did not finish in time'), DEADLINE_MS);
+    new Conversation(socket, incoming, resolve, (kind, given) =>
+      kind === 'forward'
+        ? this.#outgoing.forward(incoming, rates, given)
+        : this.#outgoing.reply(incoming, rates, given),
+    );
+    socket.addEventListener('close', () => fail('the app cannot take e-mails now'));
+    socket.addEventListener('error', () => fail('the app cannot take e-mails now'));
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      socket.close();
+    }
+  }
+}
+
+/** The messages with an app about one e-mail. */
+class Conversation {
+  readonly #socket: WebSocket;
+  readonly #incoming: Incoming;
+  readonly #end: (outcome: Outcome) => void;
+  readonly #send: (kind: 'forward' | 'reply', given: unknown) => Promise<string>;
+  /** Bytes of content that were sent. */
+  #sent = 0;
+  #sends = 0;
+  #running = 0;
+
+  constructor(
+    socket: WebSocket,
+    incoming: Incoming,
+    end: (outcome: Outcome) => void,
+    send: (kind: 'forward' | 'reply', given: unknown) => Promise<string>,
+  ) {
+    this.#socket = socket;
+    this.#incoming = incoming;
+    this.#end = end;
+    this.#send = send;
+    socket.addEventListener('open', () => this.#begin());
+    socket.addEventListener('message', ({ data }) => this.#take(data));
+  }
+
+  #begin(): void {
+    const { from, to, raw, head } = this.#incoming;
+    const headers = head.fields.map(({ name, value }) => [name, value]);
+    this.#say({ message: { from, to, rawSize: raw.length, headers } });
+  }
+
+  #say(message: object): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  }
+
+  #take(data: unknown): void {
+    let asked: Asked;
+    try {
+      asked = JSON.parse(String(data)) as Asked;
+      if (typeof asked !== 'object' || asked === null) throw new Error('no object');
+    } catch {
+      this.#end({ kind: 'failed', reason: 'the app answered with something else' });
+      return;
+    }
+    if (asked.more !== undefined) this.#sendChunk();
+    else if (asked.send !== undefined) void this.#answer(asked.send);
+    else this.#end(outcomeOf(asked.outcome));
+  }
+
+  #sendChunk(): void {
+    const { raw } = this.#incoming;
+    // An empty chunk is the end.
+    const chunk = raw.subarray(this.#sent, this.#sent + CHUNK_BYTES);
+    this.#sent += chunk.length;
+    // The app asks for one at a time: more than one in this buffer means that it does not read them.
+    if (this.#socket.bufferedAmount < 2 * CHUNK_BYTES) this.#socket.send(chunk);
+    else this.#end({ kind: 'failed', reason: 'the app asked for the content and did not read it' });
+  }
+
+  async #answer({ id, kind, given }: NonNullable<Asked['send']>): Promise<void> {
+    try {
+      if (kind !== 'forward' && kind !== 'reply') throw internal('There is no such call.');
+      this.#sends++;
+      if (this.#sends > SENDS || this.#running >= SENDS_AT_ONCE)
+        throw new MailError(
+          429,
+          'E_RATE_LIMIT_EXCEEDED',
+          `An e-mail may have ${SENDS} forwards and replies, ${SENDS_AT_ONCE} at a time.`,
+        );
+      this.#running++;
+      const messageId = await this.#send(kind, given).finally(() => this.#running--);
+      this.#say({ id, messageId });
+    } catch (error) {
+      if (!(error instanceof MailError))
+        log('warn', 'a forward or reply of an app failed', { error: reason(error) });
+      const { code, message } =
+        error instanceof MailError ? error : internal('The e-mail could not be sent.');
+      this.#say({ id, code, message });
+    }
+  }
+}
+
+function outcomeOf({ kind, reason }: { kind?: unknown; reason?: unknown } = {}): Outcome {
+  if (kind === 'accepted') return { kind };
+  const text = String(reason ?? '')
+    .replace(/[^\x20-\x7e]+/g, ' ')
+    .slice(0, REASON_LENGTH)
+    .trim();
+  if (kind === 'rejected') return { kind, reason: text || 'the message was refused' };
+  return { kind: 'failed', reason: text || 'the app failed' };
+}

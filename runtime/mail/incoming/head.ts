@@ -1,0 +1,61 @@
+// Reads the head of a received e-mail.
+
+/** Longest head, in bytes. */
+export const HEAD_BYTES = 256 * 1024;
+
+export interface Field {
+  /** Lower case. */
+  name: string;
+  /** On one line. */
+  value: string;
+  /** As it was sent, without its line end. */
+  line: string;
+}
+
+/** A head, and the byte at which the empty line begins that ends it. */
+export interface Head {
+  fields: Field[];
+  end: number;
+}
+
+/** Returns the head; null when it is too long, or a line in it is no header. An e-mail without an empty line has no body. */
+export function headOf(message: Buffer): Head | null {
+  const start = message.subarray(0, HEAD_BYTES + 4).toString('latin1');
+  const found = /\r\n\r\n|\n\n/.exec(start);
+  const end = found === null ? message.length : found.index;
+  if (end > HEAD_BYTES) return null;
+  const fields: Field[] = [];
+  for (const line of start
+    .slice(0, end)
+    .replace(/\r?\n$/, '')
+    .split(/\r?\n(?![ \t])/)) {
+    if (line === '' && fields.length === 0) continue;
+    const [, name, value] = /^([!-9;-~]{1,200})[ \t]*:(.*)$/s.exec(line) ?? [];
+    if (name === undefined) return null;
+    const text = Buffer.from(value!, 'latin1').toString('utf8');
+    fields.push({ name: name.toLowerCase(), value: text.replace(/\r?\n/g, '').trim(), line });
+  }
+  return { fields, end };
+}
+
+/** Returns the values of a header, in order. */
+export function valuesOf({ fields }: Head, name: string): string[] {
+  return fields.filter((field) => field.name === name).map(({ value }) => value);
+}
+
+/**
+ * Returns an e-mail with other headers.
+ * @param isKept whether a header stays
+ * @param added lines before the others, without line ends
+ */
+export function withHeaders(
+  message: Buffer,
+  { fields, end }: Head,
+  isKept: (name: string) => boolean,
+  added: string[],
+): Buffer {
+  const kept = fields.filter(({ name }) => isKept(name)).map(({ line }) => line);
+  const head = Buffer.from([...added, ...kept].join('\r\n'), 'latin1');
+  const body = end === message.length ? Buffer.from('\r\n\r\n') : message.subarray(end);
+  return Buffer.concat([head, body]);
+}

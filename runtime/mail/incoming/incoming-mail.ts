@@ -1,0 +1,256 @@
+// Runs the receiver of e-mails, and shows it the way to the apps: a socket of the gateway that knows their addresses. The host
+// keeps the listening socket, so connections wait during a restart.
+import { chmodSync, chownSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import net, { type Server } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KnownApps } from '../../apps/known/known-apps.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import type { Gateway, RequestHead, Spans, Target } from '../../edge/gateway.ts';
+import { asciiJson } from '../../edge/http/body/ascii-json.ts';
+import { headerValue } from '../../edge/http/head/fields.ts';
+import { HOP_DEPTH } from '../../edge/http/head/hop-names.ts';
+import { CALL_HEADER } from '../../edge/http/head/service-headers.ts';
+import type { Backend } from '../../edge/upstream/backend.ts';
+import type { CallDepths } from '../../hosts/call-depths.ts';
+import type { Hosts } from '../../hosts/hosts.ts';
+import { makeTraversable } from '../../isolation/rights.ts';
+import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
+import { log, logRarely, reason } from '../../log.ts';
+import { Backoff } from '../../processes/backoff.ts';
+import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
+import { LineReader } from '../../processes/lines.ts';
+import { withDataLimit } from '../../resources/process-limits.ts';
+import { compileCache } from '../../threads/compile-cache.ts';
+import { comparable, domainOf } from '../addresses.ts';
+import type { MailServiceOptions } from '../app-server.ts';
+import { APP_HEADER, ENVELOPE_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
+
+const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
+/** The id under which it gets its user and its directory, like an app's id. */
+const ID = 'mail-receiver';
+/** Memory limits. Node reserves 560 MiB of the first. */
+const MEMORY_BYTES = 3 * 2 ** 30;
+const HEAP_MB = 512;
+const LONGEST_DELAY_MS = 5_000;
+/** How often the files of the certificate are read again, in ms: something else renews them. */
+const RENEWAL_MS = 3_600_000;
+
+export interface IncomingMailOptions {
+  port: number;
+  /** Whether it listens on this machine only. */
+  isLocal: boolean;
+  /** Its name for other mail servers. */
+  name: string;
+  /** Files of a certificate and its key in PEM; null: the receiver makes one. */
+  tls: { cert: string; key: string } | null;
+  outgoing: MailServiceOptions | null;
+  paths: Layout;
+  users: (id: string) => { cell: User | null };
+  gateway: () => Gateway;
+  apps: () => KnownApps;
+  /** Null for the only host. */
+  hosts: Hosts | null;
+  depths: CallDepths;
+}
+
+/** Node's internal handle of a bound socket. It begins to listen in the process that it is sent to. */
+interface TcpHandle {
+  getsockname(into: { port?: number }): number;
+  close(): void;
+}
+
+export class IncomingMail {
+  readonly #options: IncomingMailOptions;
+  readonly #backoff = new Backoff();
+  readonly #closing = new AbortController();
+  #handle: TcpHandle | null = null;
+  #child: Child | null = null;
+  #endService: () => void = () => {};
+
+  constructor(options: IncomingMailOptions) {
+    this.#options = options;
+  }
+
+  /** The process id, while it runs. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /**
+   * Starts the process, and starts it again whenever it ends, until `close`. Resolves with the port when it listens.
+   * @throws {Error} when the port or the certificate cannot be had
+   */
+  async start(): Promise<number> {
+    const { port, isLocal, paths, users, gateway, tls } = this.#options;
+    const { handle, port: bound } = bind(port, isLocal);
+    this.#handle = handle;
+    const { cell } = users(ID);
+    makeTraversable(paths.run(ID), cell);
+    this.#endService = await gateway().listenService(this.#socket, (head, spans) =>
+      this.#resolve(head, spans),
+    );
+    if (cell !== null) chownSync(this.#socket, cell.uid, cell.gid);
+    chmodSync(this.#socket, 0o600);
+    await this.#start();
+    if (tls !== null) void this.#renew();
+    return bound;
+  }
+
+  /** Ends the process and all its connections. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const child = this.#child;
+    child?.end();
+    await child?.exited;
+    this.#endService();
+    this.#handle?.close();
+    this.#handle = null;
+  }
+
+  get #socket(): string {
+    return join(this.#options.paths.run(ID), 'mail.sock');
+  }
+
+  async #start(): Promise<void> {
+    const from = performance.now();
+    const { name, outgoing } = this.#options;
+    const setup: Setup = { type: 'setup', name, socket: this.#socket, tls: await this.#tls(), outgoing };
+    const child = await this.#spawn();
+    const { promise: listening, resolve } = Promise.withResolvers<null>();
+    child.process.once('message', () => resolve(null));
+    // A message may fail while the process is ending.
+    child.process.on('error', () => {});
+    const ended = child.exited.then(({ code, killedBy }) => {
+      child.end();
+      this.#child = null;
+      const how = killedBy ?? `exit code ${code}`;
+      void this.#again(how, performance.now() - from);
+      return how;
+    });
+    child.process.send(setup, this.#handle as unknown as Server);
+    const how = await Promise.race([listening, ended]);
+    if (how !== null) throw new Error(`the receiver of e-mails ended: ${how}`);
+  }
+
+  async #spawn(): Promise<Child> {
+    const user = this.#options.users(ID).cell;
+    const bound = user === null ? dieWithParent() : asUser(user);
+    const limits = [...withDataLimit(MEMORY_BYTES), process.execPath, `--max-old-space-size=${HEAP_MB}`];
+    const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
+      title: 'receiver of e-mails',
+      // Another user cannot read the data directory.
+      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
+      stdin: 'ignore',
+      messages: true,
+    });
+    if (this.#closing.signal.aborted) {
+      child.end();
+      throw new Error('the receiver of e-mails is closed');
+    }
+    const lines = new LineReader((line) => logRarely('warn', 'the receiver of e-mails says', { line }));
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => lines.write(chunk));
+    this.#child = child;
+    return child;
+  }
+
+  async #again(how: string, livedMs: number): Promise<void> {
+    const { signal } = this.#closing;
+    if (signal.aborted) return;
+    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_DELAY_MS);
+    log('error', 'the receiver of e-mails ended and is started again', { how, delay_ms: delayMs });
+    await sleep(delayMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    await this.#start().catch((error: unknown) =>
+      log('error', 'the receiver of e-mails does not serve', { error: reason(error) }),
+    );
+  }
+
+  async #tls(): Promise<Tls | null> {
+    const { tls } = this.#options;
+    if (tls === null) return null;
+    const [cert, key] = await Promise.all([readFile(tls.cert, 'utf8'), readFile(tls.key, 'utf8')]);
+    return { cert, key };
+  }
+
+  async #renew(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await sleep(RENEWAL_MS, undefined, { signal, ref: false }).catch(() => {});
+      if (signal.aborted) return;
+      const tls = await this.#tls().catch((error: unknown) => {
+        log('warn', 'the certificate for e-mails cannot be read again', { error: reason(error) });
+        return null;
+      });
+      if (tls !== null) this.#child?.process.send({ type: 'tls', tls } satisfies Renewal);
+    }
+  }
+
+  /** Routes a request of the receiver: `HEAD` asks which app has an address, others lead to the app. */
+  #resolve({ method, headers }: RequestHead, { spanId }: Spans): Target {
+    const { to } = envelopeOf(headers);
+    const found = this.#appOf(to);
+    if (found === null)
+      return respond(() => ({
+        refusal: { status: 404, code: 'mail_route_not_found', detail: 'No app has this address.' },
+      }));
+    const { id, backend } = found;
+    if (method === 'HEAD') return respond(() => ({ status: 204, headers: { [APP_HEADER]: id }, body: '' }));
+    const { depths } = this.#options;
+    const forget = depths.begin(spanId, 1);
+    return {
+      kind: 'proxy',
+      backend,
+      limits: { site: backend.site, clientRpm: 0, appRpm: 0 },
+      call: {
+        socketName: 'exports',
+        lines: `${CALL_HEADER}: ${asciiJson({ kind: 'email' })}\r\n`,
+        hopLines: `${HOP_DEPTH}: 1\r\n`,
+        endsItself: true,
+        ended: forget,
+      },
+    };
+  }
+
+  /** Returns the app at any host that has an address: the one that has its domain decides. */
+  #appOf(to: string): { id: string; backend: Backend } | null {
+    const domain = domainOf(comparable(to));
+    const isOf = (mail: readonly string[] = []) =>
+      mail.includes(comparable(to)) || mail.includes(`*@${domain}`);
+    const { hosts } = this.#options;
+    const apps = this.#options.apps();
+    const app = apps.get(apps.resolve(domain)?.site ?? '');
+    if (app !== undefined) return isOf(app.wanted.mail) ? { id: app.id, backend: app.fleetFor([]) } : null;
+    const route = hosts?.homes.resolve(domain);
+    return route !== undefined && isOf(route.mail)
+      ? { id: route.id, backend: hosts!.called(route.id) }
+      : null;
+  }
+}
+
+function respond(respond: Extract<Target, { kind: 'respond' }>['respond']): Target {
+  return { kind: 'respond', respond };
+}
+
+function envelopeOf(headers: readonly string[]): { to: string } {
+  const { to } = JSON.parse(headerValue(headers, ENVELOPE_HEADER) ?? '{}') as { to?: unknown };
+  return { to: typeof to === 'string' ? to : '' };
+}
+
+/** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be had */
+function bind(port: number, isLocal: boolean): { handle: TcpHandle; port: number } {
+  const { _createServerHandle: create } = net as unknown as {
+    _createServerHandle: (address: string, port: number, family: 4 | 6) => TcpHandle | number;
+  };
+  let handle = isLocal ? create('127.0.0.1', port, 4) : create('::', port, 6);
+  // A machine without IPv6.
+  if (typeof handle === 'number' && !isLocal) handle = create('0.0.0.0', port, 4);
+  const name: { port?: number } = {};
+  if (typeof handle === 'number' || handle.getsockname(name) !== 0)
+    throw new Error(
+      `RUNNER_MAIL_PORT: port ${port} cannot be had; another program has it, or ports below 1024 need more rights`,
+    );
+  return { handle, port: name.port! };
+}

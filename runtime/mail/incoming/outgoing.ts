@@ -1,0 +1,113 @@
+// Sends what an app makes of a received e-mail: forwards and replies, by the same mail server and rules as `send_email`.
+import { z } from 'zod';
+import { comparable, domainOf, isAddress, mayBeSender } from '../addresses.ts';
+import type { MailServiceOptions } from '../app-server.ts';
+import { customHeaders } from '../custom-headers.ts';
+import { deliver } from '../deliver.ts';
+import { headerNotAllowed, invalid, notSet, recipientNotAllowed, senderNotVerified } from '../errors.ts';
+import { messageOf } from '../message.ts';
+import type { Rates } from '../rates.ts';
+import { type Head, headOf, valuesOf, withHeaders } from './head.ts';
+import type { Incoming } from './incoming.ts';
+
+/** Most message ids in References, as on Cloudflare. It ends loops of automatic replies. */
+const REFERENCES = 100;
+
+const Forward = z.object({ to: z.string(), headers: z.array(z.tuple([z.string(), z.string()])).max(100) });
+const Reply = z.looseObject({ from: z.unknown(), to: z.unknown().optional() });
+
+export class Outgoing {
+  readonly #options: MailServiceOptions | null;
+
+  /** @param options null without a mail server: each call rejects then */
+  constructor(options: MailServiceOptions | null) {
+    this.#options = options;
+  }
+
+  /**
+   * Forwards a received e-mail from the address that it came to. Headers may be added whose names begin with X-.
+   * @returns its Message-ID
+   * @throws {MailError} why it was not sent
+   */
+  async forward(incoming: Incoming, rates: Rates, given: unknown): Promise<string> {
+    const { success, data } = Forward.safeParse(given);
+    if (!success || !isAddress(data.to)) throw invalid('forward() takes an e-mail address and headers.');
+    const { server, senders } = this.#required();
+    // Nobody is told when a notification cannot be delivered, so that two servers do not notify each other for ever.
+    const from = incoming.from === '' ? '' : incoming.to;
+    this.#requireSender(senders, incoming.to);
+    const added = Object.entries(customHeaders(Object.fromEntries(data.headers)));
+    const foreign = added.find(([name]) => !/^x-/i.test(name));
+    if (foreign) throw headerNotAllowed(`forward() may add headers that begin with X-, not ${foreign[0]}.`);
+    rates.take(1);
+    const lines = added.map(([name, value]) => `${name}: ${Buffer.from(value).toString('latin1')}`);
+    const raw = withHeaders(incoming.raw, incoming.head, (name) => name !== 'return-path', lines);
+    await deliver(server, { from, to: [data.to], raw: withCrlf(raw) });
+    return valuesOf(incoming.head, 'message-id')[0] ?? '';
+  }
+
+  /**
+   * Replies to the sender of a received e-mail, from the domain that it came to.
+   * @returns the reply's Message-ID
+   * @throws {MailError} why it was not sent
+   */
+  async reply(incoming: Incoming, rates: Rates, given: unknown): Promise<string> {
+    const { success, data } = Reply.safeParse(given);
+    if (!success) throw invalid('reply() takes an EmailMessage, or an object with from and subject.');
+    const { server, senders } = this.#required();
+    if (incoming.from === '') throw recipientNotAllowed('A notification without a sender gets no reply.');
+    if (incoming.dmarc === 'fail')
+      throw recipientNotAllowed('The sender may be forged (DMARC failed), and gets no reply.');
+    const references = valuesOf(incoming.head, 'references').join(' ').split(/\s+/).filter(Boolean);
+    if (references.length > REFERENCES)
+      throw recipientNotAllowed(`The e-mail has more than ${REFERENCES} References, as in a loop.`);
+    const [id] = valuesOf(incoming.head, 'message-id');
+    const { cc: _cc, bcc: _bcc, ...fields } = data;
+    const isRaw = 'raw' in fields;
+    const asked = isRaw
+      ? fields
+      : { ...fields, to: incoming.from, headers: threaded(fields, id, references) };
+    const message = await messageOf(asked, incoming.from);
+    const [to] = message.to;
+    if (comparable(to!) !== comparable(incoming.from))
+      throw recipientNotAllowed(`A reply goes to ${incoming.from}, the sender of the e-mail.`);
+    if (comparable(domainOf(message.from)) !== comparable(domainOf(incoming.to)))
+      throw senderNotVerified(`A reply comes from an address at ${domainOf(incoming.to)}.`);
+    this.#requireSender(senders, message.from);
+    if (isRaw && id !== undefined && !isReplyTo(headOf(message.raw), id))
+      throw invalid(`The reply needs the header In-Reply-To: ${id}`);
+    rates.take(1);
+    await deliver(server, message);
+    return message.id;
+  }
+
+  #required(): MailServiceOptions {
+    if (this.#options === null) throw notSet();
+    return this.#options;
+  }
+
+  #requireSender(senders: MailServiceOptions['senders'], from: string): void {
+    if (!mayBeSender(senders, from))
+      throw senderNotVerified(
+        `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
+      );
+  }
+}
+
+/** Returns the headers of a reply with those that join it to the conversation. */
+function threaded(fields: object, id: string | undefined, references: string[]): Record<string, unknown> {
+  const own = 'headers' in fields && typeof fields.headers === 'object' ? fields.headers : {};
+  if (id === undefined) return { ...own };
+  // The oldest ones are left out before a header gets too long.
+  const all = [...references, id].slice(-20).join(' ').slice(-1_000);
+  return { ...own, 'In-Reply-To': id, References: all.slice(all.indexOf('<')) };
+}
+
+function isReplyTo(head: Head | null, id: string): boolean {
+  return head !== null && valuesOf(head, 'in-reply-to').some((value) => value.split(/\s+/).includes(id));
+}
+
+/** Replaces other line ends, by which a server could be tricked into a second e-mail. */
+function withCrlf(raw: Buffer): Buffer {
+  return Buffer.from(raw.toString('latin1').replace(/\r\n?|\n/g, '\r\n'), 'latin1');
+}

@@ -1,0 +1,296 @@
+// Receives e-mails by SMTP, for the addresses of apps only.
+import { createHash } from 'node:crypto';
+import { isIPv4, type Socket } from 'node:net';
+import {
+  SMTPServer,
+  type SMTPServerAddress,
+  type SMTPServerDataStream,
+  type SMTPServerOptions,
+  type SMTPServerSession,
+} from 'smtp-server';
+import { Agent, request } from 'undici';
+import { Budget, type ReservedMemory } from '../../app-services/budget.ts';
+import { asciiJson } from '../../edge/http/body/ascii-json.ts';
+import { logRarely, reason } from '../../log.ts';
+import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
+import { comparable } from '../addresses.ts';
+import { authenticated, type Lookup } from './authentication.ts';
+import type { Deliveries, Outcome } from './delivery.ts';
+import { HEAD_BYTES, headOf, valuesOf, withHeaders } from './head.ts';
+import type { Incoming } from './incoming.ts';
+import { APP_HEADER, ENVELOPE_HEADER, type Tls } from './messages.ts';
+
+/** Maximum bytes of an e-mail, as on Cloudflare, and of all e-mails in memory. */
+export const MAIL_BYTES = 25 * 2 ** 20;
+const BUDGET_BYTES = 256 * 2 ** 20;
+/** A sender that goes on after this many bytes loses the connection. */
+const CUT_BYTES = 2 * MAIL_BYTES;
+export const RECIPIENTS = 100;
+const CONNECTIONS = 200;
+/** Connections of one address, or of one IPv6 network of 64 bits. */
+export const CONNECTIONS_OF_ADDRESS = 10;
+/** Unknown recipients of one connection before it is closed: someone guesses. */
+export const GUESSES = 20;
+/** Longest connection, and longest silence in it, in ms. */
+const CONNECTION_MS = 15 * 60_000;
+const SILENCE_MS = 60_000;
+/** Timeout for the host's answer about an address, in ms. */
+const LOOKUP_MS = 5_000;
+/** Limits of the queue, whose owners are the apps. */
+const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 4, waitingPerOwner: 32 };
+/** Most servers that an e-mail may have passed: more are a loop. */
+const HOPS = 30;
+/** Most DKIM signatures of an e-mail: each takes time. */
+const SIGNATURES = 10;
+/** Deliveries that are not repeated when the sender repeats an e-mail for its other recipients. */
+const REMEMBERED = 10_000;
+/** Headers in which only this server may state results. */
+const FORGEABLE = ['authentication-results', 'received-spf', 'return-path'];
+
+export interface ReceiverOptions {
+  /** Its name for other mail servers. */
+  name: string;
+  /** The host's socket. */
+  socket: string;
+  tls: Tls;
+  deliveries: Pick<Deliveries, 'deliver'>;
+  /** Replaced in tests. */
+  lookup?: Lookup;
+  limits?: { connectionMs?: number; silenceMs?: number };
+}
+
+/** The reply to a command: a code of SMTP, and a text that begins with an enhanced code. */
+class Reply extends Error {
+  readonly responseCode: number;
+
+  constructor(responseCode: number, text: string) {
+    super(text);
+    this.responseCode = responseCode;
+  }
+}
+
+const tooLarge = () => new Reply(552, `5.3.4 an e-mail may have ${MAIL_BYTES} bytes`);
+const busy = () => new Reply(452, '4.3.1 too much mail at a time, try again later');
+
+export class Receiver {
+  readonly server: SMTPServer;
+  readonly #options: ReceiverOptions;
+  readonly #host: Agent;
+  readonly #queue = new FairQueue(DELIVERIES);
+  readonly #budget = new Budget(BUDGET_BYTES, busy);
+  /** Connections by address. */
+  readonly #connections = new Map<string, number>();
+  /** The apps of the recipients, and the unknown recipients, of each session. */
+  readonly #apps = new WeakMap<SMTPServerSession, Map<string, string>>();
+  readonly #guesses = new WeakMap<SMTPServerSession, number>();
+  readonly #counted = new WeakSet<SMTPServerSession>();
+  readonly #delivered = new Set<string>();
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+    this.#host = new Agent({ connect: { socketPath: options.socket }, connections: 8 });
+    const { connectionMs = CONNECTION_MS, silenceMs = SILENCE_MS } = options.limits ?? {};
+    this.server = new SMTPServer({
+      ...options.tls,
+      name: options.name,
+      banner: 'Cellar',
+      disabledCommands: ['AUTH'],
+      disableReverseLookup: true,
+      hideSMTPUTF8: true,
+      size: MAIL_BYTES,
+      maxClients: CONNECTIONS,
+      maxRecipients: RECIPIENTS,
+      maxCommandLength: 2_048,
+      socketTimeout: silenceMs,
+      closeTimeout: 1_000,
+      ...this.#handlers(),
+    });
+    // A connection that breaks off concerns nobody else.
+    this.server.on('error', () => {});
+    this.server.server.on('connection', (socket: Socket) => {
+      const timer = setTimeout(() => socket.destroy(), connectionMs);
+      socket.on('close', () => clearTimeout(timer));
+    });
+  }
+
+  #handlers(): Pick<SMTPServerOptions, 'onConnect' | 'onClose' | 'onRcptTo' | 'onData'> {
+    const answered = (work: Promise<unknown>, answer: (error?: Error | null) => void) =>
+      void work.then(
+        () => answer(null),
+        (error: unknown) => answer(error instanceof Reply ? error : this.#unexpected(error)),
+      );
+    return {
+      onConnect: (session, answer) => answer(this.#connect(session)),
+      onClose: (session) => this.#close(session),
+      onRcptTo: (address, session, answer) => answered(this.#recipient(address, session), answer),
+      onData: (stream, session, answer) => answered(this.#receive(stream, session), answer),
+    };
+  }
+
+  #connect(session: SMTPServerSession): Error | null {
+    const from = networkOf(session.remoteAddress);
+    const count = this.#connections.get(from) ?? 0;
+    if (count >= CONNECTIONS_OF_ADDRESS)
+      return new Reply(421, '4.7.0 too many connections from this address');
+    this.#connections.set(from, count + 1);
+    this.#counted.add(session);
+    return null;
+  }
+
+  #close(session: SMTPServerSession): void {
+    if (!this.#counted.delete(session)) return;
+    const from = networkOf(session.remoteAddress);
+    const count = this.#connections.get(from)! - 1;
+    if (count === 0) this.#connections.delete(from);
+    else this.#connections.set(from, count);
+  }
+
+  /** Asks the host which app has an address. @throws {Reply} when none has it */
+  async #recipient({ address }: SMTPServerAddress, session: SMTPServerSession): Promise<void> {
+    const guesses = this.#guesses.get(session) ?? 0;
+    if (guesses >= GUESSES) throw new Reply(421, '4.7.0 too many unknown addresses');
+    const app = await this.#appOf(address);
+    if (app === null) {
+      this.#guesses.set(session, guesses + 1);
+      throw new Reply(550, '5.1.1 there is no such address here');
+    }
+    const apps = this.#apps.get(session) ?? new Map<string, string>();
+    this.#apps.set(session, apps);
+    apps.set(comparable(address), app);
+  }
+
+  async #appOf(to: string): Promise<string | null> {
+    const { statusCode, headers, body } = await request('http://mail/', {
+      method: 'HEAD',
+      dispatcher: this.#host,
+      headers: { [ENVELOPE_HEADER]: asciiJson({ from: '', to }) },
+      signal: AbortSignal.timeout(LOOKUP_MS),
+    });
+    await body.dump();
+    const app = headers[APP_HEADER];
+    if (statusCode === 204 && typeof app === 'string') return app;
+    if (statusCode === 404) return null;
+    throw new Reply(451, '4.3.0 the address cannot be looked up now');
+  }
+
+  async #receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<void> {
+    const apps = this.#apps.get(session)!;
+    // The share of the app that is named first.
+    const held = this.#budget.begin(apps.get(comparable(session.envelope.rcptTo[0]!.address))!);
+    try {
+      const received = await read(stream, held);
+      await this.#deliver(received, session, apps);
+    } finally {
+      held.giveAll();
+    }
+  }
+
+  async #deliver(received: Buffer, session: SMTPServerSession, apps: Map<string, string>): Promise<void> {
+    const { mailFrom, rcptTo } = session.envelope;
+    const from = mailFrom === false ? '' : mailFrom.address;
+    const head = headOf(received);
+    if (head === null) throw new Reply(554, `5.6.0 the head must have headers only, and ${HEAD_BYTES} bytes`);
+    if (valuesOf(head, 'received').length > HOPS) throw new Reply(554, '5.4.6 the e-mail goes in a circle');
+    if (valuesOf(head, 'dkim-signature').length > SIGNATURES)
+      throw new Reply(554, `5.7.0 an e-mail may have ${SIGNATURES} DKIM signatures`);
+    if (valuesOf(head, 'from').length !== 1) throw new Reply(550, '5.6.0 the e-mail needs one From header');
+    const { name } = this.#options;
+    const origin = { address: session.remoteAddress, helo: session.hostNameAppearsAs, from };
+    const { results, dmarc, isRefused } = await authenticated(received, origin, name, this.#options.lookup);
+    if (isRefused)
+      throw new Reply(550, '5.7.26 the domain of the From header asks to refuse this e-mail (DMARC)');
+    const added = [`Authentication-Results: ${results}`, receivedLine(session, name)];
+    const raw = withHeaders(received, head, (each) => !FORGEABLE.includes(each), added);
+    const whole = headOf(raw)!;
+    const digest = createHash('sha256').update(from).update('\0').update(received).digest('base64');
+    const outcomes = await Promise.all(
+      rcptTo.map(async ({ address: to }): Promise<[string, Outcome]> => {
+        const key = `${digest} ${comparable(to)}`;
+        if (this.#delivered.has(key)) return [to, { kind: 'accepted' }];
+        const mail = { from, to, raw, head: whole, dmarc };
+        const outcome = await this.#inTurn(mail, apps.get(comparable(to))!);
+        if (outcome.kind === 'accepted' && rcptTo.length > 1) this.#remember(key);
+        return [to, outcome];
+      }),
+    );
+    const failed = outcomes.find(([, { kind }]) => kind === 'failed');
+    if (failed !== undefined) throw new Reply(451, `4.3.0 ${textOf(failed, rcptTo.length)}`);
+    const rejected = outcomes.filter(([, { kind }]) => kind === 'rejected');
+    // One answer is for all recipients. The sender learns who has not got the e-mail.
+    if (rejected.length > 0)
+      throw new Reply(
+        550,
+        `5.7.1 ${rejected
+          .map((each) => textOf(each, rcptTo.length))
+          .join('; ')
+          .slice(0, 900)}`,
+      );
+  }
+
+  async #inTurn(mail: Incoming, app: string): Promise<Outcome> {
+    try {
+      return await this.#queue.run({ owner: app }, () => this.#options.deliveries.deliver(mail, app));
+    } catch (error) {
+      if (!(error instanceof QueueFull)) throw error;
+      return { kind: 'failed', reason: 'the app gets too many e-mails at a time' };
+    }
+  }
+
+  /** The sender may repeat the e-mail for its other recipients. */
+  #remember(key: string): void {
+    this.#delivered.add(key);
+    if (this.#delivered.size > REMEMBERED) this.#delivered.delete(this.#delivered.values().next().value!);
+  }
+
+  #unexpected(error: unknown): Reply {
+    logRarely('warn', 'an e-mail could not be received', { error: reason(error) });
+    return new Reply(451, '4.3.0 the e-mail cannot be received now, try again later');
+  }
+}
+
+/** Reads an e-mail. @throws {Reply} when it is too large, or memory is short: the rest is read and dropped */
+async function read(stream: SMTPServerDataStream, held: ReservedMemory): Promise<Buffer> {
+  let chunks: Buffer[] = [];
+  let bytes = 0;
+  let isDropped = false;
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > CUT_BYTES) throw new Reply(421, '5.3.4 the e-mail is far too large');
+    if (!isDropped && bytes <= MAIL_BYTES && held.take(chunk.length)) chunks.push(chunk);
+    else if (!isDropped) {
+      isDropped = true;
+      chunks = [];
+      held.giveAll();
+    }
+  }
+  if (bytes > MAIL_BYTES) throw tooLarge();
+  if (isDropped) throw busy();
+  return Buffer.concat(chunks);
+}
+
+function textOf([to, outcome]: [string, Outcome], recipients: number): string {
+  const text = outcome.kind === 'accepted' ? '' : outcome.reason;
+  return recipients === 1 ? text : `${to}: ${text}`;
+}
+
+function receivedLine(session: SMTPServerSession, name: string): string {
+  const { remoteAddress, hostNameAppearsAs, transmissionType, id } = session;
+  const helo = hostNameAppearsAs.replace(/[^\w.:[\]-]/g, '').slice(0, 255);
+  const address = isIPv4(remoteAddress) ? remoteAddress : `IPv6:${remoteAddress}`;
+  const date = new Date().toUTCString().replace('GMT', '+0000');
+  return `Received: from ${helo} ([${address}])\r\n by ${name} with ${transmissionType} id ${id};\r\n ${date}`;
+}
+
+/** Returns an IPv4 address, or the first 64 bits of an IPv6 address, which one client may have alone. */
+function networkOf(address: string): string {
+  if (isIPv4(address)) return address;
+  const [before = '', after] = address.split('::');
+  const first = before.split(':').filter(Boolean);
+  const last = (after ?? '').split(':').filter(Boolean);
+  const whole = [
+    ...first,
+    ...new Array<string>(Math.max(0, 8 - first.length - last.length)).fill('0'),
+    ...last,
+  ];
+  return whole.slice(0, 4).join(':');
+}

@@ -1,0 +1,44 @@
+// Reads the e-mail addresses of apps.
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+import { readOfApp } from './apps.ts';
+
+export interface MailRouteRow {
+  address: string;
+  app_id: string;
+  created_at: string;
+}
+
+/** Returns the addresses of an app in order; null for an unknown app. */
+export async function listMailRoutes(
+  db: Reader,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<MailRouteRow> | null> {
+  const statement = db
+    .prepare(
+      'SELECT address, app_id, created_at FROM mail_routes WHERE app_id = ? AND address > ? ORDER BY address LIMIT ?',
+    )
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<MailRouteRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ address }) => [address]);
+}
+
+/** Returns whether an app has a domain: its own name below the base domain, or an active hostname. */
+export async function hasMailDomain(
+  db: D1Database,
+  appId: string,
+  domain: string,
+  baseDomain: string,
+): Promise<boolean> {
+  const found = await db
+    .prepare(`SELECT 1 FROM apps WHERE id = ?1 AND ${HAS_DOMAIN}`)
+    .bind(appId, domain, baseDomain)
+    .first();
+  return found !== null;
+}
+
+/** Whether the app `?1` has the domain `?2`. `?3`: the base domain. */
+export const HAS_DOMAIN = `(
+  EXISTS (SELECT 1 FROM domains WHERE app_id = ?1 AND hostname = ?2 AND proved_at IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND deleted_at IS NULL AND slug || '.' || ?3 = ?2))`;

@@ -1,0 +1,7 @@
+-- The e-mail addresses of an app: `name@domain`, or `*@domain` for all others. Each statement ends at a line end.
+CREATE TABLE mail_routes (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  address TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  PRIMARY KEY (app_id, address)
+) STRICT, WITHOUT ROWID;
