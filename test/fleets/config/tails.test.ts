@@ -360,3 +360,28 @@ test('an app without tail Workers has no service for them', async (t) => {
   const { config } = await cellOptions(root, directory);
   assert.doesNotMatch(readFileSync(config, 'utf8'), /tail/);
 });
+
+test('a message of a diagnostics channel that has no JSON loses no event', async (t) => {
+  const code = `import { channel } from 'node:diagnostics_channel';
+  const round = {};
+  round.round = round;
+  export default { fetch() {
+    console.log('kept');
+    for (const message of [1n, { order: 1 }, round, new Date(0)]) channel('orders').publish(message);
+    return new Response('ok');
+  } };`;
+  const { ask, got } = await tailed(t, { code, fields: {} });
+  await ask('/');
+  const [item] = await until(async () => {
+    const { events } = await got();
+    return events.length > 0 && events;
+  }, 'the event');
+  assert.deepEqual(
+    item!.logs.map(({ message }: Item) => message),
+    [['kept']],
+  );
+  assert.deepEqual(
+    item!.diagnosticsChannelEvents.map(({ message }: Item) => message),
+    [null, { order: 1 }, null, '1970-01-01T00:00:00.000Z'],
+  );
+});

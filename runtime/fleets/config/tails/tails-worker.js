@@ -13,6 +13,8 @@ const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
 /** Exports of the entry for the host. Their events are Cellar's own. */
 const OWN_EXPORTS = ['CellarState', 'CellarCache'];
 
+/** Why most events are dropped. */
+const TOO_MANY = 'too many events wait for it';
 /** How long a batch collects events, in ms. */
 const COLLECT_MS = 200;
 /** Most events, and most characters of JSON, that wait for one tail Worker; a batch may have them all. */
@@ -32,55 +34,63 @@ class Consumer {
   #waiting = [];
   #length = 0;
   #isSending = false;
+  #isFull = false;
   #dropped = 0;
   #reason = '';
   #warnedAt = 0;
+  #isWarning = false;
 
   constructor(name, service) {
     this.#name = name;
     this.#service = service;
   }
 
-  /** @param context of the event, which sends until nothing waits if no other event does */
-  add(texts, context) {
-    for (const text of texts) {
-      if (this.#waiting.length === WAITING_EVENTS || this.#length + text.length > WAITING_LENGTH)
-        this.#drop(1, 'too many events wait for it');
-      else {
-        this.#waiting.push(text);
-        this.#length += text.length;
-      }
-    }
-    this.#warn();
-    if (this.#isSending) return;
-    this.#isSending = true;
-    context.waitUntil(this.#send());
+  /** Whether an event was dropped since the last batch was taken: then all are, until the next one is. */
+  get isFull() {
+    return this.#isFull;
   }
 
-  async #send() {
+  /** @param context of the event, which sends until nothing waits if no other event does */
+  add(text, context) {
+    if (text.length > WAITING_LENGTH) return this.drop(1, 'an event has too much text', context);
+    this.#isFull ||= this.#waiting.length === WAITING_EVENTS || this.#length + text.length > WAITING_LENGTH;
+    if (this.#isFull) return this.drop(1, TOO_MANY, context);
+    this.#waiting.push(text);
+    this.#length += text.length;
+    if (this.#isSending) return;
+    this.#isSending = true;
+    context.waitUntil(this.#send(context));
+  }
+
+  drop(events, reason, context) {
+    this.#dropped += events;
+    this.#reason = reason;
+    if (this.#isWarning) return;
+    this.#isWarning = true;
+    context.waitUntil(this.#warn());
+  }
+
+  async #send(context) {
     try {
       while (this.#waiting.length > 0) {
         await scheduler.wait(COLLECT_MS);
         const batch = this.#waiting;
         this.#waiting = [];
         this.#length = 0;
+        this.#isFull = false;
         const reason = await post(this.#service, `[${batch}]`);
-        if (reason !== null) this.#drop(batch.length, reason);
-        this.#warn();
+        if (reason !== null) this.drop(batch.length, reason, context);
       }
     } finally {
       this.#isSending = false;
     }
   }
 
-  #drop(events, reason) {
-    this.#dropped += events;
-    this.#reason = reason;
-  }
-
-  #warn() {
-    if (this.#dropped === 0 || Date.now() - this.#warnedAt < WARNING_MS) return;
+  /** Warns at once, or when a minute has passed since the last warning. */
+  async #warn() {
+    await scheduler.wait(Math.max(0, this.#warnedAt + WARNING_MS - Date.now()));
     this.#warnedAt = Date.now();
+    this.#isWarning = false;
     console.warn(
       `tail_consumers: ${this.#dropped} events did not reach the app ${this.#name}: ${this.#reason}`,
     );
@@ -92,10 +102,26 @@ const consumers = env.CONSUMERS.map((name, index) => new Consumer(name, env[`tai
 
 export default {
   tail(events, _env, context) {
-    const texts = events.map(jsonOf).filter((text) => text !== null);
-    if (texts.length > 0) for (const consumer of consumers) consumer.add(texts, context);
+    for (const event of events) send(event, context);
   },
 };
+
+/** Gives an event to all queues. */
+function send(event, context) {
+  // Making the JSON costs most, and none would take it. Few of Cellar's own events are passed on, which only `jsonOf` knows.
+  if (consumers.every(({ isFull }) => isFull) && !OWN_EXPORTS.includes(event.entrypoint))
+    return dropForAll(TOO_MANY, context);
+  try {
+    const text = jsonOf(event);
+    if (text !== null) for (const consumer of consumers) consumer.add(text, context);
+  } catch (error) {
+    dropForAll(error.message, context);
+  }
+}
+
+function dropForAll(reason, context) {
+  for (const consumer of consumers) consumer.drop(1, reason, context);
+}
 
 /** @returns why the events did not arrive; null if they did */
 async function post(service, body) {
@@ -145,7 +171,25 @@ function jsonOf(item) {
     ...(run && manualRun(run, reports)),
     ...(request && !run && { unredacted: unredactedOf(request) }),
   };
-  return JSON.stringify(passed);
+  return (
+    stringified(passed) ?? JSON.stringify({ ...passed, diagnosticsChannelEvents: channelEventsOf(item) })
+  );
+}
+
+/** The messages of diagnostics channels that have a JSON: the others may be bigints or circles. */
+function channelEventsOf({ diagnosticsChannelEvents }) {
+  return diagnosticsChannelEvents.map((each) =>
+    stringified(each) === null ? { ...each, message: null } : each,
+  );
+}
+
+/** @returns null for what has no JSON */
+function stringified(value) {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return null;
+  }
 }
 
 /** What the app printed, without what Cellar's entry added; nothing for a line of the entry's own. */
