@@ -11,6 +11,8 @@ export interface DeployScript {
   builds: boolean;
   /** One shell line with the other commands before Wrangler; `null` without such commands. */
   before: string | null;
+  /** Whether that line is one command. */
+  isOneBefore: boolean;
   /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
   notRun: string[];
 }
@@ -63,6 +65,7 @@ export function deployScript(scripts: Scripts): DeployScript | null {
       startsWithBuild,
       builds: run.some((step) => buildsByName(scripts, step)),
       before: rest.length === 0 ? null : joined(rest),
+      isOneBefore: rest.length === 1,
       notRun: [...before.filter(({ kind }) => kind === 'account'), ...after].map(({ text }) => text),
     };
   }

@@ -8,10 +8,11 @@ import type { PackageJson } from './project.ts';
 
 /**
  * A line for the shell, or the script `build`. `cwd`: relative to the project's folder. `mayFail`: the
- * deploy goes on when the script fails, because it needs nothing that the script writes.
+ * deploy goes on when the script fails, because it needs nothing that the script writes. `mayWantAccount`: the deploy goes on
+ * when the command fails for want of a Cloudflare account.
  */
 export type BuildCommand =
-  | { kind: 'command'; command: string; cwd: string }
+  | { kind: 'command'; command: string; cwd: string; mayWantAccount?: true }
   | { kind: 'script'; mayFail?: true };
 
 /** The input of `buildCommands`. */
@@ -37,9 +38,13 @@ interface Sources {
 export function buildCommands(sources: Sources): BuildCommand[] {
   const { settings, config, deploy } = sources;
   if (settings.build_command !== null) return [line(settings.build_command)];
-  const commands = config?.build.command ? [line(config.build.command, config.build.cwd ?? '.')] : [];
+  const commands: BuildCommand[] = config?.build.command
+    ? [line(config.build.command, config.build.cwd ?? '.')]
+    : [];
   const before = deploy?.before ?? null;
-  if (before !== null) commands.unshift(line(before));
+  // After a failure, the rest of a longer line would not run.
+  if (before !== null)
+    commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes('opennextjs-cloudflare build');
   const needsScript = deploy?.startsWithBuild
     ? !isOpenNext
@@ -61,7 +66,7 @@ function scriptCommand({ root, manifest, above, installed }: Sources): BuildComm
   return { kind: 'script' };
 }
 
-function line(command: string, cwd = '.'): BuildCommand {
+function line(command: string, cwd = '.'): Extract<BuildCommand, { kind: 'command' }> {
   return { kind: 'command', command, cwd };
 }
 

@@ -116,7 +116,10 @@ export function releaseCommand(
 }
 
 function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan): ProjectCommand {
-  if (build.kind === 'command') return shellCommand(build.command, join(plan.folder, build.cwd));
+  if (build.kind === 'command') {
+    const { command, cwd, mayWantAccount = false } = build;
+    return { ...shellCommand(command, join(plan.folder, cwd)), mayWantAccount };
+  }
   const manager = packageManager(plan, cache);
   return {
     arguments: manager.build,
@@ -147,6 +150,8 @@ interface ProjectCommand {
   read?: string[];
   /** Whether the deploy continues after an exit code other than 0. */
   mayFail?: boolean;
+  /** Whether the deploy continues if the command fails for want of a Cloudflare account. */
+  mayWantAccount?: boolean;
   /** Whether it gets packages from a registry. */
   asksRegistry?: boolean;
 }
@@ -226,8 +231,14 @@ export async function runInProject(
   } catch (error) {
     const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
     if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);
-    if (!(command.mayFail && error instanceof CommandFailure)) throw error;
-    log.line(`warning: ${error.message}; the files to deploy exist without it, so the deploy continues`);
+    if (!(error instanceof CommandFailure)) throw error;
+    if (command.mayFail)
+      log.line(`warning: ${error.message}; the files to deploy exist without it, so the deploy continues`);
+    else if (command.mayWantAccount && output.wantsAccount)
+      log.line(
+        `warning: ${error.message}: it called Wrangler for an account of Cloudflare, which no app needs here; the deploy continues`,
+      );
+    else throw error;
   } finally {
     await registry;
     await confined.end();

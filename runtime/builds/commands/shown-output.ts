@@ -13,11 +13,15 @@ const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
+/** Wrangler's error when a command needs an account and no token is set. */
+const WANTS_ACCOUNT = /necessary to set a CLOUDFLARE_API_TOKEN environment variable/;
+
 export class ShownOutput {
   readonly #scratch: string;
   readonly #cache: string;
   #isUsage = false;
   #error: string | null = null;
+  #wantsAccount = false;
 
   /**
    * @param scratch the build's directory; lines show `/project/index.js` in its place
@@ -33,6 +37,11 @@ export class ShownOutput {
     return this.#error;
   }
 
+  /** Whether Wrangler said that it needs an account. */
+  get wantsAccount(): boolean {
+    return this.#wantsAccount;
+  }
+
   /** Returns the line for the log; null if the line is of no use to the author. */
   shown(line: string): string | null {
     const text = line.replaceAll(this.#scratch, '').replaceAll(this.#cache, '/cache');
@@ -40,6 +49,7 @@ export class ShownOutput {
       this.#isUsage ||= NPM_USAGE.test(text);
       if (this.#isUsage || NPM_LOG.test(text)) return null;
     }
+    this.#wantsAccount ||= WANTS_ACCOUNT.test(text);
     const [, words] = ERROR.exec(text) ?? NOT_FOUND.exec(text) ?? [];
     if (words !== undefined && !BESIDES.test(words)) this.#error ??= words;
     return text;

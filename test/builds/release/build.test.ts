@@ -348,6 +348,30 @@ test('a failing build script is only reported if the deploy does not need its ou
   );
 });
 
+test('a command before Wrangler may fail for want of a Cloudflare account, but not for another reason', async () => {
+  const project = (prepare: string, deploy: string) => ({
+    'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
+    'index.js': WORKER,
+    'prepare.js': `console.error(${JSON.stringify(prepare)}); process.exit(1);`,
+    'package.json': JSON.stringify({ scripts: { deploy } }),
+  });
+  const wanted =
+    "In a non-interactive environment, it's necessary to set a CLOUDFLARE_API_TOKEN environment variable for wrangler to work.";
+  const { lines, result } = await build(project(wanted, 'node prepare.js && wrangler deploy'));
+  assert.equal((await result).release.worker?.main, 'index.js');
+  assert.ok(
+    lines.includes(
+      'warning: `node prepare.js` failed with exit code 1: it called Wrangler for an account of Cloudflare, which no app needs here; the deploy continues',
+    ),
+    lines.join('\n'),
+  );
+  await assertFails(
+    project('no such thing', 'node prepare.js && wrangler deploy'),
+    /failed with exit code 1$/,
+  );
+  await assertFails(project(wanted, 'node prepare.js && ls && wrangler deploy'), /failed with exit code 1$/);
+});
+
 test('packages for development are installed only if what is deployed needs one', async () => {
   const tools = { devDependencies: { missing: 'file:./missing.tgz' } };
   const project = { 'package.json': JSON.stringify(tools), 'index.js': WORKER };

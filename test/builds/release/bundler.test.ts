@@ -350,7 +350,7 @@ test('the folder that the root `deploy` script names is the app', async () => {
   const line = inFolders('cd apps/site && node make.js && wrangler deploy --env production');
   const { deployLine, build } = await plan(bundler, worktrees.write(line));
   assert.equal(deployLine, 'node make.js && wrangler deploy --env production');
-  assert.deepEqual(build, [{ kind: 'command', command: 'node make.js', cwd: '.' }]);
+  assert.deepEqual(build, [{ kind: 'command', command: 'node make.js', cwd: '.', mayWantAccount: true }]);
   const own = await plan(bundler, worktrees.write(inFolders('cd apps/site && wrangler deploy', app)));
   assert.equal(own.folder, '');
   const back = inFolders('cd apps/site && npm i && cd ../.. && wrangler deploy a.ts', { 'a.ts': '' });
