@@ -22,7 +22,7 @@ import { assetRules, copyAssets, pagesOnlyCode } from './project/assets.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
 import { copyNextCache, tagsMigration } from './project/next-cache.ts';
 import type { PageFolders } from './project/pages.ts';
-import { insidePath, show } from './project/path-containment.ts';
+import { insidePath, isThere, show } from './project/path-containment.ts';
 import { type Place, placeOf } from './project/place.ts';
 import {
   findProject,
@@ -320,12 +320,15 @@ function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: Ass
   notes.push(`assets: ${counted(copied.files)} in ${show(place.root, from)}`);
   if (config.main === undefined && config.pages_build_output_dir === undefined)
     notes.push(...pagesOnlyCode(place, from));
+  const rules = assetRules(join(out, ASSETS));
+  if (worker === null && rules.redirects === undefined && !isThere(place.root, join(from, 'index.html')))
+    notes.push(`/ answers 404: ${show(place.root, from)} has no index.html`);
   return {
     directory: ASSETS,
     binding: binding ?? null,
     notFoundHandling: not_found_handling ?? 'none',
     htmlHandling: html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: run_worker_first ?? false,
-    rules: assetRules(join(out, ASSETS)),
+    rules,
   };
 }

@@ -141,6 +141,17 @@ test('a Wrangler project may have assets and no Worker', async () => {
   assert.deepEqual(list(), ['assets/index.html']);
 });
 
+test('the log says that a site without an index.html answers 404 at its address', async () => {
+  const assets = { main: undefined, assets: { directory: 'site' } };
+  const notes = async (...paths: string[]) => {
+    const files = Object.fromEntries(paths.map((path) => [path, '']));
+    return (await worktrees.bundle(wranglerProject(assets, files))).notes;
+  };
+  assert.ok((await notes('site/a.html')).includes('/ answers 404: site has no index.html'));
+  assert.doesNotMatch((await notes('site/index.html')).join(), /answers 404/);
+  assert.doesNotMatch((await notes('site/a.html', 'site/_redirects')).join(), /answers 404/);
+});
+
 test('a one-page site filled by a script is a single-page app; any other site has a 404 page', async () => {
   const page = '<!doctype html><div id="app"></div><script type="module" src="/app.js"></script>';
   const handling = async (files: Files) => (await worktrees.bundle(files)).bundle.assets?.notFoundHandling;
