@@ -243,3 +243,22 @@ test('a release that does not name its exports has all of them', async (t) => {
   assert.equal(JSON.parse((await get('/room')).text).same, true);
   assert.equal(JSON.parse((await get('/named')).text)[0], 'hi you title true function');
 });
+
+test("an object's own method with the name email is one like others", async (t) => {
+  const code = `import { DurableObject } from 'cloudflare:workers';
+  export class Room extends DurableObject {
+    email() { return 'ann@example.org'; }
+    described() { return 'write to ' + this.email(); }
+  }
+  export default { async fetch(request, { ROOM }) {
+    const room = ROOM.getByName('one');
+    return Response.json([await room.email(), await room.described()]);
+  } };`;
+  const { get, lines } = await started(t, code, {
+    exports: ['default', 'Room'],
+    classes: [{ className: 'Room', storageId: 'room', sql: true }],
+    durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+  });
+  assert.deepEqual(JSON.parse((await get('/')).text), ['ann@example.org', 'write to ann@example.org']);
+  assert.doesNotMatch(lines.join(), /email from/);
+});

@@ -1,9 +1,11 @@
 // Tail Workers, in two real processes with the host between them: they get what they get in Miniflare.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { Agent, WebSocket } from 'undici';
 import type { Release } from '../../../bundler/release.ts';
 import type { KnownApps } from '../../../runtime/apps/known/known-apps.ts';
 import { Services } from '../../../runtime/apps/services.ts';
@@ -383,5 +385,43 @@ test('a message of a diagnostics channel that has no JSON loses no event', async
   assert.deepEqual(
     item!.diagnosticsChannelEvents.map(({ message }: Item) => message),
     [null, { order: 1 }, null, '1970-01-01T00:00:00.000Z'],
+  );
+});
+
+test('e-mails are events', async (t) => {
+  const code = `export default { email(message) {
+    console.log('an e-mail for', message.to);
+    if (message.to === 'fails@shop.example') throw new RangeError('not this one');
+  } };`;
+  const { cell, got } = await tailed(t, { code, fields: {} });
+  const dispatcher = new Agent({ connect: { socketPath: cell.socketPath('health') } });
+  t.after(() => dispatcher.close());
+  const send = async (to: string) => {
+    const headers = { 'x-cellar-call': '{"kind":"email"}' };
+    const socket = new WebSocket('ws://cell/', { dispatcher, headers });
+    await once(socket, 'open');
+    const answered = once(socket, 'message') as Promise<[{ data: string }]>;
+    socket.send(JSON.stringify({ message: { from: 'ann@mail.example', to, headers: [], rawSize: 12 } }));
+    const [{ data }] = await answered;
+    socket.close();
+    return JSON.parse(data).outcome.kind;
+  };
+  assert.equal(await send('orders@shop.example'), 'accepted');
+  assert.equal(await send('fails@shop.example'), 'failed');
+  const items = await until(async () => {
+    const { events } = await got();
+    return events.length === 2 && events;
+  }, 'both events');
+  const [failed, taken] = ['exception', 'ok'].map((how) => items.find(({ outcome }) => outcome === how));
+  const mail = { mailFrom: 'ann@mail.example', rawSize: 12 };
+  assert.deepEqual(taken!.event, { ...mail, rcptTo: 'orders@shop.example' });
+  assert.deepEqual(
+    taken!.logs.map(({ message }: Item) => message),
+    [['an e-mail for', 'orders@shop.example']],
+  );
+  assert.deepEqual(failed!.event, { ...mail, rcptTo: 'fails@shop.example' });
+  assert.deepEqual(
+    [failed!.outcome, ...failed!.exceptions.map(({ name, message }: Item) => `${name}: ${message}`)],
+    ['exception', 'RangeError: not this one'],
   );
 });

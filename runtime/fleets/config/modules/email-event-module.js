@@ -81,6 +81,7 @@ class ForwardableEmailMessage {
     this.to = to;
     this.rawSize = rawSize;
     this.canBeForwarded = true;
+    rejections.set(this, undefined);
     this.headers = new Headers();
     for (const [name, value] of headers) {
       try {

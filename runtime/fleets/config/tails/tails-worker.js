@@ -155,8 +155,8 @@ function jsonOf(item) {
   const reports = [];
   const logs = item.logs.flatMap((log) => logOf(log, reports));
   const isOwn = OWN_EXPORTS.includes(item.entrypoint);
-  const run = isOwn && reports.find(({ run }) => run?.trigger === 'manual')?.run;
-  if (isOwn && !run) return null;
+  const ran = isOwn ? ranBy(reports) : undefined;
+  if (isOwn && ran === undefined) return null;
   const { request } = item.event ?? {};
   const passed = {
     ...item,
@@ -168,8 +168,8 @@ function jsonOf(item) {
       ...each,
       ...(each.stack && { stack: stackOf(each.stack) }),
     })),
-    ...(run && manualRun(run, reports)),
-    ...(request && !run && { unredacted: unredactedOf(request) }),
+    ...(ran && { ...ran, entrypoint: undefined, exceptions: exceptionsOf(reports) }),
+    ...(request && !ran && { unredacted: unredactedOf(request) }),
   };
   return (
     stringified(passed) ?? JSON.stringify({ ...passed, diagnosticsChannelEvents: channelEventsOf(item) })
@@ -200,7 +200,7 @@ function logOf(log, reports) {
   const marked = markedText(first);
   if (marked === null) return [passed];
   const { head, text } = marked;
-  if (head.run || head.calls || (head.error && head.error.mechanism !== 'console')) {
+  if (head.run || head.email || head.calls || (head.error && head.error.mechanism !== 'console')) {
     reports.push({ ...head, timestamp: log.timestamp });
     return [];
   }
@@ -223,18 +223,29 @@ function stackOf(stack) {
   return stack.replace(OWN_FRAME, '');
 }
 
-/** The event of a cron that the host ran at once, within a call of its own. */
-function manualRun({ cron, started_at: scheduledTime, outcome }, reports) {
-  const exceptions = reports.flatMap(({ error, timestamp }) =>
+/** What ran within a call of the host: a cron at once, or the handler of an e-mail. Undefined for another call. */
+function ranBy(reports) {
+  const { run, email } = reports.find(({ run, email }) => run?.trigger === 'manual' || email) ?? {};
+  if (email) {
+    const { isOk, ...event } = email;
+    return { event, outcome: outcomeOf(isOk) };
+  }
+  return (
+    run && {
+      event: { cron: run.cron, scheduledTime: run.started_at },
+      outcome: outcomeOf(run.outcome === 'ok'),
+    }
+  );
+}
+
+function outcomeOf(isOk) {
+  return isOk ? 'ok' : 'exception';
+}
+
+function exceptionsOf(reports) {
+  return reports.flatMap(({ error, timestamp }) =>
     error ? { name: error.type, message: error.message, stack: stackOf(framesOf(error)), timestamp } : [],
   );
-  const isOk = outcome === 'ok';
-  return {
-    event: { cron, scheduledTime },
-    entrypoint: undefined,
-    outcome: isOk ? 'ok' : 'exception',
-    exceptions,
-  };
 }
 
 /** The frames of a stack, without the message before them. */

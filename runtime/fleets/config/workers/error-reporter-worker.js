@@ -162,7 +162,7 @@ export class ManualRun {
   }
 }
 
-/** The reasons of `setReject()`, by message. */
+/** E-mails of the host, each with the reason of `setReject()`; undefined before that. */
 export const rejections = new WeakMap();
 
 /** Wraps a handler whose runs are in the app's log: `scheduled` and `email`. Returns others as they are. */
@@ -173,23 +173,30 @@ export function reported(name, handler) {
 
 /** Wraps an `email` handler and reports each e-mail to the host when it was handled. */
 function reportedEmail(email) {
-  return async function (message, ...others) {
+  const run = async (self, message, others) => {
     const startedAt = Date.now();
     const running = currentEvent();
+    // The app may change the message.
+    const { from, to, rawSize } = message;
     const end = (level, how) => {
-      const { from, to } = message;
       const text = `email from ${from || 'nobody'} to ${to} ${how} after ${Date.now() - startedAt} ms`;
-      const head = running === undefined ? {} : { trace_id: traceIdOf(running) };
+      const told = { mailFrom: from, rcptTo: to, rawSize, isOk: level === 'info' };
+      const head = { email: told, ...(running !== undefined && { trace_id: traceIdOf(running) }) };
       print[level](marked(head, END) + cut(text.replace(/[^\x20-\x7e]+/g, ' '), MESSAGE_LENGTH));
     };
     try {
-      await Reflect.apply(email, this, [message, ...others]);
+      await Reflect.apply(email, self, [message, ...others]);
       const rejection = rejections.get(message);
       end('info', rejection === undefined ? 'accepted' : `rejected (${rejection})`);
     } catch (error) {
       end('warn', 'failed');
       throw error;
     }
+  };
+  return function (message, ...others) {
+    // An object's own method with that name.
+    if (!rejections.has(message)) return Reflect.apply(email, this, [message, ...others]);
+    return run(this, message, others);
   };
 }
 
