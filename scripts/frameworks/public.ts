@@ -1,10 +1,12 @@
-// An unselected sample of public projects: repositories with a Wrangler configuration, in the order of a search. Twenty have a
-// `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed unchanged at its newest commit.
+// Two unselected samples of public projects: repositories with a Wrangler configuration, in the order of a search. In each, twenty
+// have a `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed unchanged at its newest commit.
 import type { Check, FrameworkProject } from './project.ts';
 
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
-/** The project itself answers 404 while it has no data. */
-const notFound = (text: RegExp): Check[] => [{ path: '/', status: 404, text }];
+/** What the project itself answers without its data, secrets, callers or HTTPS. */
+const answers = (status: number, text: RegExp): Check[] => [{ path: '/', status, text }];
+/** A page of a site without an `index.html`. */
+const page = (path: string): Check[] => [{ path, text: /\S/ }];
 
 const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['Ibrahim-Rezq/ebrahimyoussef', '198ff752a1984d7af0627476e24dcd74e0193559', ANSWERS],
@@ -25,10 +27,10 @@ const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['IcarusFoundry/icarusfoundry-site', '3f059e461f00d669eb92b5b3940277d4719cf367', ANSWERS],
   ['Icather/recitation-tool', '621caec9e1b8248af73a15de32607e1303e6c264', ANSWERS],
   ['Icatme/chanfana-openapi-template', '89220cd1b5b824e2b349380ba930c799058ad46e', ANSWERS],
-  ['Ice-Hazymoon/short-link', 'f850b3574fa5e098815f32466fd27ec0830f6aaf', notFound(/\S/)],
+  ['Ice-Hazymoon/short-link', 'f850b3574fa5e098815f32466fd27ec0830f6aaf', answers(404, /\S/)],
   ['Ice1984m/mikis13-ai', 'dd8d76460304f75f9d431535f73c3f026e698ca2', ANSWERS],
   ['0-RTT/JSimages', '2d81176b3df43ad250e4d34b2ea5a86e7eb7f8e3', ANSWERS],
-  ['0-Vera/Vera', '78d85e042c9d9efbb5f0a7b304c2857811132f56', notFound(/Sayfa bulunamadı/)],
+  ['0-Vera/Vera', '78d85e042c9d9efbb5f0a7b304c2857811132f56', answers(404, /Sayfa bulunamadı/)],
   ['0-o0/carp', '46ed27f46c83a4daba934da21825b6e1a4558c43', ANSWERS],
   ['0-o0/tgbot', 'c2d94e7b261b967ae75b015aa6a55351823b1009', ANSWERS],
   ['0-s0g0/BreathVizAI-HP', '030ea12a606b255fdcef0d1644a86774e66a0aeb', ANSWERS],
@@ -41,12 +43,65 @@ const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['00000OO/subscription-manager', '32213b2b61ae6bbd1560a27a22164376f03cb2d6', ANSWERS],
   ['0001-labs/0001', '006ccba5a3013c076ac8074ba0623c4e91189033', ANSWERS],
   ['000585/CHUDO-Mail-Secure-', '9ffb588b3ed944de78fc55aa7099734738c51d50', ANSWERS],
-  ['000bdhm/status-server', '9c3d34f37a6fd371186878a7693d6f738f532d10', notFound(/not found/)],
+  ['000bdhm/status-server', '9c3d34f37a6fd371186878a7693d6f738f532d10', answers(404, /not found/)],
   ['001ProMax/danmu_api', '838b5685acee2872dcdc3590f12c518e115756d0', ANSWERS],
   ['00218621/prueba-tecnica-backend', 'b326e4b079b77e8bab8c83243424e7daaca78acf', ANSWERS],
   ['006lp/AkashGen2API', '2e9b440550e952f1357f3ca7a503e47a461dc664', ANSWERS],
   ['007-sistemas/SISTEMA-WEB-CLOUDFLARE', '092711a04049df6598f241138bfa5cc9c5db3f21', ANSWERS],
   ['007Joch/melodias-em-destaque-897ef049', 'df7f0b8b4d0b9b157c7dd96b0ff713238e8021cc', ANSWERS],
+  // The second sample.
+  ['Stoeaves/BPB-CFNode-AutoUpdate', '7b269a80adb7b542201e7cc9ae889889520015ab', page('/version.txt')],
+  ['Stoeaves/Cf-Github-ImgBed', '0c576db5d81cc467b46b1ba81a6fb66fd263b0d6', ANSWERS],
+  ['Stoeaves/StpCloud', 'c980cb110efda6269320bae847cb5b3fe32d1d97', ANSWERS],
+  ['Stoeaves/astro-homepage', 'e83b47ffea67a258cd59549a42bb2943eab5732f', ANSWERS],
+  ['Stoellchen/hochbeet', '898e44adef467813fa931e9108fc8944a524e0c8', ANSWERS],
+  ['Stoicman2025/Gross-tree', '6d6086813b74a8172db38c1f5da2990af55ba4d3', ANSWERS],
+  ['Stoke-Design/payload-demo', '5c892ff2ed548397bbfba660b1cb58684c7e229a', ANSWERS],
+  ['Stoltverd/ACKSII-Companion-App', 'ad03ad284721528ef58558e2f15c1bf26d16d743', ANSWERS],
+  ['Stomper10/blog', '6fe81739ff1b26b08c2f0c2e680d6a41208821b4', ANSWERS],
+  ['StoneKnocker/ai-photography', 'df02e78b63fbe22ed686cbadde934c66e2fbf4b3', ANSWERS],
+  ['StoneKnocker/joyai-video-edit', 'cd37c2d63b8549b2c60d779855856adf18186422', answers(302, /^$/)],
+  [
+    'StoneKnocker/react-router-v7-better-auth',
+    'bba9b7a89829e1ac630c93ab9b5c8906a5cde1b9',
+    answers(500, /unexpected error/),
+  ],
+  ['StoneKnocker/vidrush-ai', '06c9a5f9b35e63fc8db182ce5d18768228fd73fa', ANSWERS],
+  ['StoneMoe/anicam', 'acb21f300084a9ae860fb68ce107aa7a604e8fcd', ANSWERS],
+  ['StonePick/DailyMinz-apex', 'c811ec6f4970ff401601822c06a09cf6beb5f361', ANSWERS],
+  ['Stonebrooke/stamina-timer-pwa', '8342931c2390302b60df37d3d834749fc1e450dc', ANSWERS],
+  ['Stoner609/swag-carousel', 'd762fc28d4633ef66d8f2a21d40dc089f7c0a673', ANSWERS],
+  ['Stonewallkid/SwipeHeist', '8f31e2cba06a0943a8896d6f0eeae75860f475f7', ANSWERS],
+  ['StoreBale/STEP-3D-Viewer', '12f2e6cbc80ea7349f3f0b9c9e0f4ecbf5c329ac', ANSWERS],
+  ['0-pi/sound-tools', '457aa18c244959334d11526c4d910545d946b9f6', page('/chakra.html')],
+  ['007-sistemas/Sistema_WEB_CLOUD_TURSO', '82eafac67084a2146465e43917c09ecd70bc96f1', ANSWERS],
+  ['007db/baidu-psychology', '3a21129bc905c155db803f91aeb8a65fd9c48bdc', ANSWERS],
+  ['009-KumarJi/novisentinel-website', '1817e05dd0b9ba23900e7475c7151e4a9de3edc4', ANSWERS],
+  ['00celsius/substracker-subscription-manager', '5c89b608368e75e5b754f0fc101ab8694e6f9e2a', ANSWERS],
+  ['00impera/Cyberlux-Multi-Token-Staking', '0c98b55b7d1691c77ab6b48ef2d629a747cdc208', ANSWERS],
+  [
+    '00labs/huma-helius-rpc-proxy',
+    '263b7acc033edf843cabf7f3da9eb8c8b30dd373',
+    answers(500, /Missing HELIUS_API_KEY/),
+  ],
+  ['00o-sh/gorelo-haloapi-relay', 'b2d4a4e16cab1938ae3712bd1d9c7662d7133e51', ANSWERS],
+  ['00o-sh/nodewarden', '01ace7698d7dc524082bb18fd2467d76022e6861', ANSWERS],
+  [
+    '00timmer/pp-tracker-demo',
+    '761d4cbbe227efd189c55dbee1d59c1ecf1c50b6',
+    answers(403, /Origin not allowed/),
+  ],
+  ['00y300/portfolio', '842a69d97d79892465df2af840313055ff0eb07b', ANSWERS],
+  ['0100Akece/busher', '0e548a4f8473bff6e42c822c4e858a208635772c', ANSWERS],
+  ['0101-commits/economic-site', '3f4656574933282eb8a7de4ba585a49a057729cd', ANSWERS],
+  ['0124-bea/ktv-salary', 'c13086dfa1cb0de79dd0255ceb7a9452f5987e21', ANSWERS],
+  ['01275519319emoaz-boop/Studymind', '9c6c924befd49854da5835dc0c04a50e53d66a76', ANSWERS],
+  ['0130-vow/nodewarden', 'd5f8cae31259814ab4b9f83be8beeed154878e5a', answers(500, /JWT_SECRET is not set/)],
+  ['01MVP/demo-web', '265df13eacdb9fe0247fd4602822b2c82b46591a', ANSWERS],
+  ['01builders/swypt.app', '163082071c2e7bc612eb6ade7ae9a9fe6655a262', ANSWERS],
+  ['01howard/mydatabase', '1a27f20d687fd91171e8e42d05a83b4fdcde9751', ANSWERS],
+  ['01max/standup_tracker-landing', 'e3e99722ad347fe954835241a7594c563d1e8c17', ANSWERS],
+  ['01ultraslan01/futbolmax', '5db74a3510c56b064b082bc260d6456ae98f0c79', page('/aile.m3u')],
 ];
 
 export const publicProjects: FrameworkProject[] = SAMPLE.map(([name, commit, checks]) => ({
