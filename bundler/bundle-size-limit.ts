@@ -22,6 +22,7 @@ export function requireBundleSize(bundle: Bundle): void {
     Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
     'service bindings': bundle.services ?? [],
+    'bindings to dispatch namespaces': bundle.dispatchNamespaces ?? [],
     'bindings to Durable Objects of other apps': bundle.objectsElsewhere ?? [],
     'bindings to what lies outside': bundle.outward ?? [],
   })) {

@@ -3,6 +3,7 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
 import { classMigrations, durableObjects, objectsElsewhere } from './bindings/classes.ts';
+import { dispatchBindings } from './bindings/dispatch.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
@@ -197,6 +198,7 @@ async function bundleConfig(
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
+  const namespaces = dispatchBindings(file, config);
   const elsewhere = objectsElsewhere(file, config);
   const tails = tailConsumers(file, config);
   const outward = outwardBindings(config);
@@ -231,6 +233,7 @@ async function bundleConfig(
     ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(services.length > 0 && { services }),
+    ...(namespaces.length > 0 && { dispatchNamespaces: namespaces }),
     ...(tails.length > 0 && { tailConsumers: tails }),
     ...(outward.length > 0 && { outward }),
     ...(config.version_metadata && {

@@ -99,6 +99,12 @@ export interface ServiceBinding {
   props?: Record<string, unknown>;
 }
 
+/** A binding to a dispatch namespace of the owner. */
+export interface DispatchBinding {
+  binding: string;
+  namespace: string;
+}
+
 /** A binding to a class of Durable Objects in another app. */
 export interface ObjectsElsewhere {
   binding: string;
@@ -153,6 +159,8 @@ export interface Bundle {
   rateLimits?: RateLimit[];
   /** Omitted when empty. */
   services?: ServiceBinding[];
+  /** Omitted when empty. */
+  dispatchNamespaces?: DispatchBinding[];
   /** Slugs of the owner's apps whose `tail()` gets the Worker's events. Omitted when empty. */
   tailConsumers?: string[];
   outward?: Outward[];
@@ -196,6 +204,7 @@ export interface Release {
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
+  dispatchNamespaces?: DispatchBinding[];
   tailConsumers?: string[];
   outward?: Outward[];
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */

@@ -23,6 +23,7 @@ export interface Bindings {
   /** Reserved hostnames of this machine, separated by commas. No app may have one. */
   MACHINE_NAMES: string;
   RUNNER_MAX_APPS_PER_USER: string;
+  RUNNER_MAX_SCRIPTS_PER_USER: string;
   /** Requests per minute and visitor for apps without a limit of their own. */
   SERVICE_EDGE_RPM: string;
   /** Requests per minute of a whole app without a limit of its own; 0 is off. */

@@ -26,6 +26,7 @@ export function controlVariables(
     DOMAIN_PROOF: config.RUNNER_DOMAIN_PROOF || (isLocal(config.RUNNER_BASE_DOMAIN) ? 'off' : 'on'),
     MACHINE_NAMES: machineNames(config.RUNNER_UI_URL).join(','),
     RUNNER_MAX_APPS_PER_USER: String(config.RUNNER_MAX_APPS_PER_USER),
+    RUNNER_MAX_SCRIPTS_PER_USER: String(config.RUNNER_MAX_SCRIPTS_PER_USER),
     RUNNER_TELEMETRY_RETENTION_DAYS: String(config.RUNNER_TELEMETRY_RETENTION_DAYS),
     RUNNER_WAKE_TIMEOUT_S: String(config.RUNNER_WAKE_TIMEOUT_S),
     RUNNER_UI_URL: config.RUNNER_UI_URL,

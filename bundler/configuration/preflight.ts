@@ -1,5 +1,6 @@
 // Finds faults of a Wrangler configuration before any command of the project has run.
 import { classMigrations, objectsElsewhere } from '../bindings/classes.ts';
+import { dispatchBindings } from '../bindings/dispatch.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
 import { serviceBindings, tailConsumers } from '../bindings/services.ts';
 import { triggers } from '../bindings/triggers.ts';
@@ -31,6 +32,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   workflows(file, config, null);
   // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
+  dispatchBindings(file, meant);
   const calls = triggers(file, meant, []);
   const named = {
     services: serviceBindings(file, meant, null),

@@ -118,6 +118,7 @@ export interface WranglerConfig {
   /** Workers Sites, which came before assets. */
   site?: { bucket: string; 'entry-point'?: string; include?: string[]; exclude?: string[] };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
+  dispatch_namespaces?: { binding: string; namespace: string; outbound?: unknown }[];
   tail_consumers?: { service: string }[];
   triggers: { crons?: string[] };
   queues: {

@@ -64,6 +64,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   version_metadata: 'used',
   worker_loaders: 'used',
   services: 'used',
+  dispatch_namespaces: 'used',
   tail_consumers: 'used',
 
   // Outside of the app and of its storage
@@ -106,7 +107,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   connect: false,
   containers: container,
   data_blobs: blob,
-  dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
   k2: false,
   logfwdr: false,
@@ -229,6 +229,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     remote: localOnly,
     cross_account_grant: false,
   },
+  'dispatch_namespaces[]': { binding: 'used', namespace: 'used', outbound: 'used', remote: localOnly },
   'tail_consumers[]': {
     service: 'used',
     environment: { instead: 'name the app of that environment as "service"' },

@@ -27,6 +27,7 @@ type Bound = Pick<
   | 'workflows'
   | 'rateLimits'
   | 'services'
+  | 'dispatchNamespaces'
   | 'tailConsumers'
   | 'outward'
   | 'warnings'
@@ -68,6 +69,10 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
+  const dispatchNamespaces = all('dispatch_namespace').map(({ name: binding, namespace }) => ({
+    binding,
+    namespace,
+  }));
   const tailConsumers = [...new Set(metadata.tail_consumers.map(({ service }) => service))];
   const objects = all('durable_object_namespace');
   const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
@@ -104,6 +109,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(workflows.length > 0 && { workflows }),
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
+    ...(dispatchNamespaces.length > 0 && { dispatchNamespaces }),
     ...(tailConsumers.length > 0 && { tailConsumers }),
     ...(outward.length > 0 && { outward }),
     ...(warnings.length > 0 && { warnings }),
@@ -180,6 +186,8 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
       ...(props && { props: props as never }),
     };
   }
+  const dispatched = named(live.dispatchNamespaces);
+  if (dispatched) return { type: 'dispatch_namespace', name, namespace: dispatched.namespace };
   const outward = named(live.outward);
   if (outward) {
     const { binding: _, ...rest } = outward;

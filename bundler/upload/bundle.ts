@@ -1,6 +1,7 @@
 // An upload from Cellar's own bundler, by `cellar deploy --upload`. Its metadata contain the whole `Bundle`, with the crons,
 // queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
+import { DISPATCH_NAME, DISPATCH_NAME_RULE } from '../bindings/dispatch.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
@@ -98,6 +99,9 @@ export const SentBundle = z.strictObject({
         props: z.record(z.string(), z.json()).optional(),
       }),
     )
+    .optional(),
+  dispatchNamespaces: z
+    .array(z.strictObject({ binding: name, namespace: z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE) }))
     .optional(),
   tailConsumers: z.array(name).optional(),
   outward: z

@@ -1,5 +1,6 @@
 // Parses the metadata that Wrangler sends with an upload, in Cloudflare's format.
 import * as z from 'zod';
+import { DISPATCH_NAME, DISPATCH_NAME_RULE, NO_OUTBOUND } from '../bindings/dispatch.ts';
 import { missing, workflowOfOtherScript } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
@@ -8,6 +9,8 @@ import { BuildFailure } from '../failure.ts';
 import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
+const dispatchName = z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE);
+const outbound = z.unknown().refine(() => false, NO_OUTBOUND);
 
 /** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding of any other type. */
 const Binding = z.discriminatedUnion('type', [
@@ -45,6 +48,12 @@ const Binding = z.discriminatedUnion('type', [
     name,
     namespace_id: name,
     simple: z.object({ limit: z.int().min(0), period: z.literal(RATE_LIMIT_PERIODS) }),
+  }),
+  z.object({
+    type: z.literal('dispatch_namespace'),
+    name,
+    namespace: dispatchName,
+    outbound: outbound.optional(),
   }),
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('images'), name }),

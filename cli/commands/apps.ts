@@ -32,13 +32,28 @@ export const appCommands: readonly Command[] = [
   command({
     words: 'list',
     summary: 'Lists apps, newest first',
-    examples: ['list', 'list --json'],
+    options: [
+      {
+        flags: '--dispatch-namespace <name>',
+        summary: 'the scripts of this dispatch namespace instead; * for those of all',
+      },
+    ],
+    examples: ['list', 'list --json', 'list --dispatch-namespace customers'],
     answers: 'apps.list',
-    run: (session) => whole((page) => session.call('apps.list', page)),
+    run: (session, input) => {
+      const name = textOf(input, 'dispatchNamespace');
+      const of = name === undefined ? {} : { dispatch_namespace: name };
+      return whole((page) => session.call('apps.list', { ...page, ...of }));
+    },
     show: ({ items }) =>
       table(
         ['APP', 'STATUS', 'DEPLOYED', 'URL'],
-        items.map((app) => [app.slug, status(app.status), ago(app.deployed_at), app.url]),
+        items.map(({ dispatch, ...app }) => [
+          app.slug,
+          status(app.status),
+          ago(app.deployed_at),
+          dispatch === null ? app.url : `script ${dispatch.script} of ${dispatch.namespace}`,
+        ]),
         'There are no apps yet. Next: cellar create NAME',
       ),
   }),

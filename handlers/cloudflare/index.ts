@@ -26,6 +26,7 @@ import { bucketCalls } from './storage/r2.ts';
 import { workflowCalls } from './storage/workflows.ts';
 import { whyUnanswered } from './unanswered.ts';
 import { assetCalls } from './workers/assets.ts';
+import { dispatchCalls, slugInNamespace } from './workers/dispatch.ts';
 import { scriptCalls } from './workers/scripts.ts';
 import { secretCalls } from './workers/secrets.ts';
 import { siteCalls } from './workers/sites.ts';
@@ -39,6 +40,7 @@ const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 export const calls: readonly Call[] = [
   ...accountCalls,
   ...scriptCalls,
+  ...dispatchCalls,
   ...assetCalls,
   ...versionCalls,
   ...secretCalls,
@@ -104,7 +106,7 @@ async function answered(
 ): Promise<unknown> {
   const { account, words } = asked;
   if (call.as?.needs === 'account') await authorize(context, call.as, {});
-  const app = words.script === undefined ? null : await appOf(context, call, account, words.script);
+  const app = words.script === undefined ? null : await appOf(context, call, account, words);
   if (call.mayBeNew && app === null) requireKeyForNewApp(keyOf(context.actor));
   const full: CallContext = { ...context, ...asked, as: call.as };
   return call.answer(full, await bodyOf(full, call), app);
@@ -119,8 +121,8 @@ function logged(
 ): Promise<unknown> {
   // Creating storage only checks its name: the first deploy that binds it makes it.
   if (as === null || method === 'GET' || !isAudited(as) || as.name === 'apps.create') return work(() => {});
-  const { script = null, secret, namespace, database, ...others } = words;
-  const named = { ...others, name: secret, namespace_id: namespace, database };
+  const { script = null, secret, namespace, dispatch, database, ...others } = words;
+  const named = { ...others, name: secret, namespace_id: namespace, database, dispatch };
   const details = { ...detailsOf({ ...named, account: undefined }), call: `${method} ${path}` };
   const target: Target = { operation: as.name, app: { id: null, slug: script }, details };
   return audited(context, context, target, () =>
@@ -142,10 +144,16 @@ async function requireAccount({ actor, reads }: Context, account: string): Promi
   throw new CloudflareError(403, CODES.AUTHENTICATION, known);
 }
 
-async function appOf(context: Context, call: Call, account: string, name: string): Promise<AppRow | null> {
-  const app = await findAppBySlug(context.reads, name);
+async function appOf(
+  context: Context,
+  call: Call,
+  account: string,
+  { script: name = '', dispatch }: Record<string, string>,
+): Promise<AppRow | null> {
+  const slug = dispatch === undefined ? name : await slugInNamespace(context, account, dispatch, name);
+  const app = await findAppBySlug(context.reads, slug);
   if (app === null) {
-    requireSlug(name);
+    if (dispatch === undefined && !isAskedForScripts(call)) requireSlug(name);
     if (call.mayBeNew) return null;
     throw notThere(call, name);
   }
@@ -161,14 +169,28 @@ async function appOf(context: Context, call: Call, account: string, name: string
     if (!(error instanceof Problem)) throw error;
     throw new CloudflareError(
       403,
-      CODES.AUTHENTICATION,
+      isAskedForScripts(call) ? CODES.SCRIPT_NOT_FOUND : CODES.AUTHENTICATION,
       `The name ${name} is taken by an app of another account. ${error.message}`,
     );
   }
   return app;
 }
 
+/**
+ * Whether Wrangler makes a call before it uploads a script to a dispatch namespace: it then means the script, but names an app.
+ * It continues when there is no such app.
+ */
+function isAskedForScripts({ method, path }: Call): boolean {
+  return method === 'GET' && path === '/accounts/:account/workers/scripts/:script/secrets';
+}
+
 function notThere({ path }: Call, name: string): CloudflareError {
+  if (path.includes('/dispatch/'))
+    return new CloudflareError(
+      404,
+      CODES.DISPATCHED_NOT_FOUND,
+      `There is no script ${name}: \`wrangler deploy --dispatch-namespace\` makes it.`,
+    );
   const isService = path.includes('/workers/services/');
   return new CloudflareError(
     404,

@@ -20,11 +20,6 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   },
   { path: '/zones', what: 'zones and routes', why: `Cellar has no zones; ${DOMAINS}` },
   {
-    path: '/accounts/*/workers/dispatch',
-    what: 'Workers for Platforms',
-    why: 'Cellar has no dispatch namespaces: make an app of each Worker, and bind them with `services`',
-  },
-  {
     path: '/accounts/*/workflows/*/instances/terminate',
     what: 'ending all instances of a Workflow at once',
     why: 'use `wrangler workflows instances terminate` for each instance',

@@ -70,6 +70,7 @@ export const meanings: Readonly<Record<string, string>> = {
   delete: 'The file is deleted.',
   url: 'An http or https address.',
   max_apps: 'How many apps the account may own; null: `RUNNER_MAX_APPS_PER_USER`.',
+  dispatch_namespace: 'The name of a dispatch namespace: its scripts alone; `*` for those of all.',
   template: 'The name of a template, as `apps.templates` lists it.',
   database_id: 'The id of a database, as `storage.overview` lists it.',
   tables: 'Names of tables: these alone, with their indexes and triggers. Left out: the whole database.',

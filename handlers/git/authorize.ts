@@ -137,6 +137,7 @@ async function createForPush(context: RequestContext, slug: string, actor: KeyHo
     quota: Number(env.RUNNER_MAX_APPS_PER_USER),
     storage: env.RUNNER_STORAGE,
     home: await placeApp({ env }),
+    dispatch: null,
     at,
   });
   // A concurrent push may have created it.

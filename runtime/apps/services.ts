@@ -1,14 +1,22 @@
 // Calls from one app to another of the same owner, messages to another app's queues, and events for tail Workers. Each app with such bindings has its
 // own socket at the gateway, which no other app can use. The app may use only the bindings with which its process was
 // started.
+import { createHash } from 'node:crypto';
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
+import { DISPATCH_NAME, nameOfScript, scriptKey, slugOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import { HOP_DEPTH } from '../edge/http/head/hop-names.ts';
-import { CALL_HEADER, CALLING_HEADER, OBJECT_HEADER } from '../edge/http/head/service-headers.ts';
+import {
+  CALL_HEADER,
+  CALLING_HEADER,
+  NO_SCRIPT_HEADER,
+  OBJECT_HEADER,
+  SCRIPT_HEADER,
+} from '../edge/http/head/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
@@ -67,7 +75,7 @@ export class Services {
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
-        else if (calls.services.length + calls.queues.length + calls.tails.length > 0) {
+        else if (Object.values(calls).some((list) => list.length > 0)) {
           const caller: Caller = { calls, running: 0, listening: this.#listen(appId) };
           this.#callers.set(appId, caller);
           // The next start retries.
@@ -111,6 +119,8 @@ export class Services {
     if (way === 'queue') return this.#toQueue(callerId, caller, caller.calls.queues[Number(number)], spans);
     if (way === 'tail')
       return this.#toTail(callerId, caller, caller.calls.tails[Number(number)], head, spans);
+    if (way === 'dispatch')
+      return this.#toScript(callerId, caller, caller.calls.namespaces[Number(number)], head, spans);
     const binding = caller.calls.services[Number(number)];
     if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
     const name = binding.service!;
@@ -126,6 +136,26 @@ export class Services {
       lines: isPlain ? '' : callLine({ kind: way, ...asked }),
       endsItself: way === 'rpc',
     });
+  }
+
+  /** Routes a request to a script of a dispatch namespace of the owner. */
+  #toScript(
+    callerId: string,
+    caller: Caller,
+    namespace: string | undefined,
+    { headers }: RequestHead,
+    spans: Spans,
+  ): Target {
+    const script = headerValue(headers, SCRIPT_HEADER) ?? '';
+    const owner = this.#options.apps().get(callerId)?.wanted.owner;
+    if (namespace === undefined || owner === undefined) return NO_BINDING;
+    if (!DISPATCH_NAME.test(script)) return NO_SCRIPT;
+    const key = scriptKey(owner, namespace, script);
+    const slug = slugOfScript(createHash('sha256').update(key).digest('hex'));
+    const target = this.#sibling(callerId, slug, headers, nameOfScript(slug));
+    if (target === null) return NO_SCRIPT;
+    const to = { socketName: null, lines: '', endsItself: false };
+    return this.#call(caller, named(script, target), spans, to);
   }
 
   /** Routes events of the calling app to the app with its tail Worker. */
@@ -190,10 +220,14 @@ export class Services {
   }
 
   /** Returns what serves a call to the app of a slug at any host, if it has the same owner as the calling app. */
-  #sibling(appId: string, slug: string, headers: readonly string[]): Backend | null {
-    const { baseDomain, hosts } = this.#options;
+  #sibling(
+    appId: string,
+    slug: string,
+    headers: readonly string[],
+    address = `${slug}.${this.#options.baseDomain}`,
+  ): Backend | null {
+    const { hosts } = this.#options;
     const apps = this.#options.apps();
-    const address = `${slug}.${baseDomain}`;
     const fleet = apps.resolve(address);
     const route = fleet === undefined ? hosts?.homes.resolve(address) : undefined;
     const known = route ?? (fleet && apps.get(fleet.site)?.wanted);
@@ -218,6 +252,11 @@ function named(name: string, backend: Backend): Backend {
 }
 
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
+/** The answer in place of a missing script. */
+const NO_SCRIPT: Target = {
+  kind: 'respond',
+  respond: () => ({ status: 404, headers: { [NO_SCRIPT_HEADER]: '1' }, body: '' }),
+};
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
 
 function noApp(name: string): Target {

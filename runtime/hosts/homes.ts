@@ -1,4 +1,5 @@
 // Which host is the home of each app: it runs the app, and every other host sends requests and calls for the app there.
+import { isDispatched, nameOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contract/host/hosts.ts';
 
 /** Most apps that one report names because requests wait for them. */
@@ -134,7 +135,7 @@ export class Homes {
   }
 
   #namesOf({ slug, hostnames }: AppRoute): string[] {
-    return [`${slug}.${this.#baseDomain}`, ...hostnames];
+    return isDispatched(slug) ? [nameOfScript(slug)] : [`${slug}.${this.#baseDomain}`, ...hostnames];
   }
 
   #announce(): void {

@@ -31,6 +31,7 @@ import releaseCommand from './migrations/0028_release_command.sql';
 import maintenance from './migrations/0029_maintenance.sql';
 import deployOn from './migrations/0030_deploy_on.sql';
 import mailRoutes from './migrations/0031_mail_routes.sql';
+import dispatch from './migrations/0032_dispatch.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -65,6 +66,7 @@ const migrations: Migration[] = [
   { name: '0029_maintenance.sql', sql: maintenance },
   { name: '0030_deploy_on.sql', sql: deployOn },
   { name: '0031_mail_routes.sql', sql: mailRoutes },
+  { name: '0032_dispatch.sql', sql: dispatch },
 ];
 
 /**

@@ -95,6 +95,7 @@ test('every supported key reaches the bundle', async () => {
         ],
         version_metadata: { binding: 'VERSION' },
         worker_loaders: [{ binding: 'LOADER' }],
+        dispatch_namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
         tail_consumers: [{ service: 'tail' }, { service: 'tail' }],
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -132,6 +133,7 @@ test('every supported key reaches the bundle', async () => {
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.workerLoaders, [{ binding: 'LOADER' }]);
+  assert.deepEqual(bundle.dispatchNamespaces, [{ binding: 'DISPATCHER', namespace: 'customers' }]);
   assert.deepEqual(bundle.tailConsumers, ['tail']);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
@@ -243,7 +245,6 @@ const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice:
   ],
   [{ pipelines: [{ binding: 'P', pipeline: 'p' }] }, ['P'], /objects into R2/],
   [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
-  [{ dispatch_namespaces: [{ binding: 'D', namespace: 'n' }] }, ['D'], /an app of its own/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
   [{ media: { binding: 'A' } }, ['A'], /"media"/],
   [

@@ -23,9 +23,10 @@ function sessionOf() {
   const said: string[] = [];
   const call = async (
     name: string,
-    params: { id: string; to?: string; host?: string; dry_run?: boolean },
+    params: { id: string; to?: string; host?: string; dry_run?: boolean; dispatch_namespace?: string },
   ) => {
-    if (name === 'apps.list') return { items: APPS, next_cursor: null };
+    if (name === 'apps.list')
+      return { items: params.dispatch_namespace === undefined ? APPS : [], next_cursor: null };
     assert.equal(name, 'apps.move');
     if (params.id === 'fixed') throw new Refused(PROBLEM);
     if (params.id === 'foreign')

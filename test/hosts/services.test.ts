@@ -70,7 +70,12 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   const plain = { binding: 'SHOP', service: 'shop' };
   const named = { binding: 'ADMIN', service: 'shop', entrypoint: 'Admin' };
   const objects = { binding: 'ROOM', service: 'shop', className: 'Room' };
-  await access.open({ services: [plain, named, objects], queues: ['orders'], tails: ['shop'] });
+  await access.open({
+    services: [plain, named, objects],
+    queues: ['orders'],
+    namespaces: [],
+    tails: ['shop'],
+  });
   const ask = async (calling: string, headers: Record<string, string> = {}) => {
     const sent = request({
       socketPath: access.socket,

@@ -410,7 +410,7 @@ test('an app whose socket to other apps could not be opened gets it at its next 
     depths: new CallDepths(),
   });
   const access = services.access(APP);
-  const calls = { services: [], queues: ['orders'], tails: [] };
+  const calls = { services: [], queues: ['orders'], namespaces: [], tails: [] };
   mkdirSync(dirname(paths.run(APP)), { recursive: true });
   writeFileSync(paths.run(APP), 'in the way');
   await assert.rejects(access.open(calls), /EEXIST/);

@@ -89,7 +89,10 @@ async function plansOf(session: Session, input: Input, to: To): Promise<Planned[
   const { all } = input;
   const slugs =
     all === true
-      ? (await whole((page) => session.call('apps.list', page))).items
+      ? [
+          ...(await whole((page) => session.call('apps.list', page))).items,
+          ...(await whole((page) => session.call('apps.list', { ...page, dispatch_namespace: '*' }))).items,
+        ]
           .filter(({ storage }) => storage !== to)
           .map(({ slug }) => slug)
       : [appOf(input, session)];

@@ -1,8 +1,11 @@
 // Workers: each is an app.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import { scriptKey, slugOfScript } from '../../contract/apps/slug.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
+import { hashOf } from '../../secrets.ts';
+import { createAppFor } from '../../services/apps/apps.ts';
 import { appCall, type CallContext, call, newAppCall, run, wholeList } from '../call.ts';
 import { authorOf, deployUpload, uploadVersion } from './deploying.ts';
 import { homeOfUpload } from './upload-home.ts';
@@ -175,6 +178,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     producers,
     workflows,
     rate_limits,
+    dispatch_namespaces,
     services,
     outward,
     version_metadata,
@@ -214,6 +218,11 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
       service: service ?? slug,
       ...more,
     })),
+    ...dispatch_namespaces.map(({ binding: name, namespace }) => ({
+      type: 'dispatch_namespace',
+      name,
+      namespace,
+    })),
     ...outward.map(({ binding: name, ...rest }) => ({ name, ...rest })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
     ...worker_loaders.map((name) => ({ type: 'worker_loader', name })),
@@ -223,5 +232,11 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
 /** Creates the app where its upload is. */
 async function createApp(context: CallContext): Promise<{ id: string }> {
   const newHome = await homeOfUpload(context, null);
-  return run({ ...context, newHome }, 'apps.create', { slug: context.words.script!, owner: context.account });
+  const { account, words } = context;
+  const script = words.script!;
+  if (words.dispatch === undefined)
+    return run({ ...context, newHome }, 'apps.create', { slug: script, owner: account });
+  const slug = slugOfScript(await hashOf(scriptKey(account, words.dispatch, script)));
+  const dispatch = { namespace: words.dispatch, script };
+  return createAppFor({ ...context, newHome }, { slug, owner: account, dispatch });
 }

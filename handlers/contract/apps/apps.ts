@@ -3,14 +3,21 @@ import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { deployStatus } from './deploys.ts';
-import { reservedSlugs, SINGLE_HYPHENS_RULE, SLUG_RULE, singleHyphens, slugPattern } from './slug.ts';
+import {
+  isDispatched,
+  reservedSlugs,
+  SINGLE_HYPHENS_RULE,
+  SLUG_RULE,
+  singleHyphens,
+  slugPattern,
+} from './slug.ts';
 
 /** An app's slug. */
 export const slug = z
   .string()
   .regex(slugPattern, SLUG_RULE)
   .regex(singleHyphens, SINGLE_HYPHENS_RULE)
-  .refine((value) => !reservedSlugs.includes(value), { error: 'is reserved' });
+  .refine((value) => !reservedSlugs.includes(value) && !isDispatched(value), { error: 'is reserved' });
 
 export const desiredState = z.enum(['running', 'stopped']);
 
@@ -44,6 +51,8 @@ export const App = z.strictObject({
   /** The host that runs it; null in a Cellar of one. */
   home: AppHome.nullable(),
   replicas: z.int(),
+  /** Its place in a dispatch namespace; null for an app with an address of its own. */
+  dispatch: z.strictObject({ namespace: z.string(), script: z.string() }).nullable(),
   /** Whether visitors get its maintenance page. */
   maintenance: z.boolean(),
   status: appStatus,
@@ -103,8 +112,13 @@ export const apps = [
     method: 'GET',
     path: '/v1/apps',
     needs: 'account',
-    /** `host`: the id of their home. */
-    input: z.strictObject({ owner: reference.optional(), host: reference.optional(), ...page }),
+    /** `host`: the id of their home. Scripts of dispatch namespaces are listed only with `host` or `dispatch_namespace`. */
+    input: z.strictObject({
+      owner: reference.optional(),
+      host: reference.optional(),
+      dispatch_namespace: reference.optional(),
+      ...page,
+    }),
     output: listOf(App),
   }),
   operation({

@@ -33,3 +33,32 @@ export const singleHyphens = /^(?!.*--)/;
 /** Describes `singleHyphens` in words. */
 export const SINGLE_HYPHENS_RULE =
   'must not have two hyphens in a row: `--` is kept for previews, <name>--<slug>';
+
+/** The name of a dispatch namespace or of a script in one. */
+export const DISPATCH_NAME = /^[A-Za-z0-9_-]{1,63}$/;
+
+/** Describes `DISPATCH_NAME` in words. */
+export const DISPATCH_NAME_RULE = 'must have 1 to 63 letters, digits, underscores and hyphens';
+
+/** The slug of a script of a dispatch namespace, and of its previews. */
+const SCRIPT_SLUG = /(?:^|--)dispatched-[0-9a-f]{26}$/;
+
+/** Whether an app of this slug is a script of a dispatch namespace: no host name leads to it. */
+export function isDispatched(slug: string): boolean {
+  return SCRIPT_SLUG.test(slug);
+}
+
+/** Returns the text whose SHA-256 identifies a script. @param owner an account's id */
+export function scriptKey(owner: string, namespace: string, script: string): string {
+  return `${owner}/${namespace}/${script}`;
+}
+
+/** Returns the slug of a script. @param hash the SHA-256 of its `scriptKey`, in hexadecimal */
+export function slugOfScript(hash: string): string {
+  return `dispatched-${hash.slice(0, 26)}`;
+}
+
+/** Returns the name by which a host finds a script. It is not lower case, so no host name of a request is equal to it. */
+export function nameOfScript(slug: string): string {
+  return `SCRIPT ${slug}`;
+}

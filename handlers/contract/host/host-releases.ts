@@ -82,6 +82,7 @@ export interface DescribedRelease {
     entrypoint?: string;
     props?: Record<string, unknown>;
   }[];
+  dispatch_namespaces: { binding: string; namespace: string }[];
   outward: Outward[];
   /** The binding that shows the Worker its deploy. */
   version_metadata: string | null;

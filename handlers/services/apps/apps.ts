@@ -19,13 +19,17 @@ import { requireHost } from '../hosts.ts';
 import { listAnswer } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, host, limit, cursor }) => {
+const list: Service<'apps.list'> = async (
+  { reads, env, actor },
+  { owner, host, dispatch_namespace, limit, cursor },
+) => {
   const before = decodeNumbers('apps.list', cursor, 1)?.[0] ?? null;
   const filter = {
     owner: owner ?? null,
     home: host ?? null,
     seenBy: seesAppsOf(actor),
     only: onlyAppOf(actor),
+    namespace: dispatch_namespace ?? null,
     before,
     limit,
   };
@@ -39,6 +43,7 @@ const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host 
     home: null,
     seenBy: seesAppsOf(actor),
     only: onlyAppOf(actor),
+    namespace: null,
     before: null,
     limit: OVERVIEW_APPS,
   };
@@ -57,24 +62,32 @@ const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host 
 };
 
 const create: Service<'apps.create'> = async (context, { slug, owner, storage }) => {
-  const id = newId();
   if (owner !== undefined) requireOwnAccount(context.actor, owner);
   if (storage === 'bucket' && context.env.HAS_BUCKET !== 'true') {
     const message = 'needs a bucket; set RUNNER_BUCKET on the host';
     throw new Problem('invalid_input', `storage ${message}`, [{ path: 'storage', message }]);
   }
-  const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
-  const row = await context.app(id).create({
-    id,
-    slug,
-    owner: owner ?? accountOf(context.actor),
-    quota,
-    storage: storage ?? context.env.RUNNER_STORAGE,
-    home: await placeApp(context),
-    at: context.at,
-  });
-  return toApp(unwrap(row), context.env);
+  const wanted = { slug, owner: owner ?? accountOf(context.actor), storage, dispatch: null };
+  return toApp(await createAppFor(context, wanted), context.env);
 };
+
+/** Makes an app, or a script of a dispatch namespace. The caller has checked the owner. @throws {Problem} why it cannot be made */
+export async function createAppFor(
+  context: RequestContext,
+  wanted: {
+    slug: string;
+    owner: string | null;
+    storage?: AppRow['storage'] | undefined;
+    dispatch: { namespace: string; script: string } | null;
+  },
+): Promise<AppRow> {
+  const { env, at } = context;
+  const { slug, owner, storage = env.RUNNER_STORAGE, dispatch } = wanted;
+  const quota = Number(dispatch === null ? env.RUNNER_MAX_APPS_PER_USER : env.RUNNER_MAX_SCRIPTS_PER_USER);
+  const id = newId();
+  const home = await placeApp(context);
+  return unwrap(await context.app(id).create({ id, slug, owner, quota, storage, home, dispatch, at }));
+}
 
 const get: Service<'apps.get'> = async (context, { id }) => toApp(await requireApp(context, id), context.env);
 
@@ -154,6 +167,9 @@ async function moveToHost(context: Context, app: AppRow, host: string, dryRun: b
 }
 
 const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
+  const { dispatch_script: script } = await requireApp(context, id);
+  if (script !== null)
+    throw new Problem('invalid_input', `The script ${script} of a dispatch namespace cannot be renamed.`);
   const { row } = await changeApp(context, id, { kind: 'rename', slug });
   return toApp(row, context.env);
 };
@@ -207,6 +223,10 @@ export function toApp(row: AppRow, env: Env): App {
     storage: row.storage,
     home: row.home === null ? null : { id: row.home, name: row.home_name ?? row.home },
     replicas: row.replicas,
+    dispatch:
+      row.dispatch_namespace === null
+        ? null
+        : { namespace: row.dispatch_namespace, script: row.dispatch_script! },
     maintenance: row.maintenance === 1,
     created_at: row.created_at,
   };

@@ -1,5 +1,6 @@
 // Deleted apps, which can be undeleted for some days.
 import { type DeletedRow, findDeleted, listDeleted } from '../../../sqlite/control/apps/deleted.ts';
+import { findDispatchNamespace } from '../../../sqlite/control/apps/dispatch.ts';
 import { seesAppsOf } from '../../access.ts';
 import { unwrap } from '../../app/outcome.ts';
 import type { RequestContext } from '../../context.ts';
@@ -36,10 +37,17 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
       'app_not_found',
       `No app ${app} can be undeleted; apps.list_deleted lists those that can.`,
     );
+  const { dispatch_namespace: namespace } = found;
+  if (namespace !== null) {
+    if (slug !== undefined)
+      throw new Problem('invalid_input', 'A script of a dispatch namespace cannot get another name.');
+    if ((await findDispatchNamespace(reads, found.owner_id, namespace)) === null)
+      throw new Problem('invalid_input', `Its dispatch namespace ${namespace} is gone; make it again first.`);
+  }
   const row = await context.app(found.id).undelete(found.id, {
     slug: slug ?? found.slug,
     home: await homeFor(context, found),
-    quota: Number(env.RUNNER_MAX_APPS_PER_USER),
+    quota: Number(namespace === null ? env.RUNNER_MAX_APPS_PER_USER : env.RUNNER_MAX_SCRIPTS_PER_USER),
     deleted: { at: found.deleted_at, slug: found.slug },
   });
   return toApp(unwrap(row), env);

@@ -31,7 +31,9 @@ const list: Service<'domains.list'> = async ({ reads, env }, { id, ...page }) =>
 
 const add: Service<'domains.add'> = async (context, { id, hostname }) => {
   refuseOwnNames(hostname, context.env);
-  const { slug } = await requireApp(context, id);
+  const { slug, dispatch_script: script } = await requireApp(context, id);
+  if (script !== null)
+    throw new Problem('invalid_input', `The script ${script} of a dispatch namespace has no hostnames.`);
   // If the lookup fails, the hostname stays pending and is looked up again.
   const lookup = needsProof(context.env) ? await lookUp(context, id, hostname).catch(() => null) : null;
   const proof = proofOf({ hostname, app_id: id, slug }, lookup, context.env);

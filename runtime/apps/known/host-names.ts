@@ -1,4 +1,5 @@
 // Maps host names to apps.
+import { isDispatched, nameOfScript } from '../../../handlers/contract/apps/slug.ts';
 import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { App } from '../app.ts';
 
@@ -10,8 +11,9 @@ export class HostNames {
     this.#baseDomain = baseDomain;
   }
 
-  /** Returns the host names of an app: the one below the base domain, then its custom domains. */
-  of({ slug, hostnames }: WantedApp): string[] {
+  /** Returns the host names of an app: the one below the base domain, then its custom domains. No request names a script's. */
+  of({ slug, hostnames }: Pick<WantedApp, 'slug' | 'hostnames'>): string[] {
+    if (isDispatched(slug)) return [nameOfScript(slug)];
     return [`${slug}.${this.#baseDomain}`, ...hostnames];
   }
 

@@ -1,4 +1,5 @@
 // Lookups of apps: by id, slug or host name, and by the queues that they consume.
+import { isDispatched } from '../../../handlers/contract/apps/slug.ts';
 import type { ObservedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../../sqlite/host/previews.ts';
 import type { AppCluster } from '../../bucket/app-cluster.ts';
@@ -116,7 +117,8 @@ export abstract class KnownApps {
   /** Returns the id of the app of that slug, at any host, if it has the same owner as the app `id`; otherwise null. */
   siblingOf(id: string, slug: string): string | null {
     const owner = this.apps.get(id)?.wanted.owner;
-    if (owner === undefined) return null;
+    // Only a dispatch namespace leads to its scripts.
+    if (owner === undefined || isDispatched(slug)) return null;
     const sibling = this.apps.get(this.find(slug) ?? '')?.wanted;
     if (sibling?.slug === slug) return sibling.owner === owner ? sibling.id : null;
     return this.others?.idOf(owner, slug) ?? null;

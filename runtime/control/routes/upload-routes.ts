@@ -1,6 +1,7 @@
 // The handlers' calls about Wrangler's uploads, and about changes of the live release.
 import { isDeepStrictEqual } from 'node:util';
 import type {
+  DispatchBinding,
   ObjectsElsewhere,
   Outward,
   RateLimit,
@@ -270,6 +271,7 @@ function describedBundle(
     workflows?: Workflow[];
     rateLimits?: RateLimit[];
     services?: ServiceBinding[];
+    dispatchNamespaces?: DispatchBinding[];
     objectsElsewhere?: ObjectsElsewhere[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
@@ -294,6 +296,7 @@ function describedBundle(
     workflows = [],
     rateLimits = [],
     services = [],
+    dispatchNamespaces = [],
     outward = [],
     versionMetadata,
     workerLoaders = [],
@@ -320,6 +323,7 @@ function describedBundle(
     workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
     rate_limits: rateLimits,
     services,
+    dispatch_namespaces: dispatchNamespaces,
     outward,
     version_metadata: versionMetadata?.binding ?? null,
     worker_loaders: workerLoaders.map(({ binding }) => binding),

@@ -23,7 +23,10 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   });
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
   const tails = (release.tailConsumers ?? []).map((slug) => `the tail Worker of the app ${slug}`);
-  const missing = [...others, ...classes, ...servers, ...queues, ...tails];
+  const namespaces = (release.dispatchNamespaces ?? []).map(
+    ({ binding, namespace }) => `${binding} (the dispatch namespace ${namespace})`,
+  );
+  const missing = [...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }

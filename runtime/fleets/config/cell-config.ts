@@ -9,6 +9,7 @@ import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, configText, embed, type Fields } from './capnp.ts';
 import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
 import { LOAD_SOCKET, loadService } from './cluster/load-service.ts';
+import { dispatchBindingsOf, dispatchModules, dispatchServices } from './dispatch/dispatch.ts';
 import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
@@ -92,6 +93,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
   const extensions = [
     ...rateLimitModules(release),
     ...serviceModules(release),
+    ...dispatchModules(release),
     ...outwardModules(release, options.importsEmail),
   ];
   const config: Fields = {
@@ -197,6 +199,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
   list.push(...storageServices(release, options.bucketSocket, options.cluster !== null));
   list.push(...serviceServices(release, options.serviceSocket));
+  list.push(...dispatchServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
   list.push(...outwardServices(release, options.outwardSockets));
@@ -244,6 +247,7 @@ function appWorker(
       ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
       ...serviceBindingsOf(release),
+      ...dispatchBindingsOf(release),
       ...outwardBindings(release, secrets),
       ...versionBinding(release),
       ...loaderBindings(release),

@@ -13,6 +13,8 @@ export interface Calls {
   services: OutsideBinding[];
   /** Queues that other apps consume. */
   queues: string[];
+  /** Names of dispatch namespaces. */
+  namespaces: string[];
   /** Slugs of the apps with tail Workers. */
   tails: string[];
 }

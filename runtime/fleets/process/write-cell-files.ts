@@ -8,6 +8,7 @@ import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
 import type { ClusterSettings } from '../config/cluster/cluster.ts';
+import { namespacesOf } from '../config/dispatch/dispatch.ts';
 import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import {
   mayImportEmail,
@@ -127,7 +128,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const hasBuckets = buckets.length > 0;
   const outwardServices = outwardServicesOf(release, outwardSockets);
   const { tailConsumers: tails = [] } = release;
-  const calls = { services: callsOf(release), queues: queuesElsewhere(release), tails };
+  const calls = {
+    services: callsOf(release),
+    queues: queuesElsewhere(release),
+    namespaces: namespacesOf(release),
+    tails,
+  };
   const callsServices = calls.services.length > 0;
   const due = {
     keys: alarmKeys(release),

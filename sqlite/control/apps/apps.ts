@@ -34,6 +34,9 @@ export interface AppRow {
   maintenance: 0 | 1;
   /** The revision of its last undeletion. */
   undeleted: number | null;
+  /** Of a script: its namespace and its name there. */
+  dispatch_namespace: string | null;
+  dispatch_script: string | null;
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */
   warnings: string;
@@ -57,7 +60,7 @@ const STATUS = `CASE
 /** Without `previews_vars` and `maintenance_html`, which can be large. */
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory, release_command,
-  deploy_on, previews_branches, previews_storage, storage, replicas, maintenance, undeleted, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
+  deploy_on, previews_branches, previews_storage, storage, replicas, maintenance, undeleted, dispatch_namespace, dispatch_script, home, (SELECT hosts.name FROM hosts WHERE hosts.id = apps.home) AS home_name,
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 
@@ -82,6 +85,7 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
  * @param filter.home the id of the host that runs them; null for all
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
  * @param filter.only the id of the one app that may be listed; null for all
+ * @param filter.namespace the name of the dispatch namespace, `*` for all; null: apps that are no scripts, but all of a home
  * @param filter.before the `seq` to continue from
  */
 export async function listApps(
@@ -91,6 +95,7 @@ export async function listApps(
     home: string | null;
     seenBy: string | null;
     only: string | null;
+    namespace: string | null;
     before: number | null;
     limit: number;
   },
@@ -99,11 +104,21 @@ export async function listApps(
     .prepare(
       `SELECT ${APP_COLUMNS}, seq FROM apps
        WHERE deleted_at IS NULL AND (?1 IS NULL OR owner_id = ?1) AND (?2 IS NULL OR seq < ?2)
-         AND (?5 IS NULL OR home = ?5) AND (?6 IS NULL OR id = ?6)
+         AND (?5 IS NULL OR home = ?5)
+         AND CASE ?7 WHEN '*' THEN dispatch_namespace IS NOT NULL ELSE dispatch_namespace IS ?7 OR ?7 IS NULL AND ?5 IS NOT NULL END
+         AND (?6 IS NULL OR id = ?6)
          AND (?4 IS NULL OR owner_id = ?4 OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?4))
        ORDER BY seq DESC LIMIT ?3`,
     )
-    .bind(filter.owner, filter.before, filter.limit + 1, filter.seenBy, filter.home, filter.only);
+    .bind(
+      filter.owner,
+      filter.before,
+      filter.limit + 1,
+      filter.seenBy,
+      filter.home,
+      filter.only,
+      filter.namespace,
+    );
   const [apps] = await db.batch<AppRow & { seq: number }>([statement]);
   return pageOf(apps!.results, filter.limit, ({ seq }) => [String(seq)]);
 }

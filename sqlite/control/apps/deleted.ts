@@ -2,7 +2,7 @@
 import { raiseRevision } from '../meta.ts';
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
-import { type Wanted, wantedFrom, wantedOf } from './transitions.ts';
+import { quotaOf, type Wanted, wantedFrom, wantedOf } from './transitions.ts';
 
 /** An app that can be undeleted. */
 export interface DeletedRow {
@@ -12,9 +12,11 @@ export interface DeletedRow {
   storage: 'local' | 'bucket';
   home: string | null;
   deleted_at: string;
+  /** Of a script: the name of its namespace. */
+  dispatch_namespace: string | null;
 }
 
-const COLUMNS = 'id, deleted_slug AS slug, owner_id, storage, home, deleted_at';
+const COLUMNS = 'id, deleted_slug AS slug, owner_id, storage, home, deleted_at, dispatch_namespace';
 /** The owner and the admins of an app may undelete it. `?1` null: all. */
 const MAY_UNDELETE = `(?1 IS NULL OR owner_id = ?1
   OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?1 AND role = 'admin'))`;
@@ -92,8 +94,9 @@ export async function undeleteApp(
         `UPDATE apps SET deleted_at = NULL, trashed_at = NULL, deleted_slug = NULL, slug = ?2, home = ?3,
            undeleted = (SELECT revision FROM meta), generation = (SELECT revision FROM meta)
          WHERE id = ?1 AND trashed_at IS NOT NULL
-           AND (SELECT count(*) FROM apps AS others WHERE others.owner_id = apps.owner_id AND deleted_at IS NULL)
-             < (SELECT coalesce(max_apps, ?4) FROM accounts WHERE accounts.id = apps.owner_id)`,
+           AND (SELECT count(*) FROM apps AS others WHERE others.owner_id = apps.owner_id AND deleted_at IS NULL
+               AND (others.dispatch_namespace IS NULL) = (apps.dispatch_namespace IS NULL))
+             < (SELECT ${quotaOf('apps.dispatch_namespace')} FROM accounts WHERE accounts.id = apps.owner_id)`,
       )
       .bind(id, slug, home, quota),
     db

@@ -19,9 +19,18 @@ export interface Transition extends Wanted {
 export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded' | 'guest';
 
 /**
+ * Returns how many apps an account may own, or scripts if `namespace` is one: an account that may own no apps may own no scripts.
+ * `?4`: the number for accounts without a maximum of their own.
+ */
+export function quotaOf(namespace: string): string {
+  return `coalesce(CASE WHEN ${namespace} IS NULL OR max_apps = 0 THEN max_apps END, ?4)`;
+}
+
+/**
  * Adds an app. The same statement checks the quota, so that two concurrent calls cannot both take the last place.
  * @param app.owner an account's id; null for the first account
- * @param app.quota maximum apps of an owner without a maximum of their own
+ * @param app.quota maximum apps of an owner without a maximum of their own, or maximum scripts
+ * @param app.dispatch the namespace and name of a script; null for an app with an address
  * @param app.storage where it keeps its data
  * @param app.home the host that runs it; null in a Cellar of one host
  */
@@ -34,20 +43,33 @@ export async function insertApp(
     quota: number;
     storage: AppRow['storage'];
     home: string | null;
+    dispatch: { namespace: string; script: string } | null;
     at: string;
   },
 ): Promise<Insertion> {
   const owner = `(SELECT id FROM accounts WHERE CASE WHEN ?1 IS NULL THEN role = 'owner' ELSE id = ?1 END)`;
   const insert = db
     .prepare(
-      `INSERT INTO apps (id, slug, owner_id, desired_state, storage, home, generation, created_at, seq)
-       SELECT ?2, ?3, ${owner}, 'running', ?6, ?7, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
+      `INSERT INTO apps (id, slug, owner_id, desired_state, storage, home, dispatch_namespace, dispatch_script, generation, created_at, seq)
+       SELECT ?2, ?3, ${owner}, 'running', ?6, ?7, ?8, ?9, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
-         AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL)
-           < (SELECT coalesce(max_apps, ?4) FROM accounts WHERE id = ${owner})`,
+         AND (?8 IS NULL OR EXISTS (SELECT 1 FROM dispatch_namespaces WHERE owner_id = ${owner} AND name = ?8))
+         AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL
+             AND (dispatch_namespace IS NULL) = (?8 IS NULL))
+           < (SELECT ${quotaOf('?8')} FROM accounts WHERE id = ${owner})`,
     )
-    .bind(app.owner, app.id, app.slug, app.quota, app.at, app.storage, app.home);
+    .bind(
+      app.owner,
+      app.id,
+      app.slug,
+      app.quota,
+      app.at,
+      app.storage,
+      app.home,
+      app.dispatch?.namespace ?? null,
+      app.dispatch?.script ?? null,
+    );
   const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);
   try {
     const [, , found, ...read] = await db.batch([

@@ -59,6 +59,7 @@ before(async () => {
     buckets: [],
     rate_limits: [],
     services: [],
+    dispatch_namespaces: [],
     outward: [],
     version_metadata: null,
     worker_loaders: [],

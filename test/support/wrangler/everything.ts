@@ -25,6 +25,7 @@ export const EVERYTHING = {
     send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],
     version_metadata: { binding: 'VERSION' },
     worker_loaders: [{ binding: 'LOADER' }],
+    dispatch_namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
     triggers: { crons: ['30 4 * * *'] },
   }),
   'public/index.html': '<h1>everything</h1>\n',

@@ -63,9 +63,13 @@ export default function Settings({ app: slug }: { app: string }) {
                 </dd>
                 <dt>Address</dt>
                 <dd>
-                  <a href={app.url} target="_blank" rel="noreferrer">
-                    {app.url}
-                  </a>
+                  {app.dispatch === null ? (
+                    <a href={app.url} target="_blank" rel="noreferrer">
+                      {app.url}
+                    </a>
+                  ) : (
+                    `None: the script ${app.dispatch.script} of the dispatch namespace ${app.dispatch.namespace}`
+                  )}
                 </dd>
                 <dt>Git remote</dt>
                 <dd>

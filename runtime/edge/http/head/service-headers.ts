@@ -11,6 +11,10 @@ export const CALLING_HEADER = 'x-cellar-calling';
 export const CALL_HEADER = 'x-cellar-call';
 /** Names the object that is called, as JSON. Written by the calling app's workerd. */
 export const OBJECT_HEADER = 'x-cellar-object';
+/** Names the script of a dispatch namespace that is called. Written by the calling app's process. */
+export const SCRIPT_HEADER = 'x-cellar-script';
+/** Of an answer: there is no such script. */
+export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /** Of an answer: what the called object's `fetch()` threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';
 /** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
@@ -64,7 +68,7 @@ export function describedHeaders(
 }
 
 const OWN = [
-  ...['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, OBJECT_HEADER],
+  ...['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, OBJECT_HEADER, SCRIPT_HEADER],
   ...HOP_NAMES,
   ...HOP_BY_HOP,
 ];
