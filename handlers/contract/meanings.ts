@@ -199,6 +199,8 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     storage:
       'Where it keeps its data: `local` on the machine, `bucket` in the bucket. `apps.move` changes it.',
     replicas: 'How many processes it is to run. `apps.figures` has how many do.',
+    dispatch:
+      'Its place in a dispatch namespace, and then nothing answers at `url`; null for an app that is no script of one.',
     maintenance: 'Whether visitors get its maintenance page.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',

@@ -56,6 +56,7 @@ export const examples: Readonly<Record<string, Json>> = {
     storage: 'local',
     home: null,
     replicas: 1,
+    dispatch: null,
     maintenance: false,
     status: 'running',
     asleep_since: null,

@@ -1,10 +1,12 @@
 // Calls from app to app, and messages to queues, across hosts; and the access log of both hosts.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request } from 'node:http';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { slugOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { KnownApps } from '../../runtime/apps/known/known-apps.ts';
 import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
@@ -73,7 +75,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   await access.open({
     services: [plain, named, objects],
     queues: ['orders'],
-    namespaces: [],
+    namespaces: ['customers'],
     tails: ['shop'],
   });
   const ask = async (calling: string, headers: Record<string, string> = {}) => {
@@ -121,6 +123,20 @@ test('a home knows how deep a call is in its chain, and refuses one that is too 
   ended();
   entry.depths.begin('3'.repeat(16), 16);
   assert.equal((await ask('fetch 0', { traceparent: `00-${id}-${'3'.repeat(16)}-00` })).status, 508);
+});
+
+test('a script of a dispatch namespace is called at its home, and only by its own account', async (t) => {
+  const { ask, main, entry, learn } = await bound(t);
+  const slug = slugOfScript(createHash('sha256').update('o/customers/alice').digest('hex'));
+  learn([routeOf('home', { slug })]);
+  assert.deepEqual(await ask('dispatch 0', { 'x-cellar-script': 'alice' }), { status: 200, body: 'main' });
+  assert.equal(main.got[0]!.headers['x-cellar-script'], undefined);
+  for (const name of ['bob', '', '../alice', 'x'.repeat(64)])
+    assert.deepEqual(await ask('dispatch 0', { 'x-cellar-script': name }), { status: 404, body: '' }, name);
+  assert.equal((await ask('dispatch 1', { 'x-cellar-script': 'alice' })).status, 403);
+  assert.equal(entry.homes.resolve(`${slug}.test`), undefined);
+  learn([routeOf('home', { slug, owner: 'another' })]);
+  assert.equal((await ask('dispatch 0', { 'x-cellar-script': 'alice' })).status, 404);
 });
 
 test('an object is called at the home of its app, and the home says which classes the app has', async (t) => {

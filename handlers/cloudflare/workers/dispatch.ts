@@ -10,12 +10,13 @@ import {
   listDispatchNamespaces,
   renameDispatchNamespace,
 } from '../../../sqlite/control/apps/dispatch.ts';
-import { keyOf } from '../../access.ts';
+import { keyOf, onlyAppOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, scriptKey, slugOfScript } from '../../contract/apps/slug.ts';
 import { newId, uuidOf } from '../../contract/id.ts';
 import { operationsByName } from '../../contract/index.ts';
 import { requireKeyFor } from '../../key-scopes.ts';
+import { Problem } from '../../problem.ts';
 import { hashOf } from '../../secrets.ts';
 import { appCall, type Call, type CallContext, call, Page, run, wholeList } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
@@ -45,6 +46,7 @@ export const dispatchCalls = [
     path: NAMESPACES,
     as: 'apps.list',
     answer: async (context) => {
+      requireAllApps(context);
       const found = await listDispatchNamespaces(context.reads, context.account);
       return wholeList(found.map((each) => shown(each)));
     },
@@ -69,7 +71,10 @@ export const dispatchCalls = [
     method: 'GET',
     path: NAMESPACE,
     as: 'apps.list',
-    answer: async (context) => shown(await requireDispatchNamespace(context, context.words.dispatch!)),
+    answer: async (context) => {
+      requireAllApps(context);
+      return shown(await requireDispatchNamespace(context, context.words.dispatch!));
+    },
   }),
   call({
     method: 'PUT',
@@ -105,6 +110,7 @@ export const dispatchCalls = [
     path: `${NAMESPACE}/scripts`,
     as: 'apps.list',
     answer: async (context) => {
+      requireAllApps(context);
       const { name } = await requireDispatchNamespace(context, context.words.dispatch!);
       const asked = { owner: context.account, dispatch_namespace: name, limit: 100 };
       const cursor = context.url.searchParams.get('cursor') ?? undefined;
@@ -177,6 +183,15 @@ async function requireDispatchNamespace(
   if (found !== null) return found;
   const message = `There is no dispatch namespace ${name}: \`wrangler dispatch-namespace create ${name}\` makes it.`;
   throw new CloudflareError(404, CODES.DISPATCH_NAMESPACE_NOT_FOUND, message);
+}
+
+/** @throws {Problem} `forbidden` for a key of one app: `apps.list` shows it that app, and a namespace is of the account */
+function requireAllApps({ actor }: Context): void {
+  if (onlyAppOf(actor) !== null)
+    throw new Problem(
+      'forbidden',
+      'Dispatch namespaces need an API key for all apps; this one is for one app.',
+    );
 }
 
 function releaseOf({ host }: CallContext, { id }: AppRow) {

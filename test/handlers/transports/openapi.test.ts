@@ -107,7 +107,7 @@ test('inputs are split into path, query and body, and answers have their statuse
   const { get, post } = document.paths['/v1/apps'];
   assert.deepEqual(
     get.parameters.map(({ name }: { name: string }) => name),
-    ['owner', 'host', 'limit', 'cursor'],
+    ['owner', 'host', 'dispatch_namespace', 'limit', 'cursor'],
   );
   const { schema } = post.requestBody.content['application/json'];
   assert.deepEqual(
@@ -151,9 +151,15 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
   };
   for (const { name, input } of operations) visit(inputSchema(name, input), name);
   for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
-  // Parts of a home, of a version and of a step whose names explain themselves.
+  // Parts of a home, of a place in a dispatch namespace, of a version and of a step whose names explain themselves.
   const parts = ['id', 'tag', 'message', 'created_at', 'name', 'status', 'duration_ms'];
-  assert.deepEqual(silent, ['App id', 'App name', ...parts.map((name) => `Deploy ${name}`)]);
+  assert.deepEqual(silent, [
+    'App id',
+    'App name',
+    'App namespace',
+    'App script',
+    ...parts.map((name) => `Deploy ${name}`),
+  ]);
   const known = new Set(document.tags.map(({ name }: { name: string }) => name));
   for (const { name, description } of document.tags) assert.ok(description, `the tag ${name} says nothing`);
   for (const path of Object.values<Record<string, { tags: string[] }>>(document.paths))

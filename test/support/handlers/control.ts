@@ -25,6 +25,7 @@ const variables = {
   DOMAIN_PROOF: 'off',
   MACHINE_NAMES: 'box.example.net,box.local',
   RUNNER_MAX_APPS_PER_USER: '10',
+  RUNNER_MAX_SCRIPTS_PER_USER: '2',
   SERVICE_EDGE_RPM: '1800',
   SERVICE_EDGE_APP_RPM: '0',
   RUNNER_TELEMETRY_RETENTION_DAYS: '30',

@@ -1,0 +1,70 @@
+// Dispatch namespaces as the control plane answers Wrangler: who may do what, and how many there may be.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { DISPATCH_NAME as BUNDLED } from '../../../bundler/bindings/dispatch.ts';
+import { DISPATCH_NAME } from '../../../handlers/contract/apps/slug.ts';
+import { TestControl } from '../../support/handlers/control.ts';
+
+let control: TestControl;
+let account = '';
+before(async () => {
+  control = await TestControl.start();
+  ({ id: account } = await control.call('accounts.create', { name: 'Ann', email: 'ann@example.com' }));
+});
+after(() => control.stop());
+
+async function keyOf(rights: { scope?: 'read' | 'deploy' | 'admin'; app?: string }): Promise<string> {
+  return (await control.call('keys.create', { account, ...rights })).key;
+}
+
+async function ask(method: string, path: string, key: string, body?: object) {
+  const { status, text } = await control.fetch(
+    method,
+    `/client/v4/accounts/${account}/workers/dispatch${path}`,
+    {
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    },
+  );
+  return { status, ...JSON.parse(text) };
+}
+
+test('a key needs the scope of what it does', async () => {
+  const app = await control.call('apps.create', { slug: 'only', owner: account });
+  const [read, deploy, admin, one] = await Promise.all([
+    keyOf({ scope: 'read' }),
+    keyOf({ scope: 'deploy' }),
+    keyOf({ scope: 'admin' }),
+    keyOf({ scope: 'admin', app: app.id }),
+  ]);
+  const statuses = async (method: string, path: string, body?: (key: number) => object) => {
+    const answers = [];
+    for (const [index, key] of [read, deploy, admin, one].entries())
+      answers.push((await ask(method, path, key!, body?.(index))).status);
+    return answers;
+  };
+  const make = (index: number) => ({ name: `n${index}` });
+  assert.deepEqual(await statuses('POST', '/namespaces', make), [403, 200, 200, 403]);
+  assert.deepEqual(await statuses('GET', '/namespaces'), [200, 200, 200, 403]);
+  assert.deepEqual(await statuses('PUT', '/namespaces/n1', () => ({ name: 'n1' })), [403, 200, 200, 403]);
+  assert.deepEqual(await statuses('DELETE', '/namespaces/n1'), [403, 403, 200, 403]);
+  assert.deepEqual(await statuses('GET', '/namespaces/n2/scripts/a'), [404, 404, 404, 404]);
+});
+
+test('an account has a limited number of namespaces, whose names are checked', async () => {
+  const key = await keyOf({});
+  for (const name of ['', 'a/b', 'ä', 'a b', 'x'.repeat(64), '..', 'a%2fb', 7])
+    assert.equal((await ask('POST', '/namespaces', key, { name })).status, 400, String(name));
+  const before = (await ask('GET', '/namespaces', key)).result.length;
+  for (let count = before; count < 100; count++)
+    assert.equal((await ask('POST', '/namespaces', key, { name: `name-${count}` })).status, 200);
+  const refused = await ask('POST', '/namespaces', key, { name: 'one-more' });
+  assert.equal(refused.status, 409);
+  assert.match(refused.errors[0].message, /has 100 dispatch namespaces/);
+  const again = await ask('POST', '/namespaces', key, { name: 'name-99' });
+  assert.equal(again.result.namespace_name, 'name-99');
+});
+
+test('the bundler and the contract have the same names', () => {
+  assert.equal(BUNDLED.source, DISPATCH_NAME.source);
+});
