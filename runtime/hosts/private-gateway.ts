@@ -146,7 +146,7 @@ function callOf({ headers }: RequestHead, spanId: string, depths: CallDepths): C
   return {
     socketName: headerValue(headers, HOP_SOCKET) ?? null,
     lines: described === undefined ? '' : `${CALL_HEADER}: ${described}\r\n`,
-    endsItself: described !== undefined && JSON.parse(described).kind === 'rpc',
+    endsItself: described !== undefined && ['rpc', 'email'].includes(JSON.parse(described).kind),
     hopLines: `${HOP_DEPTH}: ${depth}\r\n`,
     ended: depths.begin(spanId, depth),
   };

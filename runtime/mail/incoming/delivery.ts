@@ -1,12 +1,13 @@
 // Gives a received e-mail to its app, over a WebSocket through the host, which finds or starts the app's process. The app
 // takes the content as it reads it, and its forwards and replies are answered.
+import { connect, type Socket } from 'node:net';
 import { Agent, WebSocket } from 'undici';
 import { asciiJson } from '../../edge/http/body/ascii-json.ts';
 import { log, reason } from '../../log.ts';
 import { internal, MailError } from '../errors.ts';
 import { MESSAGE_BYTES } from '../message.ts';
 import { Rates } from '../rates.ts';
-import type { Incoming } from './incoming.ts';
+import { type Incoming, MAIL_BYTES } from './incoming.ts';
 import { ENVELOPE_HEADER } from './messages.ts';
 import type { Outgoing } from './outgoing.ts';
 
@@ -19,6 +20,12 @@ const ASKED_BYTES = 2 * MESSAGE_BYTES;
 /** Most forwards and replies to one e-mail, and at a time. */
 const SENDS = 50;
 const SENDS_AT_ONCE = 4;
+/** Most messages of an app about one e-mail: it asks for each part of the content, and sends. */
+const MESSAGES = Math.ceil(MAIL_BYTES / CHUNK_BYTES) + 10 * SENDS;
+/** Most bytes of answers that an app has not read. */
+const UNREAD_BYTES = 256 * 1024;
+/** How long an app may leave the connection open after the end, in ms. */
+const CLOSE_MS = 2_000;
 /** Longest reason of a refusal, in characters. */
 const REASON_LENGTH = 300;
 
@@ -36,17 +43,14 @@ interface Asked {
 }
 
 export class Deliveries {
-  readonly #agent: Agent;
+  readonly #socket: string;
   readonly #outgoing: Outgoing;
   /** Rates of forwards and replies, by app. */
   readonly #rates = new Map<string, Rates>();
 
   /** @param socket the host's, which leads to the apps */
   constructor(socket: string, outgoing: Outgoing) {
-    this.#agent = new Agent({
-      connect: { socketPath: socket },
-      webSocket: { maxPayloadSize: ASKED_BYTES },
-    });
+    this.#socket = socket;
     this.#outgoing = outgoing;
   }
 
@@ -55,14 +59,23 @@ export class Deliveries {
     const rates = this.#rates.get(app) ?? new Rates();
     this.#rates.set(app, rates);
     const { from, to } = incoming;
+    let connection: Socket | undefined;
+    const agent = new Agent({
+      connect: (_options, opened) => {
+        connection = connect(this.#socket);
+        connection.once('connect', () => opened(null, connection!));
+        connection.once('error', (error) => opened(error, null));
+      },
+      webSocket: { maxPayloadSize: ASKED_BYTES },
+    });
     const socket = new WebSocket('ws://mail/', {
-      dispatcher: this.#agent,
+      dispatcher: agent,
       headers: { [ENVELOPE_HEADER]: asciiJson({ from, to }) },
     });
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     const fail = (why: string) => resolve({ kind: 'failed', reason: why });
     const timer = setTimeout(() => fail('the app did not finish in time'), DEADLINE_MS);
-    new Conversation(socket, incoming, resolve, (kind, given) =>
+    const conversation = new Conversation(socket, incoming, resolve, (kind, given) =>
       kind === 'forward'
         ? this.#outgoing.forward(incoming, rates, given)
         : this.#outgoing.reply(incoming, rates, given),
@@ -73,7 +86,10 @@ export class Deliveries {
       return await promise;
     } finally {
       clearTimeout(timer);
+      conversation.leave();
       socket.close();
+      // An app may answer nothing: it would hold the e-mail in memory.
+      setTimeout(() => connection?.destroy(), CLOSE_MS).unref();
     }
   }
 }
@@ -86,6 +102,8 @@ class Conversation {
   readonly #send: (kind: 'forward' | 'reply', given: unknown) => Promise<string>;
   /** Bytes of content that were sent. */
   #sent = 0;
+  #messages = 0;
+  #hasEnded = false;
   #sends = 0;
   #running = 0;
 
@@ -103,6 +121,11 @@ class Conversation {
     socket.addEventListener('message', ({ data }) => this.#take(data));
   }
 
+  /** From now on nothing is done for the app. */
+  leave(): void {
+    this.#hasEnded = true;
+  }
+
   #begin(): void {
     const { from, to, raw, head } = this.#incoming;
     const headers = head.fields.map(({ name, value }) => [name, value]);
@@ -110,10 +133,17 @@ class Conversation {
   }
 
   #say(message: object): void {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+    if (this.#hasEnded || this.#socket.readyState !== WebSocket.OPEN) return;
+    this.#socket.send(JSON.stringify(message));
   }
 
   #take(data: unknown): void {
+    if (this.#hasEnded) return;
+    if (++this.#messages > MESSAGES || this.#socket.bufferedAmount > UNREAD_BYTES) {
+      this.leave();
+      this.#end({ kind: 'failed', reason: 'the app asked too much and read too little' });
+      return;
+    }
     let asked: Asked;
     try {
       asked = JSON.parse(String(data)) as Asked;

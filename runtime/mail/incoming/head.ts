@@ -1,7 +1,8 @@
 // Reads the head of a received e-mail.
 
-/** Longest head, in bytes. */
+/** Longest head, in bytes, and most lines of it: the time of some checks grows with their square. */
 export const HEAD_BYTES = 256 * 1024;
+export const HEAD_LINES = 4_000;
 
 export interface Field {
   /** Lower case. */
@@ -18,22 +19,24 @@ export interface Head {
   end: number;
 }
 
-/** Returns the head; null when it is too long, or a line in it is no header. An e-mail without an empty line has no body. */
+/**
+ * Returns the head; null when it is too long, or a line in it is no header. So is one with a CR that ends no line: some
+ * readers would see another header there, such as one that this server removes. An e-mail without an empty line has no body.
+ */
 export function headOf(message: Buffer): Head | null {
   const start = message.subarray(0, HEAD_BYTES + 4).toString('latin1');
   const found = /\r\n\r\n|\n\n/.exec(start);
   const end = found === null ? message.length : found.index;
   if (end > HEAD_BYTES) return null;
   const fields: Field[] = [];
-  for (const line of start
-    .slice(0, end)
-    .replace(/\r?\n$/, '')
-    .split(/\r?\n(?![ \t])/)) {
+  const text = start.slice(0, end);
+  if (/\r(?!\n)/.test(text) || text.split('\n').length > HEAD_LINES) return null;
+  for (const line of text.replace(/\r?\n$/, '').split(/\r?\n(?![ \t])/)) {
     if (line === '' && fields.length === 0) continue;
     const [, name, value] = /^([!-9;-~]{1,200})[ \t]*:(.*)$/s.exec(line) ?? [];
     if (name === undefined) return null;
-    const text = Buffer.from(value!, 'latin1').toString('utf8');
-    fields.push({ name: name.toLowerCase(), value: text.replace(/\r?\n/g, '').trim(), line });
+    const decoded = Buffer.from(value!, 'latin1').toString('utf8');
+    fields.push({ name: name.toLowerCase(), value: decoded.replace(/\r?\n/g, '').trim(), line });
   }
   return { fields, end };
 }

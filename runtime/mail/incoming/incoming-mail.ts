@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import net, { type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createSecureContext } from 'node:tls';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../../edge/gateway.ts';
@@ -25,7 +26,7 @@ import { withDataLimit } from '../../resources/process-limits.ts';
 import { compileCache } from '../../threads/compile-cache.ts';
 import { comparable, domainOf } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
-import { APP_HEADER, ENVELOPE_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
+import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** The id under which it gets its user and its directory, like an app's id. */
@@ -80,7 +81,7 @@ export class IncomingMail {
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves with the port when it listens.
-   * @throws {Error} when the port or the certificate cannot be had
+   * @throws {Error} when the port cannot be had; when the certificate cannot, or the process ends, which is tried again
    */
   async start(): Promise<number> {
     const { port, isLocal, paths, users, gateway, tls } = this.#options;
@@ -93,8 +94,11 @@ export class IncomingMail {
     );
     if (cell !== null) chownSync(this.#socket, cell.uid, cell.gid);
     chmodSync(this.#socket, 0o600);
-    await this.#start();
     if (tls !== null) void this.#renew();
+    await this.#start().catch((error: unknown) => {
+      void this.#again(reason(error), 0);
+      throw error;
+    });
     return bound;
   }
 
@@ -116,7 +120,8 @@ export class IncomingMail {
   async #start(): Promise<void> {
     const from = performance.now();
     const { name, outgoing } = this.#options;
-    const setup: Setup = { type: 'setup', name, socket: this.#socket, tls: await this.#tls(), outgoing };
+    const tls = await this.#tls();
+    const setup: Setup = { type: 'setup', name, socket: this.#socket, tls, outgoing };
     const child = await this.#spawn();
     const { promise: listening, resolve } = Promise.withResolvers<null>();
     child.process.once('message', () => resolve(null));
@@ -125,13 +130,12 @@ export class IncomingMail {
     const ended = child.exited.then(({ code, killedBy }) => {
       child.end();
       this.#child = null;
-      const how = killedBy ?? `exit code ${code}`;
-      void this.#again(how, performance.now() - from);
-      return how;
+      return killedBy ?? `exit code ${code}`;
     });
     child.process.send(setup, this.#handle as unknown as Server);
     const how = await Promise.race([listening, ended]);
     if (how !== null) throw new Error(`the receiver of e-mails ended: ${how}`);
+    void ended.then((how) => this.#again(how, performance.now() - from));
   }
 
   async #spawn(): Promise<Child> {
@@ -163,15 +167,16 @@ export class IncomingMail {
     log('error', 'the receiver of e-mails ended and is started again', { how, delay_ms: delayMs });
     await sleep(delayMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    await this.#start().catch((error: unknown) =>
-      log('error', 'the receiver of e-mails does not serve', { error: reason(error) }),
-    );
+    await this.#start().catch((error: unknown) => void this.#again(reason(error), 0));
   }
 
+  /** @throws {Error} when the files cannot be read, or do not fit together */
   async #tls(): Promise<Tls | null> {
     const { tls } = this.#options;
     if (tls === null) return null;
     const [cert, key] = await Promise.all([readFile(tls.cert, 'utf8'), readFile(tls.key, 'utf8')]);
+    // While something renews them, one of the two may be the old one.
+    createSecureContext({ cert, key });
     return { cert, key };
   }
 
@@ -196,8 +201,11 @@ export class IncomingMail {
       return respond(() => ({
         refusal: { status: 404, code: 'mail_route_not_found', detail: 'No app has this address.' },
       }));
-    const { id, backend } = found;
-    if (method === 'HEAD') return respond(() => ({ status: 204, headers: { [APP_HEADER]: id }, body: '' }));
+    const { id, owner, backend } = found;
+    if (method === 'HEAD') {
+      const headers = { [APP_HEADER]: id, [OWNER_HEADER]: owner };
+      return respond(() => ({ status: 204, headers, body: '' }));
+    }
     const { depths } = this.#options;
     const forget = depths.begin(spanId, 1);
     return {
@@ -215,17 +223,20 @@ export class IncomingMail {
   }
 
   /** Returns the app at any host that has an address: the one that has its domain decides. */
-  #appOf(to: string): { id: string; backend: Backend } | null {
+  #appOf(to: string): { id: string; owner: string; backend: Backend } | null {
     const domain = domainOf(comparable(to));
     const isOf = (mail: readonly string[] = []) =>
       mail.includes(comparable(to)) || mail.includes(`*@${domain}`);
     const { hosts } = this.#options;
     const apps = this.#options.apps();
     const app = apps.get(apps.resolve(domain)?.site ?? '');
-    if (app !== undefined) return isOf(app.wanted.mail) ? { id: app.id, backend: app.fleetFor([]) } : null;
+    if (app !== undefined)
+      return isOf(app.wanted.mail)
+        ? { id: app.id, owner: apps.ownerOf(app.id), backend: app.fleetFor([]) }
+        : null;
     const route = hosts?.homes.resolve(domain);
     return route !== undefined && isOf(route.mail)
-      ? { id: route.id, backend: hosts!.called(route.id) }
+      ? { id: route.id, owner: route.owner, backend: hosts!.called(route.id) }
       : null;
   }
 }

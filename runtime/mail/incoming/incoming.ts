@@ -2,7 +2,12 @@
 import type { Authentication } from './authentication.ts';
 import type { Head } from './head.ts';
 
+/** Maximum bytes of an e-mail, as on Cloudflare. */
+export const MAIL_BYTES = 25 * 2 ** 20;
+
 export interface Incoming {
+  /** The account of the app that has the address. */
+  owner: string;
   /** The envelope's sender; empty for a notification. */
   from: string;
   /** The envelope's recipient. */

@@ -3,8 +3,9 @@ import type { MailServiceOptions } from '../app-server.ts';
 
 /** The request header at the host's socket: an envelope as JSON, in ASCII. */
 export const ENVELOPE_HEADER = 'x-cellar-envelope';
-/** The answer's header with the id of the app that has the address. */
+/** The answer's headers with the ids of the app that has the address, and of its account. */
 export const APP_HEADER = 'x-cellar-app';
+export const OWNER_HEADER = 'x-cellar-owner';
 
 /** PEM texts of a certificate with its chain, and of its key. */
 export interface Tls {

@@ -1,10 +1,18 @@
 // Sends what an app makes of a received e-mail: forwards and replies, by the same mail server and rules as `send_email`.
 import { z } from 'zod';
+import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { comparable, domainOf, isAddress, mayBeSender } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
 import { customHeaders } from '../custom-headers.ts';
 import { deliver } from '../deliver.ts';
-import { headerNotAllowed, invalid, notSet, recipientNotAllowed, senderNotVerified } from '../errors.ts';
+import {
+  headerNotAllowed,
+  invalid,
+  notSet,
+  rateExceeded,
+  recipientNotAllowed,
+  senderNotVerified,
+} from '../errors.ts';
 import { messageOf } from '../message.ts';
 import type { Rates } from '../rates.ts';
 import { type Head, headOf, valuesOf, withHeaders } from './head.ts';
@@ -12,12 +20,17 @@ import type { Incoming } from './incoming.ts';
 
 /** Most message ids in References, as on Cloudflare. It ends loops of automatic replies. */
 const REFERENCES = 100;
+/** Forwards and replies that are sent at once, and those of one account: each holds a copy of its e-mail. */
+const SENDS = { name: 'forwards and replies', running: 12, runningPerOwner: 4, waitingPerOwner: 100 };
+const CR = 0x0d;
+const LF = 0x0a;
 
 const Forward = z.object({ to: z.string(), headers: z.array(z.tuple([z.string(), z.string()])).max(100) });
 const Reply = z.looseObject({ from: z.unknown(), to: z.unknown().optional() });
 
 export class Outgoing {
   readonly #options: MailServiceOptions | null;
+  readonly #queue = new FairQueue(SENDS);
 
   /** @param options null without a mail server: each call rejects then */
   constructor(options: MailServiceOptions | null) {
@@ -41,8 +54,10 @@ export class Outgoing {
     if (foreign) throw headerNotAllowed(`forward() may add headers that begin with X-, not ${foreign[0]}.`);
     rates.take(1);
     const lines = added.map(([name, value]) => `${name}: ${Buffer.from(value).toString('latin1')}`);
-    const raw = withHeaders(incoming.raw, incoming.head, (name) => name !== 'return-path', lines);
-    await deliver(server, { from, to: [data.to], raw: withCrlf(raw) });
+    await this.#inTurn(incoming, () => {
+      const raw = withHeaders(incoming.raw, incoming.head, (name) => name !== 'return-path', lines);
+      return deliver(server, { from, to: [data.to], raw: withCrlf(raw) });
+    });
     return valuesOf(incoming.head, 'message-id')[0] ?? '';
   }
 
@@ -77,8 +92,14 @@ export class Outgoing {
     if (isRaw && id !== undefined && !isReplyTo(headOf(message.raw), id))
       throw invalid(`The reply needs the header In-Reply-To: ${id}`);
     rates.take(1);
-    await deliver(server, message);
+    await this.#inTurn(incoming, () => deliver(server, message));
     return message.id;
+  }
+
+  async #inTurn({ owner }: Incoming, send: () => Promise<void>): Promise<void> {
+    await this.#queue.run({ owner }, send).catch((error: unknown) => {
+      throw error instanceof QueueFull ? rateExceeded(`The e-mail was not sent: ${error.message}.`) : error;
+    });
   }
 
   #required(): MailServiceOptions {
@@ -107,7 +128,19 @@ function isReplyTo(head: Head | null, id: string): boolean {
   return head !== null && valuesOf(head, 'in-reply-to').some((value) => value.split(/\s+/).includes(id));
 }
 
-/** Replaces other line ends, by which a server could be tricked into a second e-mail. */
+/** Replaces other line ends, by which a server could be tricked into a second e-mail. Large texts would fill the heap. */
 function withCrlf(raw: Buffer): Buffer {
-  return Buffer.from(raw.toString('latin1').replace(/\r\n?|\n/g, '\r\n'), 'latin1');
+  const isBare = (at: number) => (raw[at] === LF ? raw[at - 1] !== CR : raw[at] === CR && raw[at + 1] !== LF);
+  let bare = 0;
+  for (let at = 0; at < raw.length; at++) if (isBare(at)) bare++;
+  if (bare === 0) return raw;
+  const whole = Buffer.allocUnsafe(raw.length + bare);
+  let end = 0;
+  for (let at = 0; at < raw.length; at++) {
+    if (isBare(at)) {
+      whole[end++] = CR;
+      whole[end++] = LF;
+    } else whole[end++] = raw[at]!;
+  }
+  return whole;
 }

@@ -13,15 +13,21 @@ import { Budget, type ReservedMemory } from '../../app-services/budget.ts';
 import { asciiJson } from '../../edge/http/body/ascii-json.ts';
 import { logRarely, reason } from '../../log.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
+import { WorkerThreads } from '../../threads/worker.ts';
 import { comparable } from '../addresses.ts';
-import { authenticated, type Lookup } from './authentication.ts';
+import {
+  type Authentication,
+  authenticated,
+  type authenticatedInThread,
+  type Lookup,
+  type Origin,
+} from './authentication.ts';
 import type { Deliveries, Outcome } from './delivery.ts';
-import { HEAD_BYTES, headOf, valuesOf, withHeaders } from './head.ts';
-import type { Incoming } from './incoming.ts';
-import { APP_HEADER, ENVELOPE_HEADER, type Tls } from './messages.ts';
+import { HEAD_BYTES, HEAD_LINES, headOf, valuesOf, withHeaders } from './head.ts';
+import { type Incoming, MAIL_BYTES } from './incoming.ts';
+import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Tls } from './messages.ts';
 
-/** Maximum bytes of an e-mail, as on Cloudflare, and of all e-mails in memory. */
-export const MAIL_BYTES = 25 * 2 ** 20;
+/** Maximum bytes of all e-mails in memory. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 /** A sender that goes on after this many bytes loses the connection. */
 const CUT_BYTES = 2 * MAIL_BYTES;
@@ -36,12 +42,18 @@ const CONNECTION_MS = 15 * 60_000;
 const SILENCE_MS = 60_000;
 /** Timeout for the host's answer about an address, in ms. */
 const LOOKUP_MS = 5_000;
-/** Limits of the queue, whose owners are the apps. */
-const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 4, waitingPerOwner: 32 };
+/** Limits of the queue, whose owners are the accounts: the handlers of all their apps may never end. */
+const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, waitingPerOwner: 64 };
 /** Most servers that an e-mail may have passed: more are a loop. */
 const HOPS = 30;
 /** Most DKIM signatures of an e-mail: each takes time. */
 const SIGNATURES = 10;
+/** Threads that check e-mails, those for one address, and the timeout of a check in ms: senders choose how much there is to do. */
+const CHECKS = 4;
+const CHECKS_OF_ADDRESS = 2;
+const CHECK_MS = 30_000;
+/** Bytes that are allocated at a time: pieces may be tiny, and each would take more memory than it has bytes. */
+const PAGE_BYTES = 64 * 1024;
 /** Deliveries that are not repeated when the sender repeats an e-mail for its other recipients. */
 const REMEMBERED = 10_000;
 /** Headers in which only this server may state results. */
@@ -57,6 +69,12 @@ export interface ReceiverOptions {
   /** Replaced in tests. */
   lookup?: Lookup;
   limits?: { connectionMs?: number; silenceMs?: number };
+}
+
+/** The ids of an app and its account. */
+interface AppOfAddress {
+  id: string;
+  owner: string;
 }
 
 /** The reply to a command: a code of SMTP, and a text that begins with an enhanced code. */
@@ -78,10 +96,11 @@ export class Receiver {
   readonly #host: Agent;
   readonly #queue = new FairQueue(DELIVERIES);
   readonly #budget = new Budget(BUDGET_BYTES, busy);
+  readonly #threads = new WorkerThreads(CHECKS, CHECKS_OF_ADDRESS);
   /** Connections by address. */
   readonly #connections = new Map<string, number>();
   /** The apps of the recipients, and the unknown recipients, of each session. */
-  readonly #apps = new WeakMap<SMTPServerSession, Map<string, string>>();
+  readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
   readonly #counted = new WeakSet<SMTPServerSession>();
   readonly #delivered = new Set<string>();
@@ -154,12 +173,12 @@ export class Receiver {
       this.#guesses.set(session, guesses + 1);
       throw new Reply(550, '5.1.1 there is no such address here');
     }
-    const apps = this.#apps.get(session) ?? new Map<string, string>();
+    const apps = this.#apps.get(session) ?? new Map<string, AppOfAddress>();
     this.#apps.set(session, apps);
     apps.set(comparable(address), app);
   }
 
-  async #appOf(to: string): Promise<string | null> {
+  async #appOf(to: string): Promise<AppOfAddress | null> {
     const { statusCode, headers, body } = await request('http://mail/', {
       method: 'HEAD',
       dispatcher: this.#host,
@@ -167,16 +186,16 @@ export class Receiver {
       signal: AbortSignal.timeout(LOOKUP_MS),
     });
     await body.dump();
-    const app = headers[APP_HEADER];
-    if (statusCode === 204 && typeof app === 'string') return app;
+    const { [APP_HEADER]: id, [OWNER_HEADER]: owner = id } = headers;
+    if (statusCode === 204 && typeof id === 'string') return { id, owner: String(owner) };
     if (statusCode === 404) return null;
     throw new Reply(451, '4.3.0 the address cannot be looked up now');
   }
 
   async #receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<void> {
     const apps = this.#apps.get(session)!;
-    // The share of the app that is named first.
-    const held = this.#budget.begin(apps.get(comparable(session.envelope.rcptTo[0]!.address))!);
+    // The share of the account that is named first.
+    const held = this.#budget.begin(apps.get(comparable(session.envelope.rcptTo[0]!.address))!.owner);
     try {
       const received = await read(stream, held);
       await this.#deliver(received, session, apps);
@@ -185,18 +204,26 @@ export class Receiver {
     }
   }
 
-  async #deliver(received: Buffer, session: SMTPServerSession, apps: Map<string, string>): Promise<void> {
+  async #deliver(
+    received: Buffer,
+    session: SMTPServerSession,
+    apps: Map<string, AppOfAddress>,
+  ): Promise<void> {
     const { mailFrom, rcptTo } = session.envelope;
     const from = mailFrom === false ? '' : mailFrom.address;
     const head = headOf(received);
-    if (head === null) throw new Reply(554, `5.6.0 the head must have headers only, and ${HEAD_BYTES} bytes`);
+    if (head === null)
+      throw new Reply(
+        554,
+        `5.6.0 the head must have headers only, ${HEAD_BYTES} bytes and ${HEAD_LINES} lines`,
+      );
     if (valuesOf(head, 'received').length > HOPS) throw new Reply(554, '5.4.6 the e-mail goes in a circle');
     if (valuesOf(head, 'dkim-signature').length > SIGNATURES)
       throw new Reply(554, `5.7.0 an e-mail may have ${SIGNATURES} DKIM signatures`);
     if (valuesOf(head, 'from').length !== 1) throw new Reply(550, '5.6.0 the e-mail needs one From header');
     const { name } = this.#options;
     const origin = { address: session.remoteAddress, helo: session.hostNameAppearsAs, from };
-    const { results, dmarc, isRefused } = await authenticated(received, origin, name, this.#options.lookup);
+    const { results, dmarc, isRefused } = await this.#check(received, origin);
     if (isRefused)
       throw new Reply(550, '5.7.26 the domain of the From header asks to refuse this e-mail (DMARC)');
     const added = [`Authentication-Results: ${results}`, receivedLine(session, name)];
@@ -207,8 +234,8 @@ export class Receiver {
       rcptTo.map(async ({ address: to }): Promise<[string, Outcome]> => {
         const key = `${digest} ${comparable(to)}`;
         if (this.#delivered.has(key)) return [to, { kind: 'accepted' }];
-        const mail = { from, to, raw, head: whole, dmarc };
-        const outcome = await this.#inTurn(mail, apps.get(comparable(to))!);
+        const { id, owner } = apps.get(comparable(to))!;
+        const outcome = await this.#inTurn({ owner, from, to, raw, head: whole, dmarc }, id);
         if (outcome.kind === 'accepted' && rcptTo.length > 1) this.#remember(key);
         return [to, outcome];
       }),
@@ -227,9 +254,25 @@ export class Receiver {
       );
   }
 
+  /** Checks an e-mail in a thread, so that the others go on. @throws {Reply} when it takes too long */
+  async #check(received: Buffer, origin: Origin): Promise<Authentication> {
+    const { name, lookup } = this.#options;
+    if (lookup !== undefined) return authenticated(received, origin, name, lookup);
+    const module = new URL('./authentication.ts', import.meta.url);
+    return this.#threads
+      .run<typeof authenticatedInThread>(module, 'authenticatedInThread', [received, origin, name], {
+        deadlineMs: CHECK_MS,
+        owner: networkOf(origin.address),
+      })
+      .catch((error: unknown) => {
+        logRarely('warn', 'an e-mail could not be checked', { error: reason(error) });
+        throw new Reply(451, '4.7.0 the e-mail could not be checked in time');
+      });
+  }
+
   async #inTurn(mail: Incoming, app: string): Promise<Outcome> {
     try {
-      return await this.#queue.run({ owner: app }, () => this.#options.deliveries.deliver(mail, app));
+      return await this.#queue.run({ owner: mail.owner }, () => this.#options.deliveries.deliver(mail, app));
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;
       return { kind: 'failed', reason: 'the app gets too many e-mails at a time' };
@@ -250,22 +293,32 @@ export class Receiver {
 
 /** Reads an e-mail. @throws {Reply} when it is too large, or memory is short: the rest is read and dropped */
 async function read(stream: SMTPServerDataStream, held: ReservedMemory): Promise<Buffer> {
-  let chunks: Buffer[] = [];
+  let pages: Buffer[] = [];
+  let room = 0;
   let bytes = 0;
   let isDropped = false;
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > CUT_BYTES) throw new Reply(421, '5.3.4 the e-mail is far too large');
-    if (!isDropped && bytes <= MAIL_BYTES && held.take(chunk.length)) chunks.push(chunk);
-    else if (!isDropped) {
+    if (!isDropped && bytes <= MAIL_BYTES && held.take(chunk.length)) {
+      for (let from = 0; from < chunk.length; ) {
+        if (room === 0) {
+          pages.push(Buffer.allocUnsafe(PAGE_BYTES));
+          room = PAGE_BYTES;
+        }
+        const copied = chunk.copy(pages.at(-1)!, PAGE_BYTES - room, from);
+        room -= copied;
+        from += copied;
+      }
+    } else if (!isDropped) {
       isDropped = true;
-      chunks = [];
+      pages = [];
       held.giveAll();
     }
   }
   if (bytes > MAIL_BYTES) throw tooLarge();
   if (isDropped) throw busy();
-  return Buffer.concat(chunks);
+  return Buffer.concat(pages, bytes);
 }
 
 function textOf([to, outcome]: [string, Outcome], recipients: number): string {

@@ -113,14 +113,14 @@ class ForwardableEmailMessage {
 function contentOf(link, size) {
   // Its length is known, as R2 needs it.
   const { readable, writable } = new FixedLengthStream(size);
+  const writer = writable.getWriter();
   const write = async () => {
-    const writer = writable.getWriter();
     for (let chunk = await link.chunk(); chunk.length > 0; chunk = await link.chunk())
       await writer.write(chunk);
     await writer.close();
   };
-  // An app that does not read all ends it.
-  write().catch(() => {});
+  // An app that does not read all ends it. One that reads when the receiver is gone gets the error.
+  write().catch((error) => writer.abort(error).catch(() => {}));
   return readable;
 }
 
