@@ -19,6 +19,7 @@ export function requireBundleSize(bundle: Bundle): void {
     'KV namespaces': bundle.namespaces,
     'required secrets': bundle.requiredSecrets ?? [],
     'R2 buckets': bundle.buckets ?? [],
+    'vector indexes': bundle.vectorIndexes ?? [],
     Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
     'service bindings': bundle.services ?? [],

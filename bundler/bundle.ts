@@ -195,6 +195,7 @@ async function bundleConfig(
     binding,
     key: bucket_name || binding,
   }));
+  const vectorIndexes = (config.vectorize ?? []).map(({ binding, index_name: key }) => ({ binding, key }));
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
@@ -230,6 +231,7 @@ async function bundleConfig(
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(buckets.length > 0 && { buckets }),
+    ...(vectorIndexes.length > 0 && { vectorIndexes }),
     ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(services.length > 0 && { services }),

@@ -153,6 +153,8 @@ export interface Bundle {
   namespaces: { binding: string; key: string }[];
   /** `key` is the bucket's stable name: `bucket_name`, else the binding. Omitted when empty. */
   buckets?: { binding: string; key: string }[];
+  /** `key` is the stable name of the vector index: `index_name`. Omitted when empty. */
+  vectorIndexes?: { binding: string; key: string }[];
   /** Omitted when empty. */
   workflows?: Workflow[];
   /** Omitted when empty. */
@@ -201,6 +203,8 @@ export interface Release {
   namespaces: { binding: string; storageId: string }[];
   /** `storageId` is the bucket's name inside the host's bucket service. Omitted when empty. */
   buckets?: { binding: string; storageId: string }[];
+  /** `storageId` is the name of the vector index inside the host's vectors service. Omitted when empty. */
+  vectorIndexes?: { binding: string; storageId: string }[];
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];

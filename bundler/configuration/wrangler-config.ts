@@ -90,6 +90,7 @@ export interface WranglerConfig {
   }[];
   kv_namespaces: { binding: string; id?: string }[];
   r2_buckets: { binding: string; bucket_name?: string }[];
+  vectorize?: { binding: string; index_name: string }[];
   workflows?: {
     binding: string;
     name: string;

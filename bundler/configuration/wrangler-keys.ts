@@ -54,6 +54,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   d1_databases: 'used',
   kv_namespaces: 'used',
   r2_buckets: 'used',
+  vectorize: 'used',
   queues: 'used',
   workflows: 'used',
   triggers: 'used',
@@ -122,10 +123,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   },
   text_blobs: blob,
   unsafe_hello_world: false,
-  vectorize: {
-    instead:
-      'call the HTTP API of a vector database with fetch(), or keep few vectors in D1 and compare them in the Worker',
-  },
   vpc_networks: false,
   vpc_services: false,
   wasm_modules: blob,
@@ -202,6 +199,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     local_dev: 'quiet',
     remote: localOnly,
   },
+  'vectorize[]': { binding: 'used', index_name: 'used', remote: localOnly },
   'workflows[]': {
     binding: 'used',
     name: 'used',

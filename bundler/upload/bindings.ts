@@ -24,6 +24,7 @@ type Bound = Pick<
   | 'databases'
   | 'namespaces'
   | 'buckets'
+  | 'vectorIndexes'
   | 'workflows'
   | 'rateLimits'
   | 'services'
@@ -57,6 +58,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...all('json').map(({ name, json }) => [name, json]),
   ];
   const buckets = all('r2_bucket').map(({ name, bucket_name: key }) => ({ binding: name, key }));
+  const vectorIndexes = all('vectorize').map(({ name, index_name: key }) => ({ binding: name, key }));
   const producers = all('queue').map(({ name, queue_name: queue }) => ({ binding: name, queue }));
   const rateLimits = all('ratelimit').map(({ name, namespace_id: namespace, simple }) => ({
     binding: name,
@@ -106,6 +108,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
       .map((binding) => classOf(binding, exports)),
     ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(buckets.length > 0 && { buckets }),
+    ...(vectorIndexes.length > 0 && { vectorIndexes }),
     ...(workflows.length > 0 && { workflows }),
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
@@ -199,7 +202,9 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   const namespace = key(named(live.namespaces));
   if (namespace) return { type: 'kv_namespace', name, namespace_id: namespace };
   const bucket = key(named(live.buckets));
-  return bucket ? { type: 'r2_bucket', name, bucket_name: bucket } : null;
+  if (bucket) return { type: 'r2_bucket', name, bucket_name: bucket };
+  const index = key(named(live.vectorIndexes));
+  return index ? { type: 'vectorize', name, index_name: index } : null;
 }
 
 function classOf(

@@ -69,6 +69,7 @@ export const SentBundle = z.strictObject({
   ),
   namespaces: z.array(z.strictObject({ binding: name, key: name })),
   buckets: z.array(z.strictObject({ binding: name, key: name })).optional(),
+  vectorIndexes: z.array(z.strictObject({ binding: name, key: name })).optional(),
   workflows: z
     .array(
       z.strictObject({

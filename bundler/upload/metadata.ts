@@ -19,6 +19,7 @@ const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('secret_text'), name, text: z.string() }),
   z.object({ type: z.literal('kv_namespace'), name, namespace_id: name }),
   z.object({ type: z.literal('r2_bucket'), name, bucket_name: name }),
+  z.object({ type: z.literal('vectorize'), name, index_name: name }),
   z.object({ type: z.literal('d1'), name, id: name }),
   z.object({
     type: z.literal('durable_object_namespace'),

@@ -9,12 +9,12 @@ const PAGE = 200;
 export const storageCommands: readonly Command[] = [
   command({
     words: 'storage list',
-    summary: "Lists an app's databases, object classes, namespaces, queues and buckets",
+    summary: "Lists an app's databases, object classes, namespaces, queues, buckets and vector indexes",
     ofApp: true,
     examples: ['storage', 'storage list --app shop'],
     answers: 'storage.overview',
     run: (session) => session.call('storage.overview', { id: session.app() }),
-    show: ({ databases, classes, namespaces, queues, buckets }) => {
+    show: ({ databases, classes, namespaces, queues, buckets, vector_indexes }) => {
       const row = (
         kind: string,
         name: string | null,
@@ -36,6 +36,9 @@ export const storageCommands: readonly Command[] = [
           ...queues.map((each) => row('queue', each.queue, null, many(each.messages, 'message'), each.bytes)),
           ...buckets.map((each) =>
             row('bucket', each.bucket, each.binding, many(each.objects, 'object'), each.bytes),
+          ),
+          ...vector_indexes.map((each) =>
+            row('vector index', each.index, each.binding, many(each.vectors, 'vector'), each.bytes),
           ),
         ],
         'The app has no storage.',

@@ -29,6 +29,7 @@ export const CODES = {
   RATE_LIMITED: 971,
   /** Cellar does not answer this call. */
   ROUTE_NOT_FOUND: 7003,
+  VECTOR_INDEX_NOT_FOUND: 3000,
   DATABASE_NOT_FOUND: 7404,
   /** SQLite refuses the statement. */
   QUERY_FAILED: 7500,

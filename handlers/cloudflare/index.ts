@@ -23,6 +23,7 @@ import { databaseCalls } from './storage/d1.ts';
 import { namespaceCalls } from './storage/kv.ts';
 import { queueCalls } from './storage/queues.ts';
 import { bucketCalls } from './storage/r2.ts';
+import { vectorizeCalls } from './storage/vectorize.ts';
 import { workflowCalls } from './storage/workflows.ts';
 import { whyUnanswered } from './unanswered.ts';
 import { assetCalls } from './workers/assets.ts';
@@ -48,6 +49,7 @@ export const calls: readonly Call[] = [
   ...siteCalls,
   ...namespaceCalls,
   ...bucketCalls,
+  ...vectorizeCalls,
   ...queueCalls,
   ...workflowCalls,
   ...tailCalls,

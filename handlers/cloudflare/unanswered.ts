@@ -90,10 +90,11 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     what: 'Flagship',
     why: 'keep flags in `vars` or KV',
   },
+  { method: 'DELETE', path: '/accounts/*/vectorize/v2/indexes/*', what: 'deleting a vector index', why: OWN },
   {
-    path: '/accounts/*/vectorize',
-    what: 'Vectorize',
-    why: 'call a vector database with `fetch()`',
+    path: '/accounts/*/vectorize/indexes',
+    what: "the first version of Vectorize's API",
+    why: 'leave out `--deprecated-v1`',
   },
   {
     path: '/accounts/*/hyperdrive',

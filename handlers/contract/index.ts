@@ -23,6 +23,7 @@ import { connections } from './source/connections.ts';
 import { folders } from './source/folder.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
+import { vectors } from './storage/vectors.ts';
 import { workflows } from './storage/workflows.ts';
 import { alerts } from './telemetry/alerts.ts';
 import { events, insights, users } from './telemetry/events.ts';
@@ -48,6 +49,7 @@ export const operations = [
   ...connections,
   ...storage,
   ...buckets,
+  ...vectors,
   ...metrics,
   ...requests,
   ...logs,

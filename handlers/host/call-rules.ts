@@ -61,6 +61,18 @@ const OBJECT: CallRule = {
   ],
 };
 const OBJECT_WRITE: CallRule = { ...OBJECT, changes: true };
+const VECTORS: CallRule = {
+  refusals: [
+    'app_not_found',
+    'host_unavailable',
+    'storage_not_found',
+    'quota_exceeded',
+    'insufficient_storage',
+    'invalid_input',
+    'bad_request',
+  ],
+  deadlineMs: READ_DEADLINE_MS,
+};
 const SOURCE: CallRule = {
   refusals: ['ref_not_found', 'path_not_found', 'invalid_input', 'host_unavailable'],
   deadlineMs: SOURCE_DEADLINE_MS,
@@ -184,6 +196,9 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     changes: true,
   },
   'GET /apps/:id/copy': { refusals: ['app_not_found', 'rate_limited'], deadlineMs: COPY_DEADLINE_MS },
+  'GET /apps/:id/vectors': VECTORS,
+  'POST /apps/:id/vectors/read': VECTORS,
+  'POST /apps/:id/vectors/write': { ...VECTORS, changes: true },
   'GET /apps/:id/buckets': OBJECT,
   'GET /apps/:id/r2/list': OBJECT,
   'GET /apps/:id/r2/head': OBJECT,

@@ -21,6 +21,7 @@ import { auditServices } from './people/audit.ts';
 import { inviteServices } from './people/invites.ts';
 import { bucketServices } from './storage/buckets.ts';
 import { storageServices } from './storage/storage.ts';
+import { vectorServices } from './storage/vectors.ts';
 import { workflowServices } from './storage/workflows.ts';
 import { alertServices } from './telemetry/alerts.ts';
 import { errorServices } from './telemetry/errors.ts';
@@ -34,6 +35,7 @@ import type { Service } from './types.ts';
 export const servicesOfHost = {
   ...alertServices,
   ...bucketServices,
+  ...vectorServices,
   ...connectionServices,
   ...cronServices,
   ...errorServices,

@@ -5,11 +5,15 @@ import { clientLeft } from '../sockets/client-left.ts';
 import { discard } from '../sockets/read-at-most.ts';
 import type { Budget, ReservedMemory } from './budget.ts';
 
-/** What all apps share, and the account of this app. */
-export interface Shared {
+/** The app's account, and the memory that all apps share. */
+export interface SharedBudget {
   /** The app's account. */
   owner: string;
   budget: Budget;
+}
+
+/** What all apps share, and the account of this app. */
+export interface Shared extends SharedBudget {
   queue: FairQueue;
 }
 
@@ -26,10 +30,10 @@ export interface CallRules {
 
 export class AppCalls {
   readonly #rules: CallRules;
-  readonly #shared: Shared;
+  readonly #shared: SharedBudget;
   #underway = 0;
 
-  constructor(shared: Shared, rules: CallRules) {
+  constructor(shared: SharedBudget, rules: CallRules) {
     this.#shared = shared;
     this.#rules = rules;
   }

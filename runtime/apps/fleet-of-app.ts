@@ -84,6 +84,7 @@ export function fleetOf(
   const { paths, idleMs } = options;
   const reported = reportedApp({ id, preview });
   const version = preview !== null && reported !== id ? preview.versionId : null;
+  const countsFor = () => ({ family: preview?.parentId ?? id, owner: listeners.owner() });
   return new Fleet({
     appId: id,
     directories: { run: paths.run(id), data: paths.data(id) },
@@ -100,10 +101,10 @@ export function fleetOf(
     secrets: () => options.secrets.values(preview?.parentId ?? id),
     buckets: options.buckets.access(id),
     services: options.services(id),
-    outward: options.outward.access(id, () => ({
-      family: preview?.parentId ?? id,
-      owner: listeners.owner(),
-    })),
+    outward: {
+      ...options.outward.access(id, countsFor),
+      vectors: options.buckets.vectors(id, countsFor),
+    },
     egress: options.egress,
     cluster: cluster ?? undefined,
     load: code?.load,

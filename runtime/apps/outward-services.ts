@@ -33,7 +33,7 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
-const PROGRAMS: Record<OutwardService, Program> = {
+const PROGRAMS: Record<Exclude<OutwardService, 'vectors'>, Program> = {
   ai: {
     name: 'AI service',
     program: new URL('../ai/program.ts', import.meta.url).pathname,

@@ -39,7 +39,6 @@ import {
 } from './host-call.ts';
 import { hostOverview, hostStats, type StatsOptions } from './host-stats.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './routes/alert-routes.ts';
-import { type BucketCall, type BucketOptions, bucketRoutes } from './routes/bucket-routes.ts';
 import { type CopyCall, type CopyRouteOptions, copyRoutes } from './routes/copy-routes.ts';
 import { type CronCall, cronRoutes } from './routes/cron-routes.ts';
 import { type HomeCall, homeRoutes } from './routes/home-routes.ts';
@@ -48,7 +47,9 @@ import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './rou
 import { type SecretCall, secretRoutes } from './routes/secret-routes.ts';
 import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './routes/snapshot-routes.ts';
 import { type SourceCall, sourceRoutes } from './routes/source-routes.ts';
-import { type StorageCall, storageRoutes } from './routes/storage-routes.ts';
+import { type BucketCall, type BucketOptions, bucketRoutes } from './routes/storage/bucket-routes.ts';
+import { type StorageCall, storageRoutes } from './routes/storage/storage-routes.ts';
+import { type VectorCall, vectorRoutes } from './routes/storage/vector-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './routes/telemetry-routes.ts';
 import { type UploadCall, type UploadOptions, uploadRoutes } from './routes/upload-routes.ts';
 import { viewerFile } from './routes/viewer.ts';
@@ -108,6 +109,7 @@ export function hostService(
     ...cronRoutes(options),
     ...workflowRoutes(options),
     ...bucketRoutes(options),
+    ...vectorRoutes(options),
     ...uploadRoutes(options),
     ...previewRoutes(options),
     ...homeRoutes(options),
@@ -166,6 +168,7 @@ function routesOf(
   | SnapshotCall
   | StorageCall
   | BucketCall
+  | VectorCall
   | UploadCall
   | CopyCall
   | CronCall

@@ -133,7 +133,7 @@ export class Dev {
       memory: this.#memory,
       secrets: () => this.#versions.variables,
       buckets: this.#buckets.access(APP),
-      outward: this.#outward.access(APP),
+      outward: { ...this.#outward.access(APP), vectors: this.#buckets.vectors(APP) },
       egress,
       uiUrl: () => '',
       development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },

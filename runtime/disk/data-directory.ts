@@ -98,6 +98,8 @@ export function layoutOf(root: string) {
     allBuckets: join(root, 'buckets'),
     /** An app's buckets and their socket. */
     buckets: (appId: string) => `${root}/buckets/${appId}`,
+    /** An app's vector indexes, which are stored as its buckets are. */
+    vectors: (appId: string) => `${root}/buckets/${appId}/vectors`,
     /** Restored data of an app that is not in the bucket yet. */
     importing: (appId: string) => `${root}/importing/${appId}`,
     /** Where a snapshot has code of apps in the bucket; a restore puts it there. */

@@ -1,5 +1,5 @@
 // Moves apps between this machine and the bucket.
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MovePlan } from '../../handlers/contract/apps/move.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -17,6 +17,7 @@ import { log, reason } from '../log.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { noSuchApp, Refusal } from '../refusal.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
+import type { StorageNames } from '../storage/names.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { BucketClient } from '../storage/r2/client.ts';
 import { recordName } from '../storage/r2/remote/records.ts';
@@ -216,6 +217,11 @@ export class Moves {
       return moveThreads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
     }
     const counted = await moveThreads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
+    if (existsSync(paths.vectors(id))) {
+      const { vectorIndexes = {} } = this.#options.store.apps.storageNames(id) as Partial<StorageNames>;
+      const names = Object.keys(vectorIndexes).join(', ');
+      counted.obstacle ??= `it has vector indexes, which the bucket cannot keep: ${names}`;
+    }
     for (const { bucket, objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
       counted.r2_objects += objects;
       counted.bytes += bytes;

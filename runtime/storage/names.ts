@@ -21,6 +21,8 @@ export interface StorageNames {
   namespaces: Record<string, string>;
   /** By `Bundle.buckets[].key`. Missing in data of a Cellar without buckets. */
   buckets?: Record<string, string>;
+  /** By `Bundle.vectorIndexes[].key`. Missing in data of a Cellar without vector indexes. */
+  vectorIndexes?: Record<string, string>;
   /** Classes that the project has deleted, by storage id: their data is removed once no live release has them. */
   deletedClasses?: Record<string, string>;
 }
@@ -43,7 +45,7 @@ export function resolveNames(
   newId: () => string,
 ): { names: StorageNames } & Pick<
   Release,
-  'classes' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets'
+  'classes' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets' | 'vectorIndexes'
 > {
   const names = toMaps(current);
   for (const migration of bundle.classMigrations.slice(appliedTogether(names, bundle))) {
@@ -67,6 +69,12 @@ export function resolveNames(
         storageId: idOf(names.buckets, key, newId),
       })),
     }),
+    ...(bundle.vectorIndexes && {
+      vectorIndexes: bundle.vectorIndexes.map(({ binding, key }) => ({
+        binding,
+        storageId: idOf(names.vectorIndexes, key, newId),
+      })),
+    }),
     names: fromMaps(names),
   };
 }
@@ -87,6 +95,7 @@ interface Names {
   databases: Map<string, string>;
   namespaces: Map<string, string>;
   buckets: Map<string, string>;
+  vectorIndexes: Map<string, string>;
   deletedClasses: Map<string, string>;
 }
 
@@ -98,6 +107,7 @@ function toMaps(names: StorageNames): Names {
     databases,
     namespaces,
     buckets = {},
+    vectorIndexes = {},
     deletedClasses = {},
   } = names;
   return {
@@ -107,12 +117,22 @@ function toMaps(names: StorageNames): Names {
     databases: new Map(Object.entries(databases)),
     namespaces: new Map(Object.entries(namespaces)),
     buckets: new Map(Object.entries(buckets)),
+    vectorIndexes: new Map(Object.entries(vectorIndexes)),
     deletedClasses: new Map(Object.entries(deletedClasses)),
   };
 }
 
 function fromMaps(names: Names): StorageNames {
-  const { appliedTags, classes, formerClasses, databases, namespaces, buckets, deletedClasses } = names;
+  const {
+    appliedTags,
+    classes,
+    formerClasses,
+    databases,
+    namespaces,
+    buckets,
+    vectorIndexes,
+    deletedClasses,
+  } = names;
   return {
     appliedTags: [...appliedTags],
     classes: Object.fromEntries(classes),
@@ -120,6 +140,7 @@ function fromMaps(names: Names): StorageNames {
     databases: Object.fromEntries(databases),
     namespaces: Object.fromEntries(namespaces),
     buckets: Object.fromEntries(buckets),
+    ...(vectorIndexes.size > 0 && { vectorIndexes: Object.fromEntries(vectorIndexes) }),
     ...(deletedClasses.size > 0 && { deletedClasses: Object.fromEntries(deletedClasses) }),
   };
 }

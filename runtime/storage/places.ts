@@ -16,6 +16,7 @@ export interface Places {
   databases: Stored[];
   namespaces: Stored[];
   buckets: Stored[];
+  vectorIndexes: Stored[];
   classes: { className: string; storageId: string }[];
   queues: string[];
   /** Queues that the live release sends to. */
@@ -35,6 +36,7 @@ export function placesOf(names: StorageNames, release: Release | null): Places {
     databases: stored(names.databases, release?.databases),
     namespaces: stored(names.namespaces, release?.namespaces),
     buckets: stored(names.buckets ?? {}, release?.buckets),
+    vectorIndexes: stored(names.vectorIndexes ?? {}, release?.vectorIndexes),
     classes: [...kept].map(([className, storageId]) => ({ className, storageId })),
     queues: [...new Set(queues)],
     producers: (triggers?.producers ?? []).map(({ queue }) => queue),

@@ -310,13 +310,14 @@ export class Uploads {
   }
 }
 
-/** Returns the name that the project gives each database, namespace and bucket, by storage id. */
+/** Returns the name that the project gives each database, namespace, bucket and vector index, by storage id. */
 function keysOf({
   databases = {},
   namespaces = {},
   buckets = {},
+  vectorIndexes = {},
 }: Partial<StorageNames>): Record<string, string> {
-  const all = [databases, namespaces, buckets].flatMap((names) => Object.entries(names));
+  const all = [databases, namespaces, buckets, vectorIndexes].flatMap((names) => Object.entries(names));
   return Object.fromEntries(all.map(([key, storageId]) => [storageId, key]));
 }
 

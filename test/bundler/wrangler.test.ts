@@ -223,11 +223,11 @@ test('an entry may lack its extension, assets may be in a package, and a migrati
 test('an unavailable feature deploys with a warning, and all such features are named', async () => {
   await warns(
     {
-      vectorize: [{ binding: 'V', index_name: 'i' }],
+      mtls_certificates: [{ binding: 'M', certificate_id: 'c' }],
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other', environment: 'staging' }],
     },
-    /(?=.*"vectorize")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/s,
+    /(?=.*"mtls_certificates")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/s,
   );
   await warns({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not available here$/);
 });
@@ -235,7 +235,6 @@ test('an unavailable feature deploys with a warning, and all such features are n
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
-  [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
   [

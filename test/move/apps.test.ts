@@ -8,7 +8,7 @@ import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { Bucket } from '../../runtime/bucket/bucket.ts';
 import type { Call } from '../../runtime/control/host-call.ts';
-import { bucketRoutes } from '../../runtime/control/routes/bucket-routes.ts';
+import { bucketRoutes } from '../../runtime/control/routes/storage/bucket-routes.ts';
 import { keptSecret, layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';

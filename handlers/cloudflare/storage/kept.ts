@@ -9,7 +9,7 @@ import { type CallContext, Page } from '../call.ts';
 import { CloudflareError, CODES, type Code } from '../codes.ts';
 import { allApps } from '../workers/scripts.ts';
 
-type Kind = 'databases' | 'namespaces' | 'buckets' | 'workflows';
+type Kind = 'databases' | 'namespaces' | 'buckets' | 'vector_indexes' | 'workflows';
 
 /** A storage resource of an app. */
 export interface Kept {
@@ -30,12 +30,14 @@ const WORDS: Record<Kind, string> = {
   databases: 'database',
   namespaces: 'namespace',
   buckets: 'bucket',
+  vector_indexes: 'vector index',
   workflows: 'Workflow',
 };
 const NOT_FOUND: Record<Kind, Code> = {
   databases: CODES.DATABASE_NOT_FOUND,
   namespaces: CODES.NAMESPACE_NOT_FOUND,
   buckets: CODES.BUCKET_NOT_FOUND,
+  vector_indexes: CODES.VECTOR_INDEX_NOT_FOUND,
   workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 

@@ -175,6 +175,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     databases,
     namespaces,
     buckets,
+    vector_indexes,
     producers,
     workflows,
     rate_limits,
@@ -199,6 +200,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     ...databases.map(({ binding: name, id }) => ({ type: 'd1', name, id })),
     ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
     ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
+    ...vector_indexes.map(({ binding: name, id }) => ({ type: 'vectorize', name, index_name: id })),
     ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
     ...workflows.map(({ binding: name, name: workflow_name, class_name }) => ({
       type: 'workflow',

@@ -36,6 +36,7 @@ export interface KeptPlaces {
   databases: { id: string; binding: string | null }[];
   namespaces: { id: string; binding: string | null }[];
   buckets: { id: string; binding: string | null }[];
+  vector_indexes: { id: string; binding: string | null }[];
   producers: string[];
   consumers: QueueConsumer[];
   /** `id`: the name. */
@@ -74,6 +75,7 @@ export interface DescribedRelease {
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];
+  vector_indexes: { binding: string; id: string }[];
   rate_limits: { binding: string; namespace: string; limit: number; period: number }[];
   /** `service`: slug of another app; null: the Worker itself. */
   services: {

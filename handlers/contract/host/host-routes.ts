@@ -333,8 +333,11 @@ export interface HostCalls extends TelemetryCalls {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
-  /** Does not include buckets. */
-  'GET /apps/:id/storage': { body: null; answer: PassedOn<Omit<Result<'storage.overview'>, 'buckets'>> };
+  /** Does not include buckets and vector indexes. */
+  'GET /apps/:id/storage': {
+    body: null;
+    answer: PassedOn<Omit<Result<'storage.overview'>, 'buckets' | 'vector_indexes'>>;
+  };
   'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: PassedOn<PageOf<Result<'storage.d1.get'>>> };
   'POST /apps/:id/storage/export': { body: ExportQuestion; answer: PassedOn<Result<'storage.d1.export'>> };
   /** `database` in the query selects the database. The body is `SqlQuery[]`. */
@@ -353,6 +356,10 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/kv/delete': { body: KvWrite; answer: null };
   /** Storage resources of each of these apps, by their names in the project. Unknown apps are left out. */
   'POST /places': { body: string[]; answer: KeptPlaces[] };
+  'GET /apps/:id/vectors': { body: null; answer: Result<'storage.overview'>['vector_indexes'] };
+  /** `index` and `call` in the query select the index and the operation. The body has its arguments. */
+  'POST /apps/:id/vectors/read': { body: Bytes; answer: PassedOn<Result<'storage.vectorize.read'>> };
+  'POST /apps/:id/vectors/write': { body: Bytes; answer: PassedOn<Result<'storage.vectorize.write'>> };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };

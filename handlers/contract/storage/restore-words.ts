@@ -3,7 +3,7 @@ const KINDS = {
   database: 'database',
   namespace: 'KV namespace',
   class: 'objects of',
-  buckets: 'R2 buckets',
+  buckets: 'R2 buckets and vector indexes',
   other: 'queues, timers and so on',
 } as const;
 

@@ -100,7 +100,7 @@ export const kvValue = z.strictObject({
 export const storage = [
   operation({
     name: 'storage.overview',
-    summary: "Lists an app's databases, object classes, namespaces and buckets",
+    summary: "Lists an app's databases, object classes, namespaces, buckets and vector indexes",
     method: 'GET',
     path: '/v1/apps/:id/storage',
     needs: 'push',
@@ -116,6 +116,17 @@ export const storage = [
           bucket: z.string(),
           binding: z.string().nullable(),
           objects: z.int(),
+          bytes: z.int(),
+        }),
+      ),
+      vector_indexes: z.array(
+        z.strictObject({
+          index: z.string(),
+          binding: z.string().nullable(),
+          /** 0 until the first vector is inserted. */
+          dimensions: z.int(),
+          metric: z.string(),
+          vectors: z.int(),
           bytes: z.int(),
         }),
       ),

@@ -171,11 +171,13 @@ async function requireNoData(context: Context, appId: string, version: string): 
 
 /** Returns what two versions cannot use at the same time, because it has one owner: the app's process. */
 function owned(release: DescribedRelease): string[] {
-  const { databases, namespaces, buckets, durable_objects, workflows, consumers, crons } = release;
+  const { databases, namespaces, buckets, vector_indexes, durable_objects, workflows, consumers, crons } =
+    release;
   return [
     ...databases.map(({ binding }) => `the D1 database ${binding}`),
     ...namespaces.map(({ binding }) => `the KV namespace ${binding}`),
     ...buckets.map(({ binding }) => `the R2 bucket ${binding}`),
+    ...vector_indexes.map(({ binding }) => `the vector index ${binding}`),
     ...durable_objects.map(({ class_name }) => `the Durable Object class ${class_name}`),
     ...workflows.map(({ name }) => `the Workflow ${name}`),
     ...consumers.map(({ queue }) => `the consumer of the queue ${queue}`),

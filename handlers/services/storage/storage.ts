@@ -16,11 +16,12 @@ import { runFile, runQueries } from './sql.ts';
 type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 
 const overview: Service<'storage.overview'> = async (context, { id }) => {
-  const [kept, buckets] = await Promise.all([
+  const [kept, buckets, vector_indexes] = await Promise.all([
     context.host.call('GET /apps/:id/storage', { id }),
     context.host.call('GET /apps/:id/buckets', { id }),
+    context.host.call('GET /apps/:id/vectors', { id }),
   ]);
-  return { ...kept, buckets };
+  return { ...kept, buckets, vector_indexes };
 };
 
 const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {

@@ -170,7 +170,12 @@ export class Deploy {
       await reportOverrides(paths.release(app_id, id), overrides, Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
-      const { warnings: known = [], cpuMs = 0, prefill } = (await readRelease(paths.release(app_id, id)))!;
+      const release = (await readRelease(paths.release(app_id, id)))!;
+      const { warnings: known = [], cpuMs = 0, prefill, vectorIndexes = [] } = release;
+      if (vectorIndexes.length > 0 && apps.clusterOf(app_id) !== null)
+        throw new Error(
+          `vectorize: ${vectorIndexes[0]!.binding}: an app that keeps its data in the bucket cannot have vector indexes; move it to this machine`,
+        );
       const tooLong = this.#cpuWarning(cpuMs);
       if (tooLong !== null) this.#log.line(`warning: ${tooLong}`, 'warn');
       const warnings = tooLong === null ? known : [...known, tooLong];

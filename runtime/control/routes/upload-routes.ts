@@ -210,7 +210,7 @@ async function retrigger(
 }
 
 async function places({ storageQueries }: UploadOptions, appId: string): Promise<KeptPlaces> {
-  const { databases, namespaces, buckets, producers, consumers, workflows } =
+  const { databases, namespaces, buckets, vectorIndexes, producers, consumers, workflows } =
     await storageQueries.places(appId);
   const named = (kept: Stored[]) => kept.map(({ id, binding }) => ({ id, binding }));
   return {
@@ -218,6 +218,7 @@ async function places({ storageQueries }: UploadOptions, appId: string): Promise
     databases: named(databases),
     namespaces: named(namespaces),
     buckets: named(buckets),
+    vector_indexes: named(vectorIndexes),
     producers,
     consumers,
     workflows: workflows.map(({ name, className, binding }) => ({
@@ -255,6 +256,7 @@ function described(release: Release, names: StorageNames): DescribedRelease {
       databases: keyed(release.databases, names.databases),
       namespaces: keyed(release.namespaces, names.namespaces),
       buckets: keyed(release.buckets, names.buckets),
+      vectorIndexes: keyed(release.vectorIndexes, names.vectorIndexes),
     },
     names,
   );
@@ -280,6 +282,7 @@ function describedBundle(
     databases: Keyed;
     namespaces: Keyed;
     buckets?: Keyed;
+    vectorIndexes?: Keyed;
   },
   { appliedTags }: StorageNames,
 ): DescribedRelease {
@@ -293,6 +296,7 @@ function describedBundle(
     databases,
     namespaces,
     buckets = [],
+    vectorIndexes = [],
     workflows = [],
     rateLimits = [],
     services = [],
@@ -320,6 +324,7 @@ function describedBundle(
     databases: named(databases),
     namespaces: [...named(namespaces), ...(assets?.siteManifest === undefined ? [] : [SITE])],
     buckets: named(buckets),
+    vector_indexes: named(vectorIndexes),
     workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
     rate_limits: rateLimits,
     services,

@@ -10,7 +10,7 @@ import { noSuchApp, Refusal } from '../../refusal.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { StorageQueries } from '../../storage/storage-queries.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
-import { readingAnswer, refuseReading } from './storage-routes.ts';
+import { readingAnswer, refuseReading } from './storage/storage-routes.ts';
 
 export type WorkflowCall = Extract<HostCall, `${string}/workflows${string}`>;
 type Acted = HostCalls['POST /apps/:id/workflows/act']['answer'];

@@ -197,7 +197,14 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   list.push(...siteServices(release, options.toRelease));
   if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
-  list.push(...storageServices(release, options.bucketSocket, options.cluster !== null));
+  list.push(
+    ...storageServices(
+      release,
+      options.bucketSocket,
+      options.outwardSockets.vectors,
+      options.cluster !== null,
+    ),
+  );
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...dispatchServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));

@@ -10,7 +10,8 @@ import { type CellModule, textOf } from './texts.ts';
 
 /** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'images', 'send_email'] as const;
-export type OutwardService = (typeof SERVICES)[number];
+/** `vectors` is storage: its bindings are not outward ones. */
+export type OutwardService = (typeof SERVICES)[number] | 'vectors';
 /**
  * The sockets of the outward services. Without its socket, a service is not running: its bindings say which setting is
  * missing.
@@ -47,15 +48,18 @@ export function mayImportEmail(text: string): boolean {
 }
 
 /** The host's services that a release uses and that are running. */
-export function outwardServicesOf({ outward = [] }: Release, sockets: OutwardSockets): OutwardService[] {
-  return SERVICES.filter(
-    (service) => sockets[service] !== undefined && outward.some(({ type }) => type === service),
-  );
+export function outwardServicesOf(
+  { outward = [], vectorIndexes = [] }: Release,
+  sockets: OutwardSockets,
+): OutwardService[] {
+  const used = SERVICES.filter((service) => outward.some(({ type }) => type === service));
+  const all = [...used, ...(vectorIndexes.length > 0 ? (['vectors'] as const) : [])];
+  return all.filter((service) => sockets[service] !== undefined);
 }
 
 /** The services that the bindings need. */
 export function outwardServices({ outward = [] }: Release, sockets: OutwardSockets): CapnpValue[] {
-  const has = (type: OutwardService) => outward.some((bound) => bound.type === type);
+  const has = (type: Outward['type']) => outward.some((bound) => bound.type === type);
   return [
     ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
     ...(has('images') ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),

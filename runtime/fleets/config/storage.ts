@@ -1,6 +1,8 @@
 // An app's storage in a cell: its bindings and the services behind them.
 import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
+import { errorBody, notRunning } from '../../vectors/errors.ts';
+import { INDEX_HEADER } from '../../vectors/headers.ts';
 import { d1Binding, d1Worker, kvWorker } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
 import { LARGE_VALUES_SERVICE } from './cluster/cluster.ts';
@@ -8,7 +10,7 @@ import { D1_MODULES } from './entry.ts';
 
 /** The bindings of the app's Worker. */
 export function storageBindings(release: Release): CapnpValue[] {
-  const { durableObjects, databases, namespaces, buckets = [] } = release;
+  const { durableObjects, databases, namespaces, buckets = [], vectorIndexes = [] } = release;
   return [
     ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
     ...databases.map(({ binding, storageId }) =>
@@ -19,18 +21,37 @@ export function storageBindings(release: Release): CapnpValue[] {
       kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
     })),
     ...buckets.map(({ binding, storageId }) => ({ name: binding, r2Bucket: bucketServiceName(storageId) })),
+    ...vectorIndexes.map(({ binding, storageId }) => ({
+      name: binding,
+      wrapped: {
+        moduleName: 'cloudflare-internal:vectorize-api',
+        innerBindings: [
+          { name: 'fetcher', service: vectorsServiceName(storageId) },
+          { name: 'indexId', text: storageId },
+          { name: 'indexVersion', text: 'v2' },
+          { name: 'useNdJson', json: 'true' },
+        ],
+      },
+    })),
   ];
 }
 
 /**
  * The services behind the bindings.
  * @param bucketSocket this app's own socket of the host's bucket service
+ * @param vectorsSocket that of the host's vectors service; undefined where none runs
  * @param isClustered whether the app's data is in the bucket
  */
-export function storageServices(release: Release, bucketSocket: string, isClustered: boolean): Fields[] {
-  const { databases, namespaces, buckets = [] } = release;
+export function storageServices(
+  release: Release,
+  bucketSocket: string,
+  vectorsSocket: string | undefined,
+  isClustered: boolean,
+): Fields[] {
+  const { databases, namespaces, buckets = [], vectorIndexes = [] } = release;
   // Two bindings may use one bucket.
   const bucketIds = new Set(buckets.map(({ storageId }) => storageId));
+  const indexIds = new Set(vectorIndexes.map(({ storageId }) => storageId));
   return [
     ...(databases.length > 0
       ? [
@@ -42,6 +63,7 @@ export function storageServices(release: Release, bucketSocket: string, isCluste
       : []),
     ...(namespaces.length > 0 ? kvServices(isClustered) : []),
     ...[...bucketIds].map((storageId) => bucketService(storageId, bucketSocket)),
+    ...[...indexIds].map((storageId) => vectorsService(storageId, vectorsSocket)),
   ];
 }
 
@@ -65,4 +87,23 @@ export function bucketService(storageId: string, bucketSocket: string): Fields {
 /** The name of that service. */
 export function bucketServiceName(storageId: string): string {
   return `bucket-${storageId}`;
+}
+
+/** Answers in place of the vectors service where none runs. */
+const NO_VECTORS = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notRunning()))}, { status: 503 }) };`;
+
+/** One service for each vector index: workerd, not the Worker, writes the header that names the index. */
+function vectorsService(storageId: string, vectorsSocket: string | undefined): Fields {
+  const name = vectorsServiceName(storageId);
+  if (vectorsSocket === undefined)
+    return {
+      name,
+      worker: { modules: [{ name: 'missing.js', esModule: NO_VECTORS }], compatibilityDate: '2026-01-01' },
+    };
+  const named = { name: INDEX_HEADER, value: storageId };
+  return { name, external: { address: `unix:${vectorsSocket}`, http: { injectRequestHeaders: [named] } } };
+}
+
+function vectorsServiceName(storageId: string): string {
+  return `vectors-${storageId}`;
 }

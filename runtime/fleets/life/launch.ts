@@ -117,6 +117,7 @@ export class Launcher {
         ai: outward?.ai?.socket,
         images: outward?.images?.socket,
         send_email: outward?.send_email?.socket,
+        vectors: outward?.vectors?.socket,
       },
     };
     this.#files = new CellFilesCache(

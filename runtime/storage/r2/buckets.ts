@@ -1,16 +1,21 @@
-// The host's side of the bucket service.
+// The host's side of the bucket service and the vectors service: an app's buckets and vector indexes lie in one directory, and
+// one user owns them.
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
 import { AppService, type HostServiceAccess } from '../../app-services/app-service.ts';
+import type { CountsFor } from '../../app-services/app-service-messages.ts';
 import type { AppCluster } from '../../bucket/app-cluster.ts';
 import type { Layout } from '../../disk/data-directory.ts';
-import { changeOwner } from '../../isolation/rights.ts';
+import { changeOwner, makeTraversable } from '../../isolation/rights.ts';
 import type { AppUsers, User } from '../../isolation/users.ts';
 import { usageAt } from './client.ts';
 import { type AboutApp, INDEX, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
+const VECTORS_PROGRAM = new URL('../../vectors/program.ts', import.meta.url).pathname;
+/** Name of an app's socket of the vectors service, in the directory of the app's process. */
+const VECTORS_SOCKET = 'vectors.sock';
 /** Its threads mostly wait for the disk, so it has more of them. */
 const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
 const MEMORY_BYTES = 3 * 1024 ** 3;
@@ -33,6 +38,7 @@ export interface BucketsOptions {
 export class Buckets {
   readonly #paths: Layout;
   readonly #service: AppService;
+  readonly #vectors: AppService;
   readonly #clusterOf: (appId: string) => AppCluster | null;
 
   constructor({ paths, users, service, clusterOf = () => null }: BucketsOptions) {
@@ -55,6 +61,21 @@ export class Buckets {
       },
       about: (appId): AboutApp => clusterOf(appId)?.objectsPlace ?? null,
     });
+    this.#vectors = new AppService({
+      name: 'vectors service',
+      program: VECTORS_PROGRAM,
+      options: { maxMb: service.maxMb, floorMb: service.floorMb, directory: paths.allBuckets },
+      memoryBytes: MEMORY_BYTES,
+      heapMb: HEAP_MB,
+      computes: true,
+      user: () => users(SERVICE).cell,
+      workshop: paths.serviceSockets,
+      socket: (appId) => join(paths.run(appId), VECTORS_SOCKET),
+      prepare: async (appId) => {
+        makeTraversable(paths.run(appId), users(appId).cell);
+        await makeDirectory(paths, paths.buckets(appId), users(SERVICE).cell, users(appId).cell);
+      },
+    });
   }
 
   /** The process id while it runs. */
@@ -71,6 +92,19 @@ export class Buckets {
   /** An app's access to its buckets. */
   access(appId: string): HostServiceAccess {
     return this.#service.access(appId);
+  }
+
+  /** An app's access to its vector indexes. @param countsFor whose turn its calls take. Default: its own */
+  vectors(appId: string, countsFor?: () => CountsFor): HostServiceAccess {
+    return this.#vectors.access(appId, countsFor);
+  }
+
+  /**
+   * Makes the vectors service serve an app's indexes, created if needed.
+   * @returns the socket
+   */
+  openVectors(appId: string, countsFor: CountsFor): Promise<string> {
+    return this.#vectors.open(appId, countsFor);
   }
 
   /**
@@ -101,14 +135,14 @@ export class Buckets {
     return this.#service.hold(appId, isHeld);
   }
 
-  /** Ends all work on an app's buckets, so that their files may be moved. */
-  forget(appId: string): Promise<void> {
-    return this.#service.forget(appId);
+  /** Ends all work on an app's buckets and vector indexes, so that their files may be moved. */
+  async forget(appId: string): Promise<void> {
+    await Promise.all([this.#service.forget(appId), this.#vectors.forget(appId)]);
   }
 
-  /** Ends the service. Everything that it acknowledged is on disk. */
-  close(): Promise<void> {
-    return this.#service.close();
+  /** Ends the services. Everything that they acknowledged is on disk. */
+  async close(): Promise<void> {
+    await Promise.all([this.#service.close(), this.#vectors.close()]);
   }
 }
 

@@ -41,6 +41,7 @@ before(async () => {
     databases: [{ id: 'hidden-database', binding: 'DB' }],
     namespaces: [{ id: 'hidden-namespace', binding: 'KV' }],
     buckets: [{ id: 'hidden-bucket', binding: 'BUCKET' }],
+    vector_indexes: [{ id: 'hidden-index', binding: 'VECTORS' }],
     producers: ['hidden-queue'],
     consumers: [],
     workflows,
@@ -57,6 +58,7 @@ before(async () => {
     databases: [],
     namespaces: [],
     buckets: [],
+    vector_indexes: [],
     rate_limits: [],
     services: [],
     dispatch_namespaces: [],
@@ -104,6 +106,7 @@ for (const { method, path, needs } of calls) {
       database: 'hidden-database',
       namespace: 'hidden-namespace',
       bucket: 'hidden-bucket',
+      index: 'hidden-index',
       queue: 'hidden-queue',
       workflow: 'hidden-workflow',
     };

@@ -121,6 +121,8 @@ const rpcOnly = [
   'errors.set_status',
   'storage.d1.export',
   'storage.d1.import',
+  'storage.vectorize.read',
+  'storage.vectorize.write',
   'storage.kv.list',
   'storage.kv.get',
   'storage.kv.put',

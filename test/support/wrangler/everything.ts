@@ -10,6 +10,7 @@ export const EVERYTHING = {
     d1_databases: [{ binding: 'DB', database_name: 'notes', database_id: 'notes-id' }],
     kv_namespaces: [{ binding: 'KV', id: 'words' }],
     r2_buckets: [{ binding: 'FILES', bucket_name: 'files' }],
+    vectorize: [{ binding: 'VECTORS', index_name: 'pages' }],
     durable_objects: { bindings: [{ name: 'COUNTER', class_name: 'Counter' }] },
     migrations: [{ tag: 'v1', new_sqlite_classes: ['Counter'] }],
     queues: {

@@ -33,7 +33,7 @@ export default function Storage({ app }: { app: string }) {
     <>
       <Head title="Storage" about="The stored data of the app. Reading it does not start a sleeping app." />
       <Loaded of={overview}>
-        {({ databases, classes, namespaces, queues, buckets, workflows }) => {
+        {({ databases, classes, namespaces, queues, buckets, vector_indexes, workflows }) => {
           const groups = [
             group('Databases', IconDatabase, databases, (each) => ({
               key: each.id,
@@ -62,6 +62,13 @@ export default function Storage({ app }: { app: string }) {
               binding: each.binding,
               size: `${plural(each.objects, 'object')}, ${bytes(each.bytes)}`,
               to: { name: 'bucket', app, bucket: each.bucket, prefix: '' },
+            })),
+            group('Vector indexes', IconWaypoints, vector_indexes, (each) => ({
+              key: each.index,
+              name: each.index,
+              binding: each.binding,
+              size: `${plural(each.vectors, 'vector')}, ${bytes(each.bytes)}`,
+              to: null,
             })),
             group('Workflows', IconWaypoints, workflows, (each) => ({
               key: each.name,

@@ -1,14 +1,14 @@
 // The handlers' calls about objects in apps' buckets.
 import { pipeline } from 'node:stream/promises';
-import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
-import type { Apps } from '../../apps/apps.ts';
-import { reason } from '../../log.ts';
-import { noSuchApp, Refusal } from '../../refusal.ts';
-import { find } from '../../storage/places.ts';
-import type { Buckets } from '../../storage/r2/buckets.ts';
-import { type Body, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
-import type { StorageQueries } from '../../storage/storage-queries.ts';
-import { type Call, type HostRoutes, readJson } from '../host-call.ts';
+import type { HostCall, HostCalls } from '../../../../handlers/contract/host/host-routes.ts';
+import type { Apps } from '../../../apps/apps.ts';
+import { reason } from '../../../log.ts';
+import { noSuchApp, Refusal } from '../../../refusal.ts';
+import { find } from '../../../storage/places.ts';
+import type { Buckets } from '../../../storage/r2/buckets.ts';
+import { type Body, BucketClient, type DescribedObject } from '../../../storage/r2/client.ts';
+import type { StorageQueries } from '../../../storage/storage-queries.ts';
+import { type Call, type HostRoutes, readJson } from '../../host-call.ts';
 
 export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}/buckets`>;
 type Described = HostCalls['GET /apps/:id/r2/head']['answer'];

@@ -1,16 +1,16 @@
 // The handlers' calls about the storage of apps.
 import type { ServerResponse } from 'node:http';
-import { errorCodes } from '../../../handlers/contract/errors.ts';
-import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
-import type { KvWrite } from '../../../handlers/contract/host/host-storage.ts';
-import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
-import type { Apps } from '../../apps/apps.ts';
-import { noSuchApp, Refusal } from '../../refusal.ts';
-import { clientLeft } from '../../sockets/client-left.ts';
-import { ReadingRefused } from '../../storage/reading.ts';
-import type { StorageQueries, StorageReader } from '../../storage/storage-queries.ts';
-import { type DatabaseRequest, runSql, writeValue } from '../../storage/writing.ts';
-import { type Call, type HostRoutes, readBody, readJson } from '../host-call.ts';
+import { errorCodes } from '../../../../handlers/contract/errors.ts';
+import type { HostCall } from '../../../../handlers/contract/host/host-routes.ts';
+import type { KvWrite } from '../../../../handlers/contract/host/host-storage.ts';
+import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../../handlers/contract/sizes.ts';
+import type { Apps } from '../../../apps/apps.ts';
+import { noSuchApp, Refusal } from '../../../refusal.ts';
+import { clientLeft } from '../../../sockets/client-left.ts';
+import { ReadingRefused } from '../../../storage/reading.ts';
+import type { StorageQueries, StorageReader } from '../../../storage/storage-queries.ts';
+import { type DatabaseRequest, runSql, writeValue } from '../../../storage/writing.ts';
+import { type Call, type HostRoutes, readBody, readJson } from '../../host-call.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 

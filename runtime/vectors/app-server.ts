@@ -1,0 +1,166 @@
+// Serves the vector indexes of one app, at the app's own socket.
+import { readdir, stat, statfs } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { finished } from 'node:stream/promises';
+import { AppCalls, type SharedBudget } from '../app-services/app-calls.ts';
+import { answerHttp, bytesOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
+import type { SocketHandle } from '../app-services/listening-socket.ts';
+import { log, reason } from '../log.ts';
+import type { WorkerThreads } from '../threads/worker.ts';
+import {
+  diskFull,
+  errorBody,
+  failed,
+  invalid,
+  noCapacity,
+  quotaExceeded,
+  tooLarge,
+  VectorsError,
+} from './errors.ts';
+import { INDEX_HEADER } from './headers.ts';
+import type { operate } from './operations.ts';
+
+const OPERATIONS = new URL('./operations.ts', import.meta.url);
+/** Maximum bytes of a request: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
+const REQUEST_BYTES = 64 * 2 ** 20;
+/** Maximum concurrent calls of an app. */
+const CALLS = 64;
+/** Timeout for receiving a request, and for the app to read a response, in ms. */
+const REQUEST_MS = 60_000;
+const RESPONSE_MS = 60_000;
+/** Deadline of an operation, in ms. */
+const OPERATION_MS = 30_000;
+const LIMITS = {
+  maxHeaderSize: 16_384,
+  headersTimeout: REQUEST_MS,
+  requestTimeout: REQUEST_MS,
+  // Also ends a call that waits that long for its turn.
+  silenceMs: 2 * 60_000,
+  connections: 256,
+};
+const INDEX = /^[0-9a-z]{1,64}$/;
+/** Operations that may need more space. Those of one index run one after another. */
+const GROWING = ['insert', 'upsert', 'addProperty'];
+const CHANGING = [...GROWING, 'deleteByIds', 'removeProperty', 'configure'];
+const MB = 2 ** 20;
+
+/** Limits of the disk. */
+export interface DiskLimits {
+  /** Limit of one app's vectors, in MiB; 0 for none. */
+  maxMb: number;
+  /** Disk space that must stay free, in MiB; 0 for none. */
+  floorMb: number;
+}
+
+export interface VectorsShared extends SharedBudget {
+  threads: WorkerThreads;
+  limits: DiskLimits;
+}
+
+export class AppServer {
+  readonly #directory: string;
+  readonly #shared: VectorsShared;
+  readonly #calls: AppCalls;
+  readonly #closing = new AbortController();
+
+  private constructor(directory: string, shared: VectorsShared) {
+    this.#directory = directory;
+    this.#shared = shared;
+    const tooMany = `an app may make ${CALLS} calls at a time`;
+    this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
+  }
+
+  /**
+   * Listens at a socket that only the app can reach.
+   * @param directory of the app's indexes
+   */
+  static async listen(
+    listener: SocketHandle,
+    directory: string,
+    shared: VectorsShared,
+  ): Promise<HttpAnswerer> {
+    const server = new AppServer(directory, shared);
+    const answerer = await answerHttp(
+      listener,
+      LIMITS,
+      (request, response) => void server.#answer(request, response),
+    );
+    return {
+      close: async () => {
+        server.#closing.abort(new Error('the app is closed'));
+        await answerer.close();
+      },
+    };
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { owner, threads } = this.#shared;
+    return this.#calls.run(request, response, async (held, left) => {
+      const operation = new URL(request.url!, 'http://vectors').pathname.slice(1);
+      const index = request.headers[INDEX_HEADER];
+      if (typeof index !== 'string' || !INDEX.test(index)) throw invalid('the call names no index');
+      const body = await bytesOf(request, {
+        bytes: REQUEST_BYTES,
+        tooLarge: () => tooLarge(`a call may have ${REQUEST_BYTES} bytes; insert fewer vectors at once`),
+        held,
+      });
+      if (GROWING.includes(operation)) await this.#requireRoom(body.length);
+      const file = join(this.#directory, `${index}.sqlite`);
+      const contentType = request.headers['content-type'] ?? '';
+      const text = await threads.run<typeof operate>(
+        OPERATIONS,
+        'operate',
+        [{ file, operation, contentType, body: new Uint8Array(body) }],
+        {
+          deadlineMs: OPERATION_MS,
+          owner,
+          ...(CHANGING.includes(operation) && { key: file }),
+          errors: [VectorsError],
+          signal: AbortSignal.any([left, this.#closing.signal]),
+        },
+      );
+      const bytes = Buffer.from(text);
+      held.take(bytes.length);
+      held.check();
+      response
+        .writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })
+        .end(bytes);
+      // Until then it is in memory.
+      await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
+    });
+  }
+
+  /** @throws {VectorsError} when so many bytes more do not fit */
+  async #requireRoom(more: number): Promise<void> {
+    const { maxMb, floorMb } = this.#shared.limits;
+    if (maxMb > 0 && (await sizeOf(this.#directory)) + more > maxMb * MB)
+      throw quotaExceeded(`the vectors of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB)`);
+    if (floorMb === 0) return;
+    const { bavail, bsize } = await statfs(join(this.#directory, '..'));
+    if (bavail * bsize - more < floorMb * MB)
+      throw diskFull(`the disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb})`);
+  }
+}
+
+async function sizeOf(directory: string): Promise<number> {
+  const names = await readdir(directory).catch(() => []);
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(directory, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  if (!(error instanceof VectorsError))
+    log('warn', 'a call of the vectors service failed', { error: reason(error) });
+  if (response.headersSent) return void response.destroy();
+  const refusal =
+    error instanceof VectorsError ? error : failed('the vectors service failed, or took too long');
+  response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
+}

@@ -1,0 +1,113 @@
+// Reads vectors of an insert: JSON lines, a JSON list, or a form with a file of lines, as Wrangler sends it.
+import { invalid, tooLarge, wrongDimensions } from './errors.ts';
+import { isObject } from './filter.ts';
+import { BATCH, DIMENSIONS, ID_BYTES, METADATA_BYTES, NAMESPACE_BYTES } from './limits.ts';
+
+export interface GivenVector {
+  id: string;
+  namespace: string | null;
+  metadata: Record<string, unknown> | null;
+  value: Float32Array;
+}
+
+/**
+ * Returns the vectors of a body.
+ * @param dimensions of the index; null when it has no vector yet
+ * @throws {VectorsError} naming the vector and the field
+ */
+export async function vectorsOf(
+  body: Buffer,
+  contentType: string,
+  dimensions: number | null,
+): Promise<GivenVector[]> {
+  const given = contentType.startsWith('multipart/form-data')
+    ? linesOf(await fileOf(body, contentType))
+    : contentType.startsWith('application/json')
+      ? listOf(body)
+      : linesOf(body);
+  if (given.length === 0) throw invalid('no vectors are given');
+  let expected = dimensions;
+  return given.map((each, at) => {
+    const vector = vectorOf(each, at, expected);
+    expected = vector.value.length;
+    return vector;
+  });
+}
+
+async function fileOf(body: Buffer, contentType: string): Promise<Buffer> {
+  try {
+    const form = await new Response(new Uint8Array(body), {
+      headers: { 'content-type': contentType },
+    }).formData();
+    const file = form.get('vectors');
+    if (file !== null)
+      return typeof file === 'string' ? Buffer.from(file) : Buffer.from(await file.arrayBuffer());
+  } catch {}
+  throw invalid('the form has no file "vectors"');
+}
+
+function listOf(body: Buffer): unknown[] {
+  const { vectors } = jsonOf(body.toString('utf8'), 'the body') as { vectors?: unknown };
+  if (!Array.isArray(vectors)) throw invalid('vectors: must be a list');
+  if (vectors.length > BATCH) throw tooMany();
+  return vectors;
+}
+
+function linesOf(body: Buffer): unknown[] {
+  const given: unknown[] = [];
+  for (let at = 0; at < body.length; ) {
+    const end = body.indexOf('\n', at);
+    const line = body.toString('utf8', at, end === -1 ? body.length : end).trim();
+    at = end === -1 ? body.length : end + 1;
+    if (line === '') continue;
+    if (given.length === BATCH) throw tooMany();
+    given.push(jsonOf(line, `line ${given.length + 1}`));
+  }
+  return given;
+}
+
+const tooMany = () => tooLarge(`one call may have ${BATCH} vectors`);
+
+function vectorOf(given: unknown, at: number, dimensions: number | null): GivenVector {
+  if (!isObject(given)) throw invalid(`vector ${at + 1}: must be an object`);
+  const { id, values, namespace = null, metadata = null } = given;
+  if (typeof id !== 'string' || id === '' || Buffer.byteLength(id) > ID_BYTES)
+    throw invalid(`vector ${at + 1}: id: must be a text of 1 to ${ID_BYTES} bytes`);
+  const place = `vector ${JSON.stringify(id)}`;
+  if (namespace !== null && (typeof namespace !== 'string' || Buffer.byteLength(namespace) > NAMESPACE_BYTES))
+    throw invalid(`${place}: namespace: must be a text of at most ${NAMESPACE_BYTES} bytes`);
+  if (metadata !== null && !isObject(metadata)) throw invalid(`${place}: metadata: must be an object`);
+  const bytes = metadata === null ? 0 : Buffer.byteLength(JSON.stringify(metadata));
+  if (bytes > METADATA_BYTES)
+    throw invalid(`${place}: metadata: may have ${METADATA_BYTES} bytes as JSON, and has ${bytes}`);
+  return { id, namespace, metadata, value: numbersOf(values, dimensions, place) };
+}
+
+/**
+ * Returns the numbers of a vector.
+ * @param dimensions those that it must have; null: any
+ * @throws {VectorsError}
+ */
+export function numbersOf(values: unknown, dimensions: number | null, place: string): Float32Array {
+  if (!Array.isArray(values) || values.length === 0 || values.length > DIMENSIONS)
+    throw invalid(`${place}: values: must be a list of 1 to ${DIMENSIONS} numbers`);
+  if (dimensions !== null && values.length !== dimensions)
+    throw wrongDimensions(
+      `${place}: invalid vector for the index, expected ${dimensions} dimensions, and got ${values.length} dimensions`,
+    );
+  const floats = new Float32Array(values.length);
+  for (let at = 0; at < values.length; at++) {
+    const value: unknown = values[at];
+    floats[at] = typeof value === 'number' ? value : Number.NaN;
+    if (!Number.isFinite(floats[at])) throw invalid(`${place}: values: number ${at + 1} is no 32-bit float`);
+  }
+  return floats;
+}
+
+export function jsonOf(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalid(`${what} is not JSON`);
+  }
+}

@@ -1,0 +1,25 @@
+// The vectors service: a process that stores and searches the vector indexes of all apps. The host says which apps it serves.
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
+import { Budget } from '../app-services/budget.ts';
+import { WorkerThreads } from '../threads/worker.ts';
+import { AppServer, type DiskLimits } from './app-server.ts';
+import { noCapacity } from './errors.ts';
+
+/** Operations at a time. */
+const RUNNING = Math.min(4, Math.max(2, availableParallelism()));
+/** Maximum bytes of all requests and responses in progress. */
+const BUDGET_BYTES = 256 * 2 ** 20;
+
+const { directory, ...limits } = serviceOptions<DiskLimits & { directory: string }>();
+const budget = new Budget(BUDGET_BYTES, (limit) =>
+  noCapacity(`calls under way may have ${limit}; try again`),
+);
+// One account leaves others a turn.
+const threads = new WorkerThreads(RUNNING, RUNNING - 1);
+process.umask(0o077);
+
+serveApps('vectors service', (app, listener, { owner }) =>
+  AppServer.listen(listener, join(directory, app, 'vectors'), { owner, budget, threads, limits }),
+);

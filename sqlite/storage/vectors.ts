@@ -1,0 +1,369 @@
+// A vector index of an app: vectors with their metadata, and short codes for the search among many. sqlite-vec computes the
+// distances. https://github.com/asg017/sqlite-vec
+import Database from 'better-sqlite3';
+import { getLoadablePath } from 'sqlite-vec';
+
+/** Up to so many vectors are compared one by one. Of more, the codes choose the candidates. */
+export const EXACT_MOST = 20_000;
+/** Vectors that the codes choose, and whose distances are then computed. */
+const CANDIDATES = 2_000;
+/** Rows with up to 3,000 numbers fit into a page. */
+const PAGE_BYTES = 16_384;
+/** Rows that are in memory at once. */
+const ROWS = 500;
+/** Longest wait for another thread that writes, in ms. */
+const BUSY_MS = 10_000;
+
+/** One entry for each schema version, in order. Never change a released one: add the next. */
+const MIGRATIONS = [
+  `
+  CREATE TABLE settings (
+    dimensions INTEGER,                   -- null until the first vector
+    metric TEXT NOT NULL,
+    mutation TEXT,                        -- id of the last one
+    mutated INTEGER,                      -- its time, in ms since 1970
+    center BLOB                           -- float32: the mean that codes are relative to; null without codes
+  ) STRICT;
+  INSERT INTO settings (metric) VALUES ('cosine');
+
+  CREATE TABLE vectors (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    namespace TEXT,
+    metadata TEXT,                        -- JSON
+    value BLOB NOT NULL                   -- float32
+  ) STRICT;
+  CREATE INDEX vectors_by_namespace ON vectors (namespace) WHERE namespace IS NOT NULL;
+
+  CREATE TABLE count (vectors INTEGER NOT NULL) STRICT;
+  INSERT INTO count VALUES (0);
+  CREATE TRIGGER vector_made AFTER INSERT ON vectors BEGIN UPDATE count SET vectors = vectors + 1; END;
+  CREATE TRIGGER vector_gone AFTER DELETE ON vectors BEGIN UPDATE count SET vectors = vectors - 1; END;
+
+  -- Properties of the metadata that filters may name.
+  CREATE TABLE properties (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,            -- with dots between nested keys
+    type TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE indexed (
+    property INTEGER NOT NULL,
+    value ANY NOT NULL,
+    vector INTEGER NOT NULL,
+    PRIMARY KEY (property, value, vector)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX indexed_by_vector ON indexed (vector);
+  `,
+];
+
+export type Metric = 'cosine' | 'euclidean' | 'dot-product';
+export type PropertyType = 'string' | 'number' | 'boolean';
+
+export interface Settings {
+  dimensions: number | null;
+  metric: Metric;
+  mutation: string | null;
+  /** In ms since 1970. */
+  mutated: number | null;
+}
+
+export interface VectorRow {
+  id: string;
+  namespace: string | null;
+  /** JSON. */
+  metadata: string | null;
+  value: Float32Array;
+}
+
+export interface Property {
+  number: number;
+  name: string;
+  type: PropertyType;
+}
+
+/** A value of a property, as it is indexed: booleans are 0 and 1. */
+export type IndexedValue = string | number;
+
+/** A condition on an indexed property. `isMissing`: whether vectors without the property match too. */
+export interface Condition {
+  property: number;
+  /** Of these, any one. */
+  any?: IndexedValue[];
+  /** Of these, none. */
+  none?: IndexedValue[];
+  bounds: { operator: '<' | '<=' | '>' | '>='; value: IndexedValue }[];
+  /** Whether only vectors without the property match. */
+  isMissing: boolean;
+}
+
+export interface Search {
+  value: Float32Array;
+  count: number;
+  namespace: string | null;
+  conditions: Condition[];
+}
+
+export interface Match {
+  number: number;
+  id: string;
+  namespace: string | null;
+  metadata: string | null;
+  value: Buffer;
+  distance: number | null;
+}
+
+type Candidates = { sql: string; values: unknown[] };
+
+/**
+ * Opens a vector index and migrates it. A commit is on the disk.
+ * @throws {Error} when the file was written by a newer Cellar
+ */
+export function openVectorIndex(path: string) {
+  const database = new Database(path, { timeout: BUSY_MS });
+  try {
+    database.pragma(`page_size = ${PAGE_BYTES}`);
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = FULL');
+    database.loadExtension(getLoadablePath());
+    database.function('dot', { deterministic: true }, (a, b) => negativeDot(a as Buffer, b as Buffer));
+    migrate(database, path);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return { ...indexQueries(database), close: () => database.close() };
+}
+export type VectorIndex = ReturnType<typeof openVectorIndex>;
+
+function migrate(database: Database.Database, path: string): void {
+  const version = () => database.pragma('user_version', { simple: true }) as number;
+  if (version() > MIGRATIONS.length)
+    throw new Error(
+      `${path} was written by a newer Cellar (schema ${version()}, this one knows ${MIGRATIONS.length})`,
+    );
+  if (version() === MIGRATIONS.length) return;
+  database
+    .transaction(() => {
+      // Another thread may have done it meanwhile.
+      for (const migration of MIGRATIONS.slice(version())) database.exec(migration);
+      database.pragma(`user_version = ${MIGRATIONS.length}`);
+    })
+    .immediate();
+}
+
+function indexQueries(database: Database.Database) {
+  const settings = database.prepare<[], Settings & { center: Buffer | null }>('SELECT * FROM settings');
+  const setSettings = database.prepare<[number | null, Metric]>(
+    'UPDATE settings SET dimensions = ?, metric = ?',
+  );
+  const setMutation = database.prepare<[string, number]>('UPDATE settings SET mutation = ?, mutated = ?');
+  const setCenter = database.prepare<[Buffer]>('UPDATE settings SET center = ?');
+  const count = database.prepare<[], { vectors: number }>('SELECT vectors FROM count');
+  const vector = database.prepare<[string], Omit<Match, 'distance'>>('SELECT * FROM vectors WHERE id = ?');
+  const add = database.prepare<[string, string | null, string | null, Buffer]>(
+    'INSERT INTO vectors (id, namespace, metadata, value) VALUES (?, ?, ?, ?)',
+  );
+  const remove = database.prepare<[string], { number: number }>(
+    'DELETE FROM vectors WHERE id = ? RETURNING number',
+  );
+  const page = database.prepare<[string, number], { id: string }>(
+    'SELECT id FROM vectors WHERE id > ? ORDER BY id LIMIT ?',
+  );
+  const properties = database.prepare<[], Property>('SELECT * FROM properties ORDER BY name');
+  const addProperty = database.prepare<[string, string]>('INSERT INTO properties (name, type) VALUES (?, ?)');
+  const removeProperty = database.prepare<[string], { number: number }>(
+    'DELETE FROM properties WHERE name = ? RETURNING number',
+  );
+  const removeIndexed = database.prepare<[number]>('DELETE FROM indexed WHERE property = ?');
+  const addIndexed = database.prepare<[number, IndexedValue, number | bigint]>(
+    'INSERT INTO indexed VALUES (?, ?, ?)',
+  );
+  const forgetVector = database.prepare<[number]>('DELETE FROM indexed WHERE vector = ?');
+  const indexedOf = database.prepare<[number], { name: string }>(
+    'SELECT name FROM indexed JOIN properties ON number = property WHERE vector = ?',
+  );
+  const some = database.prepare<[number, number], { number: number; value: Buffer }>(
+    'SELECT number, value FROM vectors WHERE number > ? ORDER BY number LIMIT ?',
+  );
+  /** Not all vectors fit into memory. */
+  function* values() {
+    for (let rows = some.all(0, ROWS); rows.length > 0; rows = some.all(rows.at(-1)!.number, ROWS))
+      yield* rows;
+  }
+
+  const addCode = (number: number | bigint, value: Float32Array, center: Float32Array, metric: Metric) =>
+    database
+      .prepare('INSERT INTO codes (rowid, code) VALUES (?, vec_bit(?))')
+      .run(BigInt(number), codeOf(value, center, metric));
+
+  /** Codes are made when there are too many vectors to compare: then their mean is known. */
+  const makeCodes = () => {
+    const { dimensions, metric, center } = settings.get()!;
+    if (center !== null || dimensions === null || count.get()!.vectors <= EXACT_MOST) return;
+    const sum = new Float64Array(dimensions);
+    for (const { value } of values()) {
+      const floats = floatsOf(value);
+      const scale = scaleOf(floats, metric);
+      for (let at = 0; at < dimensions; at++) sum[at]! += floats[at]! * scale;
+    }
+    const total = count.get()!.vectors;
+    const mean = Float32Array.from(sum, (each) => each / total);
+    setCenter.run(bytesOf(mean));
+    database.exec(`CREATE VIRTUAL TABLE codes USING vec0 (code bit[${codeBits(dimensions)}])`);
+    for (const { number, value } of values()) addCode(number, floatsOf(value), mean, metric);
+  };
+
+  /** The vectors that a search may return; null: all. */
+  const candidatesOf = ({ namespace, conditions }: Search): Candidates | null => {
+    const parts: Candidates[] = conditions.map(candidatesOfCondition);
+    if (namespace !== null)
+      parts.unshift({
+        sql: 'number IN (SELECT number FROM vectors WHERE namespace = ?)',
+        values: [namespace],
+      });
+    if (parts.length === 0) return null;
+    const sql = `SELECT number FROM vectors WHERE ${parts.map((part) => part.sql).join(' AND ')}`;
+    return { sql, values: parts.flatMap((part) => part.values) };
+  };
+
+  const isFew = (candidates: Candidates | null): boolean => {
+    if (candidates === null) return count.get()!.vectors <= EXACT_MOST;
+    const counted = database
+      .prepare<unknown[], { n: number }>(
+        `SELECT count(*) AS n FROM (${candidates.sql} LIMIT ${EXACT_MOST + 1})`,
+      )
+      .get(...candidates.values)!;
+    return counted.n <= EXACT_MOST;
+  };
+
+  return {
+    settings: (): Settings => settings.get()!,
+    setSettings: (dimensions: number | null, metric: Metric): void =>
+      void setSettings.run(dimensions, metric),
+    setMutation: (id: string): void => void setMutation.run(id, Date.now()),
+    /** Returns the size of the file, without what is not checkpointed yet. */
+    bytes: (): number =>
+      (database.pragma('page_count', { simple: true }) as number) *
+      (database.pragma('page_size', { simple: true }) as number),
+    count: (): number => count.get()!.vectors,
+    vector: (id: string) => vector.get(id),
+    /** Adds a vector. @param indexed values of its properties */
+    add: ({ id, namespace, metadata, value }: VectorRow, indexed: [Property, IndexedValue][]): void => {
+      const { lastInsertRowid: number } = add.run(id, namespace, metadata, bytesOf(value));
+      for (const [property, each] of indexed) addIndexed.run(property.number, each, number);
+      const { center, metric } = settings.get()!;
+      if (center !== null) addCode(number, value, floatsOf(center), metric);
+    },
+    makeCodes,
+    /** @returns whether there was such a vector */
+    remove: (id: string): boolean => {
+      const gone = remove.get(id);
+      if (gone === undefined) return false;
+      forgetVector.run(gone.number);
+      if (settings.get()!.center !== null)
+        database.prepare('DELETE FROM codes WHERE rowid = ?').run(BigInt(gone.number));
+      return true;
+    },
+    /** Returns ids after one, in their order. */
+    page: (after: string, limit: number): string[] => page.all(after, limit).map(({ id }) => id),
+    properties: (): Property[] => properties.all(),
+    addProperty: (name: string, type: PropertyType): void => void addProperty.run(name, type),
+    removeProperty: (name: string): boolean => {
+      const gone = removeProperty.get(name);
+      if (gone !== undefined) removeIndexed.run(gone.number);
+      return gone !== undefined;
+    },
+    /** Returns names of the properties of a vector that are indexed. */
+    indexedOf: (number: number): string[] => indexedOf.all(number).map(({ name }) => name),
+    /** Returns the nearest vectors, the nearest first. */
+    search: (search: Search): Match[] => {
+      const { metric, center } = settings.get()!;
+      const candidates = candidatesOf(search);
+      const query = bytesOf(search.value);
+      let where = candidates === null ? '' : `WHERE number IN (${candidates.sql})`;
+      let chosen = candidates?.values ?? [];
+      if (center !== null && !isFew(candidates)) {
+        const within = candidates === null ? '' : `AND rowid IN (${candidates.sql})`;
+        where = `WHERE number IN (SELECT rowid FROM codes WHERE code MATCH vec_bit(?) AND k = ${CANDIDATES} ${within})`;
+        chosen = [codeOf(search.value, floatsOf(center), metric), ...chosen];
+      }
+      // Vectors are read again for the answer: a sort would move them.
+      const nearest = database
+        .prepare<unknown[], { number: number; distance: number | null }>(
+          `SELECT number, ${DISTANCES[metric]}(value, ?) AS distance FROM vectors ${where} ORDER BY distance NULLS LAST, number LIMIT ?`,
+        )
+        .all(query, ...chosen, search.count);
+      const whole = database.prepare<[number], Omit<Match, 'distance'>>(
+        'SELECT * FROM vectors WHERE number = ?',
+      );
+      return nearest.map(({ number, distance }) => ({ ...whole.get(number)!, distance }));
+    },
+    /** Runs `work` as one transaction. */
+    transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
+  };
+}
+
+const DISTANCES: Record<Metric, string> = {
+  cosine: 'vec_distance_cosine',
+  euclidean: 'vec_distance_L2',
+  'dot-product': 'dot',
+};
+
+function candidatesOfCondition({ property, any, none, bounds, isMissing }: Condition): Candidates {
+  const all = 'SELECT vector FROM indexed WHERE property = ?';
+  if (isMissing) return { sql: `number NOT IN (${all})`, values: [property] };
+  const parts: Candidates[] = [];
+  if (any !== undefined)
+    parts.push({ sql: `number IN (${all} AND value IN (${marks(any)}))`, values: [property, ...any] });
+  if (none !== undefined)
+    parts.push({ sql: `number NOT IN (${all} AND value IN (${marks(none)}))`, values: [property, ...none] });
+  if (bounds.length > 0)
+    parts.push({
+      sql: `number IN (${all} AND ${bounds.map(({ operator }) => `value ${operator} ?`).join(' AND ')})`,
+      values: [property, ...bounds.map(({ value }) => value)],
+    });
+  return { sql: parts.map(({ sql }) => sql).join(' AND '), values: parts.flatMap((part) => part.values) };
+}
+
+const marks = (values: unknown[]) => values.map(() => '?').join(', ');
+
+/** The distance of the metric `dot-product`: the smaller, the nearer. */
+function negativeDot(a: Buffer, b: Buffer): number {
+  const [left, right] = [floatsOf(a), floatsOf(b)];
+  let sum = 0;
+  for (let at = 0; at < left.length; at++) sum += left[at]! * right[at]!;
+  return -sum;
+}
+
+/** sqlite-vec takes whole bytes of bits. */
+function codeBits(dimensions: number): number {
+  return Math.ceil(dimensions / 8) * 8;
+}
+
+/** Returns a bit for each dimension: whether the vector is above the mean there. */
+function codeOf(value: Float32Array, center: Float32Array, metric: Metric): Buffer {
+  const scale = scaleOf(value, metric);
+  const code = Buffer.alloc(codeBits(value.length) / 8);
+  for (let at = 0; at < value.length; at++)
+    if (value[at]! * scale > center[at]!) code[at >> 3]! |= 1 << (at & 7);
+  return code;
+}
+
+/** Vectors are compared by their directions alone, or as they are. */
+function scaleOf(value: Float32Array, metric: Metric): number {
+  if (metric !== 'cosine') return 1;
+  let sum = 0;
+  for (let at = 0; at < value.length; at++) sum += value[at]! * value[at]!;
+  return sum === 0 ? 0 : 1 / Math.sqrt(sum);
+}
+
+/** Returns the numbers of a stored vector. */
+export function floatsOf(bytes: Buffer): Float32Array {
+  const isAligned = bytes.byteOffset % Float32Array.BYTES_PER_ELEMENT === 0;
+  const { buffer, byteOffset, length } = isAligned ? bytes : Buffer.from(new Uint8Array(bytes).buffer);
+  return new Float32Array(buffer, byteOffset, length / Float32Array.BYTES_PER_ELEMENT);
+}
+
+function bytesOf(value: Float32Array): Buffer {
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}

@@ -1,0 +1,277 @@
+// The vectors service: scores, filters, limits, fair turns and quotas.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Budget } from '../../runtime/app-services/budget.ts';
+import { WorkerThreads } from '../../runtime/threads/worker.ts';
+import { AppServer, type DiskLimits } from '../../runtime/vectors/app-server.ts';
+import { noCapacity } from '../../runtime/vectors/errors.ts';
+import { INDEX_HEADER } from '../../runtime/vectors/headers.ts';
+import { operate } from '../../runtime/vectors/operations.ts';
+import { EXACT_MOST } from '../../sqlite/storage/vectors.ts';
+import { listeningSocketOf, post } from '../support/app-socket.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+interface Found {
+  count: number;
+  matches: { id: string; score: number; metadata?: object; values?: number[] }[];
+}
+
+/** Returns a function that runs operations on a new index. */
+function indexIn(t: TestContext) {
+  const file = join(temporaryDirectory(t), 'vectors', 'index.sqlite');
+  return async <Answer = unknown>(operation: string, given: unknown = {}): Promise<Answer> => {
+    const body = Buffer.from(
+      Array.isArray(given) ? given.map((each) => JSON.stringify(each)).join('\n') : JSON.stringify(given),
+    );
+    const contentType = Array.isArray(given) ? 'application/x-ndjson' : 'application/json';
+    return JSON.parse(await operate({ file, operation, contentType, body })) as Answer;
+  };
+}
+
+const idsOf = ({ matches }: Found) => matches.map(({ id }) => id);
+
+test('each metric has the scores of Cloudflare, the nearest vector first', async (t) => {
+  for (const [metric, expected] of [
+    ['cosine', { near: 1, far: -1, other: 0.6 }],
+    ['euclidean', { near: 1, far: 3, other: Math.sqrt(0.4 ** 2 + 0.8 ** 2) }],
+    ['dot-product', { near: -2, far: 2, other: -0.6 }],
+  ] as const) {
+    const index = indexIn(t);
+    await index('configure', { dimensions: 2, metric });
+    await index('insert', [
+      { id: 'far', values: [-2, 0] },
+      { id: 'near', values: [2, 0] },
+      { id: 'other', values: [0.6, 0.8] },
+    ]);
+    const { matches } = await index<Found>('query', { vector: [1, 0] });
+    const order = Object.entries(expected).sort(([, a], [, b]) => (metric === 'cosine' ? b - a : a - b));
+    assert.deepEqual(
+      matches.map(({ id }) => id),
+      order.map(([id]) => id),
+      metric,
+    );
+    for (const { id, score } of matches)
+      assert.ok(Math.abs(score - expected[id as keyof typeof expected]) < 1e-6, `${metric} ${id} ${score}`);
+  }
+});
+
+test('filters compare indexed values, of nested keys too', async (t) => {
+  const index = indexIn(t);
+  for (const [propertyName, indexType] of [
+    ['n', 'number'],
+    ['deep.text', 'string'],
+    ['flag', 'boolean'],
+  ])
+    await index('addProperty', { propertyName, indexType });
+  const long = 'ж'.repeat(40);
+  await index('insert', [
+    { id: 'a', values: [1, 0], metadata: { n: 1, deep: { text: 'x' }, flag: true } },
+    { id: 'b', values: [1, 1], metadata: { n: 2, deep: { text: long }, flag: false, free: 1 } },
+    { id: 'c', values: [1, 2], metadata: { n: 'three' } },
+    { id: 'd', values: [1, 3] },
+  ]);
+  const found = async (filter: object) =>
+    idsOf(await index<Found>('query', { vector: [1, 0], filter })).join('');
+  assert.equal(await found({ n: 1 }), 'a');
+  assert.equal(await found({ n: { $ne: 1 } }), 'bcd');
+  assert.equal(await found({ n: { $in: [1, 2] } }), 'ab');
+  assert.equal(await found({ n: { $nin: [2] } }), 'acd');
+  assert.equal(await found({ n: { $gt: 1, $lte: 2 } }), 'b');
+  assert.equal(await found({ n: { $gte: 1, $lt: 2 }, flag: true }), 'a');
+  assert.equal(await found({ n: { $gte: 1, $ne: 2 } }), 'a');
+  assert.equal(await found({ n: null }), 'cd');
+  assert.equal(await found({ 'deep.text': 'x' }), 'a');
+  // Only 64 bytes of a text are indexed.
+  assert.equal(await found({ 'deep.text': `${long}y` }), 'b');
+  assert.equal(await found({ flag: { $ne: true } }), 'bcd');
+  const { matches } = await index<Found>('query', { vector: [1, 1], topK: 1, returnMetadata: 'indexed' });
+  assert.deepEqual(matches[0]!.metadata, { deep: { text: long }, flag: false, n: 2 });
+  const refused = (filter: unknown) => index('query', { vector: [1, 0], filter });
+  await assert.rejects(refused({ free: 1 }), /free is not indexed: make an index with `wrangler vectorize/);
+  await assert.rejects(refused({ n: 'text' }), /n\.\$eq must be a number, as its index is/);
+  await assert.rejects(refused({ n: { $like: 1 } }), /\$like is unknown; there are \$eq/);
+  await assert.rejects(refused({ n: { constructor: 1 } }), /constructor is unknown/);
+  await assert.rejects(refused({ n: { $in: 1 } }), /n\.\$in must be a list/);
+  await assert.rejects(refused({ n: { $in: Array(2_000).fill(1) } }), /filter: may have 2048 bytes/);
+  await index('removeProperty', { propertyName: 'n' });
+  await assert.rejects(refused({ n: 1 }), /n is not indexed/);
+});
+
+test('what exceeds a limit is refused, and the error names the vector and the field', async (t) => {
+  const index = indexIn(t);
+  const vector = { id: 'v', values: [1, 0] };
+  for (const [given, message] of [
+    [[], /no vectors are given/],
+    [[{ ...vector, id: 'x'.repeat(65) }], /vector 1: id: must be a text of 1 to 64 bytes/],
+    [
+      [{ ...vector, values: Array(1_537).fill(0) }],
+      /vector "v": values: must be a list of 1 to 1536 numbers/,
+    ],
+    [[{ ...vector, values: [1, 'x'] }], /vector "v": values: number 2 is no 32-bit float/],
+    [[{ ...vector, values: [1e39] }], /values: number 1 is no 32-bit float/],
+    [[{ ...vector, namespace: 'n'.repeat(65) }], /vector "v": namespace: must be a text of at most 64 bytes/],
+    [
+      [{ ...vector, metadata: { a: 'x'.repeat(10_240) } }],
+      /vector "v": metadata: may have 10240 bytes as JSON/,
+    ],
+    [
+      [vector, { id: 'w', values: [1] }],
+      /vector "w": invalid vector for the index, expected 2 dimensions, and got 1/,
+    ],
+    [Array(5_001).fill(vector), /one call may have 5000 vectors/],
+  ] as const)
+    await assert.rejects(index('insert', given), message);
+  assert.equal((await index<{ vectorCount: number }>('info')).vectorCount, 0);
+  await index('insert', [vector]);
+  for (const [given, message] of [
+    [{ vector: [1, 0], topK: 101 }, /topK: must be 1 to 100, and is 101/],
+    [{ vector: [1, 0], topK: 51, returnValues: true }, /topK: must be 1 to 50, with values or all metadata/],
+    [{ vector: [1, 0], topK: 51, returnMetadata: 'all' }, /topK: must be 1 to 50/],
+    [{ vector: [1, 0, 0] }, /expected 2 dimensions, and got 3/],
+    [{ vectorId: 'none' }, /the index has no vector "none"/],
+    [{ vector: [1, 0], returnMetadata: 'some' }, /returnMetadata: must be/],
+  ] as const)
+    await assert.rejects(index('query', given), message);
+  await assert.rejects(index('getByIds', { ids: Array(21).fill('v') }), /ids: one call may name 20/);
+  await assert.rejects(index('configure', { dimensions: 3, metric: 'cosine' }), /it stays at 2 dimensions/);
+  for (let n = 0; n < 10; n++) await index('addProperty', { propertyName: `p${n}`, indexType: 'string' });
+  await assert.rejects(
+    index('addProperty', { propertyName: 'p10', indexType: 'string' }),
+    /may have 10 metadata/,
+  );
+});
+
+test('a search among many vectors finds nearly the same ones as the comparison of all', async (t) => {
+  const index = indexIn(t);
+  const dimensions = 32;
+  const random = generator(7);
+  // They lie in groups far from zero, as embeddings do.
+  const centers = Array.from({ length: 50 }, () => Array.from({ length: dimensions }, () => 1 + random()));
+  const vectorAt = (n: number) => centers[n % 50]!.map((each) => each + 0.4 * random());
+  const all = Array.from({ length: EXACT_MOST + 2_000 }, (_, n) => ({
+    id: `v${n}`,
+    values: vectorAt(n),
+    ...(n % 10 === 0 && { namespace: 'tenth' }),
+  }));
+  for (let at = 0; at < all.length; at += 5_000) await index('insert', all.slice(at, at + 5_000));
+  let found = 0;
+  for (let n = 0; n < 20; n++) {
+    const vector = vectorAt(n);
+    const best = nearest(all, vector, 10);
+    const ids = idsOf(await index<Found>('query', { vector, topK: 10 }));
+    assert.equal(ids.length, 10);
+    found += ids.filter((id) => best.includes(id)).length;
+    const ofNamespace = idsOf(await index<Found>('query', { vector, topK: 3, namespace: 'tenth' }));
+    assert.deepEqual(
+      ofNamespace,
+      nearest(
+        all.filter((_, n) => n % 10 === 0),
+        vector,
+        3,
+      ),
+    );
+  }
+  assert.ok(found >= 190, `${found} of 200`);
+  const [first] = all as [(typeof all)[number]];
+  await index('upsert', [{ ...first, values: first.values.map((each) => -each) }]);
+  assert.notEqual(idsOf(await index<Found>('query', { vector: first.values, topK: 1 }))[0], first.id);
+  await index('deleteByIds', { ids: ['v1'] });
+  assert.ok(!idsOf(await index<Found>('query', { vector: all[1]!.values, topK: 100 })).includes('v1'));
+});
+
+/** Returns a function of pseudo-random numbers from -0.5 to 0.5. */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state / 2 ** 31 - 0.5;
+  };
+}
+
+function nearest(all: { id: string; values: number[] }[], vector: number[], count: number): string[] {
+  const cosine = (values: number[]) => {
+    const dot = values.reduce((sum, each, at) => sum + each * vector[at]!, 0);
+    return dot / Math.hypot(...values);
+  };
+  return all
+    .map(({ id, values }) => ({ id, score: cosine(values) }))
+    .sort((a, b) => b.score - a.score)
+    .slice(0, count)
+    .map(({ id }) => id);
+}
+
+/** Serves an app, and returns its calls. */
+async function served(
+  t: TestContext,
+  owner: string,
+  threads: WorkerThreads,
+  limits: Partial<DiskLimits> = {},
+) {
+  const { handle, socket } = listeningSocketOf(t);
+  const directory = join(temporaryDirectory(t), 'vectors');
+  const budget = new Budget(2 ** 30, noCapacity);
+  const shared = { owner, budget, threads, limits: { maxMb: 0, floorMb: 0, ...limits } };
+  const answerer = await AppServer.listen(handle, directory, shared);
+  t.after(() => answerer.close());
+  const call = (path: string, body: string, index = 'one') =>
+    post(socket, path, { headers: { [INDEX_HEADER]: index, 'content-type': 'application/x-ndjson' }, body });
+  return { directory, call };
+}
+
+const LINE = JSON.stringify({ id: 'a', values: [1, 0] });
+
+test('calls name an index of the app, and an operation that exists', async (t) => {
+  const threads = new WorkerThreads(2, 1);
+  t.after(() => threads.close());
+  const { directory, call } = await served(t, 'one', threads);
+  assert.equal((await call('/insert', LINE)).status, 200);
+  for (const index of ['', '../one', 'one/../two', 'a'.repeat(65)])
+    assert.match((await call('/insert', LINE, index)).text, /the call names no index/);
+  assert.match((await call('/drop', '{}')).text, /has no operation drop/);
+  assert.match((await call('/constructor', '{}')).text, /has no operation constructor/);
+  assert.deepEqual(readdirSync(directory), ['one.sqlite']);
+  const deep = `{"vector":${'['.repeat(100_000)}`;
+  assert.equal((await call('/query', deep)).status, 400);
+});
+
+test('an app stores no more than its quota, and can still delete', async (t) => {
+  const threads = new WorkerThreads(2, 1);
+  t.after(() => threads.close());
+  const { call } = await served(t, 'one', threads, { maxMb: 1 });
+  const line = (n: number) => JSON.stringify({ id: `v${n}`, values: Array(1_000).fill(n) });
+  const lines = (from: number) => Array.from({ length: 100 }, (_, n) => line(from + n)).join('\n');
+  let refusal = '';
+  for (let from = 0; from < 1_000 && refusal === ''; from += 100) {
+    const { status, text } = await call('/insert', lines(from));
+    if (status !== 200) refusal = text;
+  }
+  assert.match(
+    refusal,
+    /"code":40003,"error":"the vectors of this app may have 1 MiB in all \(RUNNER_APP_MAX_MB\)"/,
+  );
+  assert.equal((await call('/deleteByIds', JSON.stringify({ ids: ['v0'] }))).status, 200);
+});
+
+test('long calls of one account do not delay those of another', async (t) => {
+  const threads = new WorkerThreads(2, 1);
+  t.after(() => threads.close());
+  const [greedy, modest] = [await served(t, 'greedy', threads), await served(t, 'modest', threads)];
+  const many = Array.from({ length: 5_000 }, (_, n) =>
+    JSON.stringify({ id: `v${n}`, values: Array(256).fill(n) }),
+  );
+  let isDone = false;
+  const long = Promise.all(
+    Array.from({ length: 6 }, (_, n) =>
+      greedy.call('/insert', many.join('\n').replaceAll('"id":"v', `"id":"${n}v`)),
+    ),
+  ).then((answers) => {
+    isDone = true;
+    for (const { status } of answers) assert.equal(status, 200);
+  });
+  assert.equal((await modest.call('/insert', LINE)).status, 200);
+  assert.equal((await modest.call('/query', JSON.stringify({ vector: [1, 0] }))).status, 200);
+  assert.ok(!isDone, 'the long calls still run');
+  await long;
+});
