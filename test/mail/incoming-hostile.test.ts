@@ -40,6 +40,29 @@ test('no text of the sender reads like a result of DMARC', async () => {
   }
 });
 
+test('the look-ups of a sender leave those of DMARC', async () => {
+  const names = Array.from({ length: 10 }, (_, n) => `m${n}.evil.example`);
+  const records: Record<string, string[][]> = {
+    'TXT evil.example': [[`v=spf1 ${names.map((name) => `mx:${name}`).join(' ')} -all`]],
+    'TXT _dmarc.bank.example': [['v=DMARC1; p=reject']],
+  };
+  const asked: string[] = [];
+  const { dmarc, isRefused } = await authenticated(
+    Buffer.from('From: ceo@bank.example\r\n\r\nHello\r\n'),
+    { address: '192.0.2.1', helo: 'evil.example', from: 'eve@evil.example' },
+    'mx.example',
+    async (name, type) => {
+      asked.push(name);
+      if (type === 'MX')
+        return names.map((each, priority) => ({ exchange: `${each}.${name}`, priority })) as never;
+      if (type === 'A') return ['198.51.100.1'];
+      return records[`${type} ${name}`] ?? nothing();
+    },
+  );
+  assert.ok(asked.filter((name) => !name.startsWith('_dmarc.')).length <= 60);
+  assert.deepEqual({ dmarc, isRefused }, { dmarc: 'fail', isRefused: true });
+});
+
 test('a head is refused in which readers would see different headers, or whose checks would take minutes', () => {
   const head = (text: string) => headOf(Buffer.from(`${text}\r\n\r\nbody\rwith CR`));
   assert.notEqual(head('Subject: x\r\n y'), null);

@@ -7,6 +7,8 @@ import { reason } from '../../log.ts';
 /** Most DNS lookups for one e-mail, and their time together in ms. */
 const LOOKUPS = 60;
 const LOOKUPS_MS = 15_000;
+/** Most lookups of DMARC besides. A sender could use up the others, and forge a domain that asks to refuse forgeries. */
+const POLICY_LOOKUPS = 100;
 /** Longest DNS lookup, in ms. */
 const LOOKUP_MS = 5_000;
 
@@ -27,6 +29,8 @@ export interface Authentication {
   dmarc: 'pass' | 'fail' | 'other';
   /** Whether the sender's domain asks to refuse the e-mail. */
   isRefused: boolean;
+  /** Whether a lookup for SPF or DKIM has failed, so that a genuine e-mail may be refused. */
+  isUncertain: boolean;
 }
 
 /** Niceness of the thread that checks: what strangers send has the last turn. */
@@ -54,16 +58,18 @@ export async function authenticated(
   lookup?: Lookup,
 ): Promise<Authentication> {
   const resolver = new Resolver({ timeout: LOOKUP_MS / 2, tries: 2 });
-  const look = lookup ?? ((domain, type) => resolver.resolve(domain, type) as Promise<string[]>);
+  const policies = new Resolver({ timeout: LOOKUP_MS / 2, tries: 2 });
+  const look = (by: Resolver) => lookup ?? ((domain, type) => by.resolve(domain, type) as ReturnType<Lookup>);
+  const tooMany = () => Promise.reject(Object.assign(new Error('too many lookups'), { code: 'ETIMEOUT' }));
   const late = AbortSignal.timeout(LOOKUPS_MS);
   const end = () => resolver.cancel();
   late.addEventListener('abort', end);
   let lookups = 0;
+  let policyLookups = 0;
   const bounded: Lookup = (domain, type) => {
-    lookups++;
-    if (late.aborted || lookups > LOOKUPS)
-      return Promise.reject(Object.assign(new Error('too many lookups'), { code: 'ETIMEOUT' }));
-    return look(domain, type);
+    if (domain.startsWith('_dmarc.'))
+      return ++policyLookups > POLICY_LOOKUPS ? tooMany() : look(policies)(domain, type);
+    return late.aborted || ++lookups > LOOKUPS ? tooMany() : look(resolver)(domain, type);
   };
   try {
     const { dkim, spf, dmarc } = await authenticate(message, {
@@ -75,6 +81,9 @@ export async function authenticated(
       disableArc: true,
       disableBimi: true,
     });
+    const isUncertain = [...(dkim.results ?? []), spf || undefined].some(
+      (each) => each?.status.result === 'temperror',
+    );
     const verdict = dmarc === false || dmarc === undefined ? 'none' : dmarc.status.result;
     return {
       results: resultsOf(name, dmarc === false ? undefined : dmarc?.info, [
@@ -83,6 +92,7 @@ export async function authenticated(
       ]),
       dmarc: verdict === 'pass' || verdict === 'fail' ? verdict : 'other',
       isRefused: verdict === 'fail' && dmarc !== false && dmarc?.policy === 'reject',
+      isUncertain,
     };
   } catch (error) {
     // A sender chooses what is parsed: an error of the parser is no reason to lose the e-mail.
@@ -91,6 +101,7 @@ export async function authenticated(
       results: resultsOf(name, 'dmarc=temperror', ['dkim=temperror', 'spf=temperror']),
       dmarc: 'other',
       isRefused: false,
+      isUncertain: true,
     };
   } finally {
     late.removeEventListener('abort', end);

@@ -223,7 +223,9 @@ export class Receiver {
     if (valuesOf(head, 'from').length !== 1) throw new Reply(550, '5.6.0 the e-mail needs one From header');
     const { name } = this.#options;
     const origin = { address: session.remoteAddress, helo: session.hostNameAppearsAs, from };
-    const { results, dmarc, isRefused } = await this.#check(received, origin);
+    const { results, dmarc, isRefused, isUncertain } = await this.#check(received, origin);
+    if (isRefused && isUncertain)
+      throw new Reply(451, '4.7.0 the DNS servers of the sender do not answer, try again later');
     if (isRefused)
       throw new Reply(550, '5.7.26 the domain of the From header asks to refuse this e-mail (DMARC)');
     const added = [`Authentication-Results: ${results}`, receivedLine(session, name)];
