@@ -26,13 +26,14 @@ import { withDataLimit } from '../../resources/process-limits.ts';
 import { compileCache } from '../../threads/compile-cache.ts';
 import { comparable, domainOf } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
+import { CHECKS } from './incoming.ts';
 import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** The id under which it gets its user and its directory, like an app's id. */
 const ID = 'mail-receiver';
-/** Memory limits. Node reserves 560 MiB of the first. */
-const MEMORY_BYTES = 3 * 2 ** 30;
+/** Memory limits. Node reserves 560 MiB of the first, and again for each thread. */
+const MEMORY_BYTES = 3 * 2 ** 30 + CHECKS * 576 * 2 ** 20;
 const HEAP_MB = 512;
 const LONGEST_DELAY_MS = 5_000;
 /** How often the files of the certificate are read again, in ms: something else renews them. */

@@ -24,7 +24,7 @@ import {
 } from './authentication.ts';
 import type { Deliveries, Outcome } from './delivery.ts';
 import { HEAD_BYTES, HEAD_LINES, headOf, valuesOf, withHeaders } from './head.ts';
-import { type Incoming, MAIL_BYTES } from './incoming.ts';
+import { CHECKS, type Incoming, MAIL_BYTES } from './incoming.ts';
 import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Tls } from './messages.ts';
 
 /** Maximum bytes of all e-mails in memory. */
@@ -48,8 +48,7 @@ const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, waitingPe
 const HOPS = 30;
 /** Most DKIM signatures of an e-mail: each takes time. */
 const SIGNATURES = 10;
-/** Threads that check e-mails, those for one address, and the timeout of a check in ms: senders choose how much there is to do. */
-const CHECKS = 4;
+/** Threads that check the e-mails of one address, and the timeout of a check in ms: senders choose how much there is to do. */
 const CHECKS_OF_ADDRESS = 2;
 const CHECK_MS = 30_000;
 /** Bytes that are allocated at a time: pieces may be tiny, and each would take more memory than it has bytes. */
