@@ -1,6 +1,6 @@
 // Receives e-mails by SMTP, for the addresses of apps only.
 import { createHash } from 'node:crypto';
-import { isIPv4, type Socket } from 'node:net';
+import { isIPv4 } from 'node:net';
 import {
   SMTPServer,
   type SMTPServerAddress,
@@ -44,6 +44,8 @@ const SILENCE_MS = 60_000;
 const LOOKUP_MS = 5_000;
 /** Limits of the queue, whose owners are the accounts: the handlers of all their apps may never end. */
 const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, waitingPerOwner: 64 };
+/** Longest wait in the queue, in ms. */
+const WAIT_MS = 120_000;
 /** Most servers that an e-mail may have passed: more are a loop. */
 const HOPS = 30;
 /** Most DKIM signatures of an e-mail: each takes time. */
@@ -101,13 +103,14 @@ export class Receiver {
   /** The apps of the recipients, and the unknown recipients, of each session. */
   readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
-  readonly #counted = new WeakSet<SMTPServerSession>();
+  /** The timers that end the counted connections. */
+  readonly #deadlines = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   readonly #delivered = new Set<string>();
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
     this.#host = new Agent({ connect: { socketPath: options.socket }, connections: 8 });
-    const { connectionMs = CONNECTION_MS, silenceMs = SILENCE_MS } = options.limits ?? {};
+    const { silenceMs = SILENCE_MS } = options.limits ?? {};
     this.server = new SMTPServer({
       ...options.tls,
       name: options.name,
@@ -125,10 +128,6 @@ export class Receiver {
     });
     // A connection that breaks off concerns nobody else.
     this.server.on('error', () => {});
-    this.server.server.on('connection', (socket: Socket) => {
-      const timer = setTimeout(() => socket.destroy(), connectionMs);
-      socket.on('close', () => clearTimeout(timer));
-    });
   }
 
   #handlers(): Pick<SMTPServerOptions, 'onConnect' | 'onClose' | 'onRcptTo' | 'onData'> {
@@ -151,12 +150,23 @@ export class Receiver {
     if (count >= CONNECTIONS_OF_ADDRESS)
       return new Reply(421, '4.7.0 too many connections from this address');
     this.#connections.set(from, count + 1);
-    this.#counted.add(session);
+    const { connectionMs = CONNECTION_MS } = this.#options.limits ?? {};
+    // A listener of the socket would be lost: STARTTLS removes them all.
+    const timer = setTimeout(() => this.#end(session), connectionMs);
+    this.#deadlines.set(session, timer);
     return null;
   }
 
+  #end(ended: SMTPServerSession): void {
+    for (const connection of this.server.connections)
+      if (connection.session === ended) connection.send(421, '4.4.2 the connection lasted too long');
+  }
+
   #close(session: SMTPServerSession): void {
-    if (!this.#counted.delete(session)) return;
+    const deadline = this.#deadlines.get(session);
+    if (deadline === undefined) return;
+    clearTimeout(deadline);
+    this.#deadlines.delete(session);
     const from = networkOf(session.remoteAddress);
     const count = this.#connections.get(from)! - 1;
     if (count === 0) this.#connections.delete(from);
@@ -272,11 +282,12 @@ export class Receiver {
   }
 
   async #inTurn(mail: Incoming, app: string): Promise<Outcome> {
+    const signal = AbortSignal.timeout(WAIT_MS);
     try {
-      return await this.#queue.run({ owner: mail.owner }, () => this.#options.deliveries.deliver(mail, app));
+      return await this.#queue.run({ owner: mail.owner, signal }, () => this.#options.deliveries.deliver(mail, app));
     } catch (error) {
-      if (!(error instanceof QueueFull)) throw error;
-      return { kind: 'failed', reason: 'the app gets too many e-mails at a time' };
+      if (!(error instanceof QueueFull) && error !== signal.reason) throw error;
+      return { kind: 'failed', reason: 'the account of the app gets too many e-mails at a time' };
     }
   }
 
