@@ -46,6 +46,9 @@ export class Outgoing {
     const { success, data } = Forward.safeParse(given);
     if (!success || !isAddress(data.to)) throw invalid('forward() takes an e-mail address and headers.');
     const { server, senders } = this.#required();
+    // The mail server's name would make a forged sender look real.
+    if (incoming.dmarc === 'fail')
+      throw recipientNotAllowed('The sender may be forged (DMARC failed), and the e-mail is not forwarded.');
     // Nobody is told when a notification cannot be delivered, so that two servers do not notify each other for ever.
     const from = incoming.from === '' ? '' : incoming.to;
     this.#requireSender(senders, incoming.to);

@@ -151,6 +151,7 @@ const ways = {
       { 'x-cellar-call': '{"kind":"fetch","entrypoint":"CellarState"}' },
       { 'x-cellar-call': '{"kind":"rpc","entrypoint":"CellarState"}', upgrade: 'websocket' },
       { connection: 'x-cellar-call, x-cellar-calling', 'x-cellar-call': '{}' },
+      { 'x-cellar-call': '{"kind":"email"}', 'x-cellar-envelope': '{"to":"a@friend"}', upgrade: 'websocket' },
       { 'x-cellar-cf': '{"broken', 'x-cellar-proto': 'gopher' },
       { traceparent: 'zz', 'x-request-id': 'a b' },
     ];
@@ -326,6 +327,8 @@ const ways = {
     await Promise.all(Array.from({ length: 200 }, () => send({ ...fields, text: 'x'.repeat(100_000) })));
     return Response.json({ tried: said.length, said });
   },
+  /** What was answered to the tries of `relay`. */
+  '/mailed': () => Response.json(kept.filter(Array.isArray).flat()),
   async '/write'(_, env) {
     await env.HOARD.getByName('all').write();
   },
@@ -408,9 +411,93 @@ export class Hoard extends DurableObject {
   }
 }
 
+/** What it does with a received e-mail, by the part of its address before the `@`. */
+const mailWays = {
+  unread: () => {},
+  never: () => new Promise(() => setInterval(() => {}, 60_000)),
+  loop() {
+    for (;;);
+  },
+  huge: (message) => message.setReject(`x\r\n250 ok\r\n${'y'.repeat(MB)}`),
+  /** Tries to send to an address that it may not write to, as others, and with the headers of others. */
+  async relay(message) {
+    const { EmailMessage } = await import('cloudflare:email');
+    const { from, to } = message;
+    const victim = 'victim@example.net';
+    const id = message.headers.get('message-id');
+    const raw = (head) =>
+      `From: ${to}\nTo: ${from}\nIn-Reply-To: ${id}\n${head}Subject: a\n\na\n.\n\nRCPT TO:<${victim}>\nDATA\n`;
+    const fields = { from: to, subject: 'a', text: 'a' };
+    const lines = `${from}>\r\nRCPT TO:<${victim}`;
+    const found = ['boss@example.com', 'a@bank.example', `${to}>\r\nRCPT TO:<${victim}`];
+    const replies = [
+      ...['to', 'cc', 'bcc'].flatMap((name) =>
+        [victim, [victim], [from, victim], lines].map((to) => ({ ...fields, [name]: to })),
+      ),
+      ...found.map((from) => ({ ...fields, from })),
+      ...['Bcc', 'To', 'From', 'Sender', 'X-A\r\nBcc'].map((name) => ({
+        ...fields,
+        headers: { [name]: victim },
+      })),
+      { ...fields, headers: { 'X-A': `b\r\nBcc: ${victim}` } },
+      { ...fields, subject: `a\r\nBcc: ${victim}` },
+      ...found.map((each) => new EmailMessage(each, from, raw(''))),
+      ...[victim, lines, `${from}, ${victim}`].map((each) => new EmailMessage(to, each, raw(''))),
+      ...['Bcc', 'Cc', 'From', 'Sender', 'Resent-To'].map(
+        (name) => new EmailMessage(to, from, raw(`${name}: ${victim}\n`)),
+      ),
+    ];
+    const forwards = [
+      ...[lines, `${from},${victim}`, `<${from}> <${victim}>`, '', '|sh', '/etc/passwd'].map((each) => [
+        each,
+      ]),
+      ...['Bcc', 'From', 'Received', 'DKIM-Signature', 'Authentication-Results'].map((name) => [
+        from,
+        { [name]: victim },
+      ]),
+    ];
+    const said = [];
+    for (const reply of replies)
+      said.push(await attempt(async () => JSON.stringify(await message.reply(reply))));
+    for (const forward of forwards)
+      said.push(await attempt(async () => JSON.stringify(await message.forward(...forward))));
+    const { send } = WebSocket.prototype;
+    try {
+      WebSocket.prototype.send = function (text) {
+        return send.call(this, text.replace('"forward"', '"sendMail"').replace('"reply"', '"constructor"'));
+      };
+      said.push(await attempt(() => message.reply(fields)), await attempt(() => message.forward(from)));
+    } finally {
+      WebSocket.prototype.send = send;
+    }
+    await Promise.all(
+      Array.from({ length: 200 }, () => attempt(() => message.forward(from)).then((each) => said.push(each))),
+    );
+    kept.push(said);
+  },
+  /** Says what does not belong to the conversation with the receiver. */
+  async talk(message) {
+    const { send } = WebSocket.prototype;
+    WebSocket.prototype.send = function () {
+      for (const text of [
+        '',
+        'null',
+        '[]',
+        '{"outcome":{"kind":"__proto__"}}',
+        `{"more":"${'x'.repeat(MB)}"}`,
+        '{"more":1}'.repeat(1000),
+      ])
+        send.call(this, text);
+    };
+    await attempt(() => message.reply({ from: message.to, subject: 'a' }));
+    WebSocket.prototype.send = send;
+  },
+};
+
 export default {
   async fetch(request, env) {
     const way = ways[new URL(request.url).pathname];
     return (await way?.(request, env)) ?? new Response('hostile\n');
   },
+  email: (message) => mailWays[message.to.split('@')[0]](message),
 };

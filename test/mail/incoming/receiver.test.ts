@@ -150,6 +150,27 @@ test('a message that goes in a circle, or names two senders, is refused', async 
   assert.equal(mails.length, 0);
 });
 
+test('a head that others could read in another way is refused', { timeout: DEADLINE_MS }, async (t) => {
+  const { port, mails } = await receiver(t);
+  const from = 'From: a@good.example';
+  for (const head of [
+    `${from}\r\nX: a\rFrom: boss@shop.example`,
+    `${from}\r\nno header`,
+    `${from}\n\r\nX: a`,
+    `${from}\r\nX: ${'x'.repeat(300_000)}`,
+  ]) {
+    const { socket, got } = await open(port);
+    const steps = ['EHLO x', 'MAIL FROM:<a@good.example>', 'RCPT TO:<info@shop.example>', 'DATA'];
+    for (const line of [...steps, `${head}\r\n\r\nHi\r\n.`]) {
+      socket.write(`${line}\r\n`);
+      await once(socket, 'data');
+    }
+    assert.match(got(), /354 .*\r\n554 5\.6\.0 /s, head.slice(0, 100));
+    socket.destroy();
+  }
+  assert.equal(mails.length, 0);
+});
+
 test('it relays nothing', async (t) => {
   const { send, mails } = await receiver(t);
   await refused(send({ to: 'nobody@elsewhere.example' }), /^550 5\.1\.1 /);

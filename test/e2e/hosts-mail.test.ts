@@ -1,0 +1,79 @@
+// E-mails that one host receives for apps of another.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createTransport } from 'nodemailer';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { Hosts } from '../support/hosts/hosts.ts';
+import { Inbox } from '../support/mail/inbox.ts';
+import { ownPort } from '../support/ports.ts';
+
+const DEADLINE_MS = 30_000;
+const inbox = await Inbox.start();
+const port = ownPort();
+let hosts: Hosts;
+let id = '';
+/** The host that has the port for e-mails, and the other one. */
+let [receiving, other]: string[] = [];
+
+const rpc = (name: string, body: object) => rpcOf(hosts.all[0]!)(name, body);
+const send = (to: string) =>
+  createTransport({ host: '127.0.0.1', port, tls: { rejectUnauthorized: false } }).sendMail({
+    from: 'ann@example.org',
+    to,
+    subject: 'Hello',
+    text: 'Hi',
+  });
+const homeOf = async () => (await rpc('apps.get', { id })).home.id;
+const moveTo = async (host: string) => {
+  if ((await homeOf()) === host) return;
+  const moved = async () => (await rpc('apps.move', { id, host })).code === undefined;
+  await eventually(moved, 'the app moves', DEADLINE_MS);
+  assert.equal(await homeOf(), host);
+};
+const received = async () => JSON.parse((await hosts.all[0]!.get('mails')).text);
+
+before(async () => {
+  // Both hosts ask for the port, and one gets it: the other serves without.
+  hosts = await Hosts.start(2, {
+    RUNNER_STORAGE: 'bucket',
+    RUNNER_MAIL_PORT: String(port),
+    RUNNER_SMTP_URL: inbox.url,
+    RUNNER_SMTP_FROM: 'cellar@example.com',
+    RUNNER_SMTP_APP_SENDERS: 'mails.localhost',
+  });
+  const { items } = await rpc('hosts.list', {});
+  [receiving, other] = items.map(({ id }: { id: string }) => id);
+  id = await hosts.all[0]!.deploy('mails', 'mail-in');
+});
+after(async () => {
+  await hosts[Symbol.asyncDispose]();
+  await inbox.close();
+});
+
+test('an app gets its e-mails at each host, forwards and refuses them, and keeps its addresses when it moves', async () => {
+  for (const host of [receiving!, other!, receiving!]) {
+    await moveTo(host);
+    await rpc('mail.routes.set', { id, address: 'info@mails.localhost' });
+    await rpc('mail.routes.set', { id, address: 'forward@mails.localhost' });
+    const isKnown = () =>
+      send('info@mails.localhost').then(
+        () => true,
+        () => false,
+      );
+    await eventually(isKnown, 'the receiving host knows the address', DEADLINE_MS);
+    const { to, raw } = (await received()).at(-1);
+    assert.equal(to, 'info@mails.localhost');
+    assert.match(raw, /\r\n\r\nHi\r\n$/);
+    await send('forward@mails.localhost');
+    assert.equal(inbox.received.at(-1)!.from, 'forward@mails.localhost');
+    await assert.rejects(send('no@mails.localhost'), /550 5\.1\.1/);
+    await rpc('mail.routes.delete', { id, address: 'forward@mails.localhost' });
+    const isRefused = () =>
+      send('forward@mails.localhost').then(
+        () => false,
+        (error) => /550 5\.1\.1/.test(error.message),
+      );
+    await eventually(isRefused, 'a deleted address is refused', DEADLINE_MS);
+  }
+});
