@@ -50,6 +50,7 @@ export function uiVariables(
     SIGN_IN_KEY: keys.signIn,
     VERSION,
     HAS_HOSTS: config.RUNNER_ADDRESS === null ? 'false' : 'true',
+    RECEIVES_MAIL: config.RUNNER_MAIL_PORT === null ? 'false' : 'true',
     OIDC_URL: config.RUNNER_OIDC_URL ?? '',
     OIDC_CLIENT_ID: config.RUNNER_OIDC_CLIENT_ID,
     OIDC_CLIENT_SECRET: config.RUNNER_OIDC_CLIENT_SECRET,

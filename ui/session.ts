@@ -13,6 +13,8 @@ export interface Session {
   second_factor: boolean;
   /** Whether the machine has a bucket, and where new apps keep their data. */
   bucket: boolean;
+  /** Whether this machine receives e-mails for apps. */
+  receives_mail: boolean;
   storage: 'local' | 'bucket';
   /** Whether the machine is one of several hosts. */
   hosts: boolean;
@@ -32,6 +34,10 @@ export const isLocal = computed(
   () =>
     session.value != null &&
     new URL(session.value.urls.app.replace('{slug}', 'a')).hostname === 'a.localhost',
+);
+/** The domain below which each app has its own name. */
+export const baseDomain = computed(() =>
+  new URL(session.value!.urls.app.replace('{slug}', 'a')).hostname.slice('a.'.length),
 );
 /** Whether the account may create apps. A guest may not. */
 export const ownsApps = computed(() => session.value?.account.role !== 'guest');

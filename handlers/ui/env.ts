@@ -30,6 +30,8 @@ export interface Env {
   RUNNER_STORAGE: 'local' | 'bucket';
   /** Whether the host has a bucket. */
   HAS_BUCKET: 'true' | 'false';
+  /** Whether the host receives e-mails for apps. */
+  RECEIVES_MAIL: 'true' | 'false';
   /** Whether the host is one of several. */
   HAS_HOSTS: 'true' | 'false';
   /** Address of the provider's discovery document; empty for none. */

@@ -44,6 +44,10 @@ before(async () => {
   });
   const { items } = await rpc('hosts.list', {});
   [receiving, other] = items.map(({ id }: { id: string }) => id);
+  await eventually(
+    async () => hosts.all.some(({ output }) => output.includes('no e-mails are received')),
+    'one host says that the port is in use',
+  );
   id = await hosts.all[0]!.deploy('mails', 'mail-in');
 });
 after(async () => {

@@ -194,3 +194,18 @@ test('domains on localhost promise nothing that cannot work', NEEDS_CHROMIUM, as
   assert.equal(await page.getByRole('link', { name: 'shop.example.com' }).count(), 0);
   browser.assertQuiet();
 });
+
+test('an app gets an e-mail address, and loses it', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/apps/shop/domains');
+  await page.getByText('No e-mail address').waitFor();
+  const field = page.getByLabel('Address', { exact: true });
+  await field.fill('Info@shop.localhost');
+  await field.press('Enter');
+  await page.getByText('The app gets the messages to info@shop.localhost').waitFor();
+  await page.getByText('This Cellar receives no e-mails yet').waitFor();
+  assert.equal(await page.getByText('MX').count(), 0, 'no record leads to this machine');
+  await page.getByRole('button', { name: 'Remove info@shop.localhost' }).press('Enter');
+  await page.getByText('No e-mail address').waitFor();
+  browser.assertQuiet();
+});

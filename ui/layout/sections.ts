@@ -179,7 +179,7 @@ const ofApp: readonly Group[] = [
         icon: IconGlobe,
         key: 'm',
         docs: 'operations#on-a-server',
-        also: 'dns hostname https tls certificate url',
+        also: 'dns hostname https tls certificate url email mail mx',
       },
       { name: 'limits', text: 'Limits', icon: IconGauge, docs: 'limits', also: 'rate throttle' },
       {
@@ -256,6 +256,7 @@ export const tasksOfApp: readonly Task[] = [
   { text: 'Promote a preview', also: 'branch production', section: 'deploys', needs: 'push' },
   { text: 'Run a cron now', also: 'schedule timer trigger', section: 'overview' },
   { text: 'Add a domain', also: 'dns hostname certificate tls https', section: 'domains', needs: 'admin' },
+  { text: 'Receive e-mails', also: 'email mail mx address inbox', section: 'domains', needs: 'admin' },
   {
     text: 'Send alerts to a webhook, a chat or by e-mail',
     also: 'notify slack discord ntfy teams email',

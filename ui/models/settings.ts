@@ -13,6 +13,7 @@ export type WorkerVar = Item<Result<'vars.list'>>;
 export type Secret = Item<Result<'secrets.list'>>;
 export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
+export type MailRoute = Item<Result<'mail.routes.list'>>;
 export type Limits = Result<'limits.get'>;
 export type Builds = Result<'builds.get'>;
 export type Maintenance = Result<'maintenance.get'>;
@@ -124,6 +125,32 @@ export function domainsModel(id: string) {
       domains.close();
     },
   };
+}
+
+export function mailModel(id: string) {
+  const routes = pages(
+    (cursor, signal) => api('mail.routes.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ address }: MailRoute) => address,
+  );
+  return {
+    routes,
+    async set(address: string) {
+      const route = await api('mail.routes.set', { id, address });
+      await routes.refresh();
+      return route;
+    },
+    remove: (address: string) => api('mail.routes.delete', { id, address }),
+    close: () => routes.close(),
+  };
+}
+
+/**
+ * Returns the domains of e-mail addresses that need a record in DNS, in order. Those below the base domain need none: mail
+ * servers use the address of a domain without MX record.
+ */
+export function mailDomains(routes: readonly MailRoute[], baseDomain: string): string[] {
+  const all = routes.map(({ address }) => address.slice(address.indexOf('@') + 1));
+  return [...new Set(all)].filter((domain) => !domain.endsWith(`.${baseDomain}`)).sort();
 }
 
 /** Returns the address for DNS: a public one, preferably IPv4. Null when there is none. */

@@ -33,8 +33,6 @@ export function headOf(message: Buffer): Head | null {
   if (/\r(?!\n)/.test(text) || text.split('\n').length > HEAD_LINES) return null;
   for (const line of text.replace(/\r?\n$/, '').split(/\r?\n(?![ \t])/)) {
     if (line === '' && fields.length === 0) continue;
-    // Other readers may take a lone CR for a line end, and what follows for a header.
-    if (/\r(?!\n)/.test(line)) return null;
     const [, name, value] = /^([!-9;-~]{1,200})[ \t]*:(.*)$/s.exec(line) ?? [];
     if (name === undefined) return null;
     const decoded = Buffer.from(value!, 'latin1').toString('utf8');

@@ -1,5 +1,6 @@
 // Runs the receiver of e-mails, and shows it the way to the apps: a socket of the gateway that knows their addresses. The host
 // keeps the listening socket, so connections wait during a restart.
+import { once } from 'node:events';
 import { chmodSync, chownSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import net, { type Server } from 'node:net';
@@ -86,7 +87,7 @@ export class IncomingMail {
    */
   async start(): Promise<number> {
     const { port, isLocal, paths, users, gateway, tls } = this.#options;
-    const { handle, port: bound } = bind(port, isLocal);
+    const { handle, port: bound } = await bind(port, isLocal);
     this.#handle = handle;
     const { cell } = users(ID);
     makeTraversable(paths.run(ID), cell);
@@ -252,7 +253,15 @@ function envelopeOf(headers: readonly string[]): { to: string } {
 }
 
 /** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be had */
-function bind(port: number, isLocal: boolean): { handle: TcpHandle; port: number } {
+async function bind(port: number, isLocal: boolean): Promise<{ handle: TcpHandle; port: number }> {
+  const problem = `RUNNER_MAIL_PORT: port ${port} cannot be had; another program has it, or ports below 1024 need more rights`;
+  // A bound socket learns only when it listens, in the other process, that the port is in use.
+  const probe = net.createServer().listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
+  await once(probe, 'listening').catch((error: unknown) => {
+    throw new Error(problem, { cause: error });
+  });
+  probe.close();
+  await once(probe, 'close');
   const { _createServerHandle: create } = net as unknown as {
     _createServerHandle: (address: string, port: number, family: 4 | 6) => TcpHandle | number;
   };
@@ -260,9 +269,6 @@ function bind(port: number, isLocal: boolean): { handle: TcpHandle; port: number
   // A machine without IPv6.
   if (typeof handle === 'number' && !isLocal) handle = create('0.0.0.0', port, 4);
   const name: { port?: number } = {};
-  if (typeof handle === 'number' || handle.getsockname(name) !== 0)
-    throw new Error(
-      `RUNNER_MAIL_PORT: port ${port} cannot be had; another program has it, or ports below 1024 need more rights`,
-    );
+  if (typeof handle === 'number' || handle.getsockname(name) !== 0) throw new Error(problem);
   return { handle, port: name.port! };
 }

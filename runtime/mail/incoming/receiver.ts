@@ -284,7 +284,9 @@ export class Receiver {
   async #inTurn(mail: Incoming, app: string): Promise<Outcome> {
     const signal = AbortSignal.timeout(WAIT_MS);
     try {
-      return await this.#queue.run({ owner: mail.owner, signal }, () => this.#options.deliveries.deliver(mail, app));
+      return await this.#queue.run({ owner: mail.owner, signal }, () =>
+        this.#options.deliveries.deliver(mail, app),
+      );
     } catch (error) {
       if (!(error instanceof QueueFull) && error !== signal.reason) throw error;
       return { kind: 'failed', reason: 'the account of the app gets too many e-mails at a time' };

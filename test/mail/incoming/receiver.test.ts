@@ -117,7 +117,7 @@ test('a message that its domain asks to refuse is refused, and results are in a 
   await send({});
   const [mail] = mails;
   assert.equal(mail!.dmarc, 'pass');
-  assert.match(mail!.raw.toString(), /^Authentication-Results: mx\.example;\r\n.*spf=pass.*dmarc=pass/s);
+  assert.match(mail!.raw.toString(), /^Authentication-Results: mx\.example;(?=.* spf=pass).* dmarc=pass/s);
 });
 
 test('a message to several addresses is handled once for each, also when it is sent again', async (t) => {
@@ -223,7 +223,7 @@ test('one account leaves places to others', { timeout: DEADLINE_MS }, async (t) 
       return { kind: 'accepted' };
     },
   });
-  const all = Array.from({ length: 60 }, (_, n) => `greedy${n}@shop.example`);
+  const all = Array.from({ length: 90 }, (_, n) => `greedy${n}@shop.example`);
   const greedy = refused(send({ to: all.join() }), /^451 4\.3\.0 .*too many e-mails at a time/);
   while (ends.length === 0) await new Promise((resolve) => setImmediate(resolve));
   await send({ to: 'good@shop.example' });

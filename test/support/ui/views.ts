@@ -27,6 +27,7 @@ export async function makeShop(cellar: Cellar): Promise<Record<string, string>> 
   await rpc('vars.set', { id, name: 'LIMITS', value: { max: 5 } });
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'a secret' });
   await rpc('domains.add', { id, hostname: 'shop.example.com' });
+  await rpc('mail.routes.set', { id, address: '*@shop.example.com' });
   await rpc('users.identify', { id, user_id: 'u-1', properties: { plan: 'free' } });
   await rpc('events.log', { id, channel: 'orders', event: 'Ordered', user_id: 'u-1', tags: { total: 25 } });
   await rpc('insights.set', { id, title: 'Orders', value: 3 });

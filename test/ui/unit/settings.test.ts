@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { pages } from '../../../ui/models/pages.ts';
-import { publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
+import { mailDomains, publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
 
 before(() => {
   // Models need only the page's visibility.
@@ -58,4 +58,10 @@ test('names a public address for DNS records, and none where only private ones a
   assert.equal(publicAddress(['10.0.0.1', '2001:db8::1', '203.0.113.5']), '203.0.113.5');
   assert.equal(publicAddress(['192.168.1.2', '2001:db8::1']), '2001:db8::1');
   assert.equal(publicAddress(['172.20.0.1', '127.0.0.1', 'fd00::1', '100.64.0.1']), null);
+});
+
+test('names each domain of e-mail addresses that needs a record, once', () => {
+  const addresses = ['a@shop.example.com', '*@shop.example.com', 'b@my.cellar.example', 'c@bakery.example'];
+  const routes = addresses.map((address) => ({ address, app_id: 'a', created_at: '' }));
+  assert.deepEqual(mailDomains(routes, 'cellar.example'), ['bakery.example', 'shop.example.com']);
 });

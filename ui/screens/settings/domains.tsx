@@ -1,4 +1,4 @@
-// Custom hostnames: their DNS and certificates.
+// Custom hostnames: their DNS and certificates, and the e-mail addresses at them.
 import { useState } from 'preact/hooks';
 import { Failure } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
@@ -16,6 +16,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { List, remove } from '../../parts/tables/pages.tsx';
 import { isLocal, session } from '../../session.ts';
+import { MailRoutes } from './mail-routes.tsx';
 
 export default function Domains({ app }: { app: string }) {
   const model = useModel(() => domainsModel(app));
@@ -113,6 +114,7 @@ export default function Domains({ app }: { app: string }) {
             )}
           </List>
         </section>
+        <MailRoutes app={app} />
       </div>
     </>
   );
