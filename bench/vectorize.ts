@@ -128,12 +128,15 @@ function fill(file: string, vector: () => number[]): void {
 async function send(socketPath: string, operation: string, body: string): Promise<string> {
   const headers = { [INDEX_HEADER]: 'index', 'content-type': 'application/x-ndjson' };
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const sent = request({ socketPath, path: `/${operation}`, method: 'POST', headers }, (response) => {
-    text(response).then((answer) => {
-      if (response.statusCode === 200) resolve(answer);
-      else reject(new Error(answer));
-    }, reject);
-  });
+  const sent = request(
+    { socketPath, agent: false, path: `/${operation}`, method: 'POST', headers },
+    (response) => {
+      text(response).then((answer) => {
+        if (response.statusCode === 200) resolve(answer);
+        else reject(new Error(answer));
+      }, reject);
+    },
+  );
   sent.on('error', reject);
   sent.end(body);
   return promise;

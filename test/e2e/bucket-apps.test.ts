@@ -57,6 +57,17 @@ test('a snapshot of an app in the bucket has every write, and a restore brings t
   assert.deepEqual([notes, count], [['note 1', 'note 2'], 2]);
 });
 
+test('a deploy with vector indexes is refused in the bucket, by the name of the binding', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  await createInBucket(cellar, 'finder');
+  const { stderr } = await cellar.push(await cellar.checkout('vectors'), 'finder');
+  assert.match(
+    stderr,
+    /vectorize: VECTORS: an app that keeps its data in the bucket cannot have vector indexes/,
+  );
+});
+
 test('after a machine is lost, another one has every write since the last snapshot, from the bucket', async () => {
   await using store = await new MemoryStore().start();
   const settings = bucketSettings(store.place(PREFIX));

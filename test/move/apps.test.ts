@@ -77,6 +77,7 @@ async function open(t: TestContext, memory: MemoryStore) {
   });
   t.after(async () => {
     await apps.close();
+    await buckets.close();
     await bucket.close();
     store.close();
   });
@@ -108,6 +109,18 @@ test('a second move to the same place does nothing', { timeout: 60_000 }, async 
   assert.deepEqual(done, ['first copies', 'first begins']);
   assert.deepEqual(place(), ['bucket', 'bucket']);
   assert.deepEqual(store.folderRemovals.due(NEVER), []);
+});
+
+test('an app with vectors cannot move into the bucket', { timeout: 60_000 }, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { moves, store, paths } = await open(t, memory);
+  store.apps.setStorageNames(APP, { vectorIndexes: { pages: 'stored' } });
+  mkdirSync(paths.vectors(APP), { recursive: true });
+  await assert.rejects(moves.plan(APP, 'bucket'), (error: { code: string; message: string }) => {
+    assert.equal(error.code, 'app_immovable');
+    assert.match(error.message, /it has vector indexes, which the bucket cannot keep: pages$/);
+    return true;
+  });
 });
 
 test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async (t) => {
