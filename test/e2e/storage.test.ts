@@ -407,7 +407,7 @@ test('missing, forbidden and unreadable storage is refused with the reason', asy
     const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage${path}`);
     return [status, body.code];
   };
-  const empty = { databases: [], classes: [], namespaces: [], queues: [], buckets: [] };
+  const empty = { databases: [], classes: [], namespaces: [], queues: [], buckets: [], vector_indexes: [] };
   assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage`)).body, empty);
   await push('refused');
   // Nothing was stored so far.

@@ -25,7 +25,7 @@ const Config = z.union([
     .transform(({ preset }) => ({ dimensions: PRESETS[preset]!, metric: COSINE })),
 ]);
 /** Checked by the vectors service. */
-const Arguments = z.record(z.string().max(64), z.json());
+const Arguments = z.record(z.string().max(64), z.unknown());
 
 export const vectorizeCalls = [
   call({

@@ -14,8 +14,8 @@ export const vectorWrites = [
   'removeProperty',
 ] as const;
 
-const given = z.record(z.string().max(64), z.json()).optional();
-const metadata = z.record(z.string(), z.json()).optional();
+const given = z.record(z.string().max(64), z.unknown()).optional();
+const metadata = z.record(z.string(), z.unknown()).optional();
 const settings = z.strictObject({
   /** 0 until the first vector is inserted. */
   dimensions: z.int(),

@@ -303,6 +303,7 @@ const UNTYPED = [
   'OtherService.ts openapi',
   'OtherService.ts requestBody',
   'PreviewsService.ts vars',
+  'StorageService.ts arguments',
   'StorageService.ts items',
   'StorageService.ts metadata',
   'VarsService.ts value',
