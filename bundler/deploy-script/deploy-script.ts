@@ -11,7 +11,7 @@ export interface DeployScript {
   builds: boolean;
   /** One shell line with the other commands before Wrangler; `null` without such commands. */
   before: string | null;
-  /** Whether that line is one command. */
+  /** Whether that line is one command, which does not say that it builds. */
   isOneBefore: boolean;
   /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
   notRun: string[];
@@ -65,7 +65,7 @@ export function deployScript(scripts: Scripts): DeployScript | null {
       startsWithBuild,
       builds: run.some((step) => buildsByName(scripts, step)),
       before: rest.length === 0 ? null : joined(rest),
-      isOneBefore: rest.length === 1,
+      isOneBefore: rest.length === 1 && !buildsByName(scripts, rest[0]!),
       notRun: [...before.filter(({ kind }) => kind === 'account'), ...after].map(({ text }) => text),
     };
   }

@@ -42,7 +42,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
     ? [line(config.build.command, config.build.cwd ?? '.')]
     : [];
   const before = deploy?.before ?? null;
-  // After a failure, the rest of a longer line would not run.
+  // After a failure, the rest of a longer line would not run, and what is built there would be missing or old.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes('opennextjs-cloudflare build');

@@ -370,6 +370,13 @@ test('a command before Wrangler may fail for want of a Cloudflare account, but n
     /failed with exit code 1$/,
   );
   await assertFails(project(wanted, 'node prepare.js && ls && wrangler deploy'), /failed with exit code 1$/);
+  const builds = {
+    ...project(wanted, ''),
+    'package.json': JSON.stringify({
+      scripts: { deploy: 'npm run all && wrangler deploy', all: 'node prepare.js && vite build' },
+    }),
+  };
+  await assertFails(builds, /failed with exit code 1$/);
 });
 
 test('packages for development are installed only if what is deployed needs one', async () => {
