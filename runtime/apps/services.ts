@@ -146,14 +146,14 @@ export class Services {
     { headers }: RequestHead,
     spans: Spans,
   ): Target {
-    const script = headerValue(headers, SCRIPT_HEADER) ?? '';
+    const [script = '', call = ''] = (headerValue(headers, SCRIPT_HEADER) ?? '').split(' ', 2);
     const owner = this.#options.apps().get(callerId)?.wanted.owner;
     if (namespace === undefined || owner === undefined) return NO_BINDING;
-    if (!DISPATCH_NAME.test(script)) return NO_SCRIPT;
+    if (!DISPATCH_NAME.test(script)) return noScript(call);
     const key = scriptKey(owner, namespace, script);
     const slug = slugOfScript(createHash('sha256').update(key).digest('hex'));
     const target = this.#sibling(callerId, slug, headers, nameOfScript(slug));
-    if (target === null) return NO_SCRIPT;
+    if (target === null) return noScript(call);
     const to = { socketName: null, lines: '', endsItself: false };
     return this.#call(caller, named(script, target), spans, to);
   }
@@ -252,12 +252,15 @@ function named(name: string, backend: Backend): Backend {
 }
 
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
-/** The answer in place of a missing script. */
-const NO_SCRIPT: Target = {
-  kind: 'respond',
-  respond: () => ({ status: 404, headers: { [NO_SCRIPT_HEADER]: '1' }, body: '' }),
-};
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+
+/** Returns the answer in place of a missing script. @param call the text by which the calling process knows it from a script's answer */
+function noScript(call: string): Target {
+  return {
+    kind: 'respond',
+    respond: () => ({ status: 404, headers: { [NO_SCRIPT_HEADER]: call }, body: '' }),
+  };
+}
 
 function noApp(name: string): Target {
   return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);

@@ -145,6 +145,11 @@ test('a WebSocket passes, and an error of a script is its own', async () => {
   assert.equal(message.data, 'Bob_1');
   socket.close();
   assert.equal((await asked('/Bob_1/throws')).status, 500);
+  assert.equal(
+    (await cellar.get('platform', '/Bob_1/missing')).status,
+    200,
+    'it cannot say that it is missing',
+  );
 });
 
 test('Wrangler lists, renames and deletes namespaces, but only one without scripts', async () => {

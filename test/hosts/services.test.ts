@@ -85,7 +85,9 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
       agent: false,
     }).end();
     const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    return { status: answer.statusCode!, body: (await answer.toArray()).join('') };
+    const missing = answer.headers['x-cellar-no-script'];
+    const body = (await answer.toArray()).join('');
+    return { status: answer.statusCode!, body, ...(missing !== undefined && { missing }) };
   };
   return { ...hosts, main, exports, queues, ask };
 }
@@ -129,10 +131,18 @@ test('a script of a dispatch namespace is called at its home, and only by its ow
   const { ask, main, entry, learn } = await bound(t);
   const slug = slugOfScript(createHash('sha256').update('o/customers/alice').digest('hex'));
   learn([routeOf('home', { slug })]);
-  assert.deepEqual(await ask('dispatch 0', { 'x-cellar-script': 'alice' }), { status: 200, body: 'main' });
+  assert.deepEqual(await ask('dispatch 0', { 'x-cellar-script': 'alice call' }), {
+    status: 200,
+    body: 'main',
+  });
   assert.equal(main.got[0]!.headers['x-cellar-script'], undefined);
-  for (const name of ['bob', '', '../alice', 'x'.repeat(64)])
-    assert.deepEqual(await ask('dispatch 0', { 'x-cellar-script': name }), { status: 404, body: '' }, name);
+  for (const name of ['bob', '../alice', 'x'.repeat(64)])
+    assert.deepEqual(
+      await ask('dispatch 0', { 'x-cellar-script': `${name} call` }),
+      { status: 404, body: '', missing: 'call' },
+      name,
+    );
+  assert.deepEqual(await ask('dispatch 0'), { status: 404, body: '', missing: '' });
   assert.equal((await ask('dispatch 1', { 'x-cellar-script': 'alice' })).status, 403);
   assert.equal(entry.homes.resolve(`${slug}.test`), undefined);
   learn([routeOf('home', { slug, owner: 'another' })]);

@@ -14,6 +14,7 @@ export default {
       server.send(env.NAME);
       return new Response(null, { status: 101, webSocket: client });
     }
+    if (pathname === '/missing') return new Response(null, { headers: { 'x-cellar-no-script': '1' } });
     if (pathname === '/throws') throw new Error('the customer failed');
     const headers = [...request.headers.keys()].filter((name) => name.startsWith('x-cellar'));
     return Response.json({

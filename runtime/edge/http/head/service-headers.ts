@@ -11,9 +11,9 @@ export const CALLING_HEADER = 'x-cellar-calling';
 export const CALL_HEADER = 'x-cellar-call';
 /** Names the object that is called, as JSON. Written by the calling app's workerd. */
 export const OBJECT_HEADER = 'x-cellar-object';
-/** Names the script of a dispatch namespace that is called. Written by the calling app's process. */
+/** Names the script of a dispatch namespace that is called, and the call by a random text. Written by the calling app's process. */
 export const SCRIPT_HEADER = 'x-cellar-script';
-/** Of an answer: there is no such script. */
+/** Of an answer: there is no such script. It has the text that names the call, which no script can repeat. */
 export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /** Of an answer: what the called object's `fetch()` threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';

@@ -1,13 +1,13 @@
 // A binding to a dispatch namespace in an app's Worker. The host finds the script at each request.
 
-/** The header that names the called script. The host reads it, and no script gets it. */
+/** The header that names the called script, and the call by a random text. The host reads it, and no script gets it. */
 const SCRIPT_HEADER = 'x-cellar-script';
-/** The header of an answer of the host when there is no such script. */
+/** The header of an answer of the host when there is no such script. It repeats the call's text, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 const NAME = /^[A-Za-z0-9_-]{1,63}$/;
 
 /** Taken before the app can replace them. */
-const { Request, console } = globalThis;
+const { Request, console, crypto } = globalThis;
 
 let hasWarned = false;
 
@@ -33,9 +33,10 @@ class Script {
   async fetch(input, init) {
     const request = new Request(input, init);
     if (!NAME.test(this.#name)) throw new Error('Worker not found.');
-    request.headers.set(SCRIPT_HEADER, this.#name);
+    const call = crypto.randomUUID();
+    request.headers.set(SCRIPT_HEADER, `${this.#name} ${call}`);
     const answer = await this.#scripts.fetch(request);
-    if (answer.headers.has(NO_SCRIPT_HEADER)) throw new Error('Worker not found.');
+    if (answer.headers.get(NO_SCRIPT_HEADER) === call) throw new Error('Worker not found.');
     return answer;
   }
 }
