@@ -18,6 +18,8 @@ export interface CallContext extends Context {
   as: Operation | null;
   /** Gives the audit log the app of the resource that the path names. */
   setApp: (app: { id: string; slug: string }) => void;
+  /** Gives the audit log what the body names. */
+  note: (details: Record<string, string>) => void;
 }
 
 interface Declared<Body extends z.ZodType> {

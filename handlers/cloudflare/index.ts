@@ -91,8 +91,8 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const acting: Context = { ...context, actor: await whoNow(), whoNow, via: 'wrangler', isAudited: true };
   const account = words.account ?? '';
   if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
-  const result = await logged(acting, call, words, (setApp) =>
-    answered(acting, call, { request, url, account, words, setApp }),
+  const result = await logged(acting, call, words, (logs) =>
+    answered(acting, call, { request, url, account, words, ...logs }),
   );
   if (result instanceof Response) return result;
   const info =
@@ -104,11 +104,11 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
 async function answered(
   context: Context,
   call: Call,
-  asked: Pick<CallContext, 'request' | 'url' | 'account' | 'words' | 'setApp'>,
+  asked: Pick<CallContext, 'request' | 'url' | 'account' | 'words' | 'setApp' | 'note'>,
 ): Promise<unknown> {
   const { account, words } = asked;
   if (call.as?.needs === 'account') await authorize(context, call.as, {});
-  const app = words.script === undefined ? null : await appOf(context, call, account, words);
+  const app = words.script === undefined ? null : await appOf(context, call, account, words, asked.setApp);
   if (call.mayBeNew && app === null) requireKeyForNewApp(keyOf(context.actor));
   const full: CallContext = { ...context, ...asked, as: call.as };
   return call.answer(full, await bodyOf(full, call), app);
@@ -119,17 +119,25 @@ function logged(
   context: Context,
   { as, method, path }: Call,
   words: Record<string, string>,
-  work: (setApp: CallContext['setApp']) => Promise<unknown>,
+  work: (logs: Pick<CallContext, 'setApp' | 'note'>) => Promise<unknown>,
 ): Promise<unknown> {
   // Creating storage only checks its name: the first deploy that binds it makes it.
-  if (as === null || method === 'GET' || !isAudited(as) || as.name === 'apps.create') return work(() => {});
+  const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
+  if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
+    return work({ setApp: () => {}, note: () => {} });
   const { script = null, secret, namespace, dispatch, database, ...others } = words;
   const named = { ...others, name: secret, namespace_id: namespace, database, dispatch };
-  const details = { ...detailsOf({ ...named, account: undefined }), call: `${method} ${path}` };
-  const target: Target = { operation: as.name, app: { id: null, slug: script }, details };
+  // The name of a script may be the slug of another app.
+  const isScript = dispatch !== undefined;
+  const own = detailsOf({ ...named, account: undefined, ...(isScript && { script }) });
+  const details = { ...own, call: `${method} ${path}` };
+  const target: Target = { operation: as.name, app: { id: null, slug: isScript ? null : script }, details };
   return audited(context, context, target, () =>
-    work(({ id, slug }) => {
-      target.app = { id, slug };
+    work({
+      setApp: ({ id, slug }) => {
+        target.app = { id, slug };
+      },
+      note: (more) => Object.assign(details, detailsOf(more)),
     }),
   );
 }
@@ -151,6 +159,7 @@ async function appOf(
   call: Call,
   account: string,
   { script: name = '', dispatch }: Record<string, string>,
+  setApp: CallContext['setApp'],
 ): Promise<AppRow | null> {
   const slug = dispatch === undefined ? name : await slugInNamespace(context, account, dispatch, name);
   const app = await findAppBySlug(context.reads, slug);
@@ -159,6 +168,7 @@ async function appOf(
     if (call.mayBeNew) return null;
     throw notThere(call, name);
   }
+  if (dispatch !== undefined) setApp(app);
   if (context.actor.kind === 'runner' && app.owner_id !== account)
     throw new CloudflareError(
       403,

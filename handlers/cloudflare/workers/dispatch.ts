@@ -58,6 +58,7 @@ export const dispatchCalls = [
     body: Named,
     answer: async (context, { name }) => {
       const { db, account: owner, at } = context;
+      context.note({ dispatch: name });
       const made = await addDispatchNamespace(db, { id: newId(), owner, name, at, limit: NAMESPACES_MAX });
       if (made !== null) return shown(made);
       throw new CloudflareError(
@@ -83,6 +84,7 @@ export const dispatchCalls = [
     body: Named,
     answer: async (context, { name }) => {
       const { db, account, words } = context;
+      context.note({ to: name });
       const before = await requireDispatchNamespace(context, words.dispatch!);
       if (before.name === name) return shown(before);
       if (!(await renameDispatchNamespace(db, account, before.name, name))) {

@@ -1,6 +1,7 @@
 // Workers: each is an app.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import { audited } from '../../audit.ts';
 import { scriptKey, slugOfScript } from '../../contract/apps/slug.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
@@ -240,5 +241,11 @@ async function createApp(context: CallContext): Promise<{ id: string }> {
     return run({ ...context, newHome }, 'apps.create', { slug: script, owner: account });
   const slug = slugOfScript(await hashOf(scriptKey(account, words.dispatch, script)));
   const dispatch = { namespace: words.dispatch, script };
-  return createAppFor({ ...context, newHome }, { slug, owner: account, dispatch });
+  const details = { dispatch: words.dispatch, script };
+  const target = { operation: 'apps.create', app: { id: null, slug }, details };
+  const made = await audited(context, context, target, () =>
+    createAppFor({ ...context, newHome }, { slug, owner: account, dispatch }),
+  );
+  context.setApp(made);
+  return made;
 }

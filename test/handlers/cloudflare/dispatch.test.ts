@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DISPATCH_NAME as BUNDLED } from '../../../bundler/bindings/dispatch.ts';
 import { DISPATCH_NAME } from '../../../handlers/contract/apps/slug.ts';
+import type { AuditEntry } from '../../../handlers/contract/people/audit.ts';
 import { TestControl } from '../../support/handlers/control.ts';
 
 let control: TestControl;
@@ -49,6 +50,44 @@ test('a key needs the scope of what it does', async () => {
   assert.deepEqual(await statuses('PUT', '/namespaces/n1', () => ({ name: 'n1' })), [403, 200, 200, 403]);
   assert.deepEqual(await statuses('DELETE', '/namespaces/n1'), [403, 403, 200, 403]);
   assert.deepEqual(await statuses('GET', '/namespaces/n2/scripts/a'), [404, 404, 404, 404]);
+});
+
+test('the audit log has scripts and namespaces, and nothing of an app that is called like a script', async () => {
+  const key = await keyOf({});
+  const { id } = await control.call('accounts.create', { name: 'Bob', email: 'bob@example.com' });
+  await control.call('apps.create', { slug: 'alice', owner: id });
+  await ask('POST', '/namespaces', key, { name: 'first' });
+  await ask('PUT', '/namespaces/first', key, { name: 'second' });
+  const scripts = '/namespaces/second/scripts';
+  const secret = { name: 'S', text: 'hidden', type: 'secret_text' };
+  await ask('PUT', `${scripts}/alice/secrets`, key, secret);
+  // The test's host takes the upload, and refuses its deploy.
+  await ask('PUT', `${scripts}/alice`, key, {});
+  await ask('PUT', `${scripts}/alice/secrets`, key, secret);
+  await ask('DELETE', '/namespaces/second', key);
+  const { items } = await control.call('audit.list', { account, limit: 6 });
+  const { slug } = (await control.call('apps.list', { dispatch_namespace: 'second' })).items[0];
+  assert.deepEqual(
+    items
+      .reverse()
+      .map(({ operation, app, details: { call: _, ...named } }: AuditEntry) => [
+        operation,
+        app?.slug ?? null,
+        named,
+      ]),
+    [
+      ['apps.create', null, { dispatch: 'first', to: 'second' }],
+      ['secrets.set', null, { dispatch: 'second', script: 'alice' }],
+      ['apps.create', slug, { dispatch: 'second', script: 'alice' }],
+      ['deploys.create', slug, { dispatch: 'second', script: 'alice' }],
+      ['secrets.set', slug, { dispatch: 'second', script: 'alice' }],
+      ['apps.create', null, { dispatch: 'second' }],
+    ],
+  );
+  assert.deepEqual(
+    (await control.call('audit.list', { app: 'alice' })).items.map(({ operation }: AuditEntry) => operation),
+    ['apps.create'],
+  );
 });
 
 test('an account has a limited number of namespaces, whose names are checked', async () => {
