@@ -209,3 +209,30 @@ test('an app gets an e-mail address, and loses it', NEEDS_CHROMIUM, async () => 
   await page.getByText('No e-mail address').waitFor();
   browser.assertQuiet();
 });
+
+test('an e-mail address on a server names the records that it needs', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  const { id } = await rpc('apps.get', { id: 'shop' });
+  await rpc('domains.add', { id, hostname: 'mail.example.com' });
+  await rpc('mail.routes.set', { id, address: '*@mail.example.com' });
+  await page.route('**/session', async (route) => {
+    const response = await route.fetch();
+    const answer = await response.json();
+    answer.urls.app = 'https://{slug}.cellar.example';
+    answer.receives_mail = true;
+    await route.fulfill({ response, json: answer });
+  });
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto('/apps/shop/domains');
+  await page.getByText('mail.example.com.  MX  10 cellar.example.').waitFor();
+  await settled(ada);
+  assert.equal(await page.getByText('receives no e-mails yet').count(), 0);
+  assert.deepEqual(await ada.overflowingElements(), [], 'it scrolls sideways at 390 px');
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await ada.findings(), [], colorScheme);
+  }
+  await page.unroute('**/session');
+  await page.setViewportSize({ width: 1280, height: 800 });
+  browser.assertQuiet();
+});

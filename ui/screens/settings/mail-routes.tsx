@@ -102,14 +102,15 @@ function Records({ domains }: { domains: string[] }) {
   return (
     <div class="body stack tight">
       <p class="muted">
-        Set the MX record where you manage the domain. For forwards and replies, its SPF record has to allow
-        the mail server by which this machine sends: its operator knows the name to include.
+        Set this record where you manage the domain. If the app forwards or replies, the SPF record of the
+        domain has to name the mail server of this machine too, such as{' '}
+        <code>v=spf1 include:mail.example.net ~all</code>. Its operator knows the name.
       </p>
       {domains.map((domain) => (
         <Code
           key={domain}
-          text={`${domain}.  MX  10 ${baseDomain.value}.\n${domain}.  TXT  "v=spf1 include:mail.example.net ~all"`}
-          label={`Copy the records of ${domain}`}
+          text={`${domain}.  MX  10 ${baseDomain.value}.`}
+          label={`Copy the record of ${domain}`}
         />
       ))}
     </div>
