@@ -135,7 +135,8 @@ export class TestHost {
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
     } else if (first === 'disk') send(200, { full: null });
     else if (first === 'stats') send(200, HOST_STATS);
-    else if (path.startsWith('/uploads/versions')) send(200, { version: { id: 'a'.repeat(16) }, secrets: {} });
+    else if (path.startsWith('/uploads/versions'))
+      send(200, { version: { id: 'a'.repeat(16) }, secrets: {} });
     else if (first === 'places' && this.kept !== null)
       send(
         200,
