@@ -32,6 +32,12 @@ before(async () => {
   other = await appWith('admin');
   for (const scope of SCOPES) keys[scope] = await keyWith({ scope });
   keys.shop = await keyWith({ scope: 'admin', app: shop.slug });
+  // Scripts of a dispatch namespace that are called like the apps.
+  const namespaces = `/client/v4/accounts/${account}/workers/dispatch/namespaces`;
+  await ask(keys.admin, namespaces, 'POST', { name: 'some' });
+  for (const { slug } of [shop, other])
+    await ask(keys.admin, `${namespaces}/some/scripts/${slug}`, 'PUT', {});
+  assert.equal((await control.call('apps.list', { dispatch_namespace: 'some' })).items.length, 2);
 });
 after(() => control.stop());
 
