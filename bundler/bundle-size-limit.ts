@@ -5,6 +5,8 @@ import type { Bundle } from './release.ts';
 
 /** Maximum bindings of each kind. */
 const BINDINGS = 1_000;
+/** Maximum secrets of Secrets Stores, as an account may have. */
+const STORE_SECRETS = 100;
 /** Maximum tail Workers, as on Cloudflare: each event is sent to each. */
 const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
@@ -30,7 +32,11 @@ export function requireBundleSize(bundle: Bundle): void {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
   }
-  const { tailConsumers = [] } = bundle;
+  const { storeSecrets = [], tailConsumers = [] } = bundle;
+  if (storeSecrets.length > STORE_SECRETS)
+    throw new BuildFailure(
+      `the project has ${storeSecrets.length} secrets_store_secrets, more than the ${STORE_SECRETS} it may have`,
+    );
   if (tailConsumers.length > TAIL_CONSUMERS)
     throw new BuildFailure(
       `the project has ${tailConsumers.length} tail Workers, more than the ${TAIL_CONSUMERS} it may have`,

@@ -8,6 +8,7 @@ import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
+import { storeSecretBindings } from './bindings/secrets-store.ts';
 import { serviceBindings, tailConsumers } from './bindings/services.ts';
 import { triggers } from './bindings/triggers.ts';
 import { workflows } from './bindings/workflows.ts';
@@ -200,6 +201,7 @@ async function bundleConfig(
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
   const namespaces = dispatchBindings(file, config);
+  const storeSecrets = storeSecretBindings(file, config);
   const elsewhere = objectsElsewhere(file, config);
   const tails = tailConsumers(file, config);
   const outward = outwardBindings(config);
@@ -236,6 +238,7 @@ async function bundleConfig(
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(services.length > 0 && { services }),
     ...(namespaces.length > 0 && { dispatchNamespaces: namespaces }),
+    ...(storeSecrets.length > 0 && { storeSecrets }),
     ...(tails.length > 0 && { tailConsumers: tails }),
     ...(outward.length > 0 && { outward }),
     ...(config.version_metadata && {

@@ -105,6 +105,15 @@ export interface DispatchBinding {
   namespace: string;
 }
 
+/** A binding to a secret of a Secrets Store of the owner. */
+export interface StoreSecretBinding {
+  binding: string;
+  /** The id of the store. */
+  store: string;
+  /** The name of the secret. */
+  secret: string;
+}
+
 /** A binding to a class of Durable Objects in another app. */
 export interface ObjectsElsewhere {
   binding: string;
@@ -163,6 +172,8 @@ export interface Bundle {
   services?: ServiceBinding[];
   /** Omitted when empty. */
   dispatchNamespaces?: DispatchBinding[];
+  /** Omitted when empty. */
+  storeSecrets?: StoreSecretBinding[];
   /** Slugs of the owner's apps whose `tail()` gets the Worker's events. Omitted when empty. */
   tailConsumers?: string[];
   outward?: Outward[];
@@ -209,6 +220,7 @@ export interface Release {
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
   dispatchNamespaces?: DispatchBinding[];
+  storeSecrets?: StoreSecretBinding[];
   tailConsumers?: string[];
   outward?: Outward[];
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */

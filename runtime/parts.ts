@@ -68,6 +68,8 @@ export function assemble(config: Config) {
     },
     onRestored,
     onFacts,
+    askStoreSecret: async (asked) =>
+      (await controlParts.control.call('/internal/store-secret', asked)) as string | null,
   });
   const { apps } = appParts;
   if (hosts !== null) {

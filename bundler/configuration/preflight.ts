@@ -2,6 +2,7 @@
 import { classMigrations, objectsElsewhere } from '../bindings/classes.ts';
 import { dispatchBindings } from '../bindings/dispatch.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
+import { storeSecretBindings } from '../bindings/secrets-store.ts';
 import { serviceBindings, tailConsumers } from '../bindings/services.ts';
 import { triggers } from '../bindings/triggers.ts';
 import { workflows } from '../bindings/workflows.ts';
@@ -33,6 +34,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
   dispatchBindings(file, meant);
+  storeSecretBindings(file, meant);
   const calls = triggers(file, meant, []);
   const named = {
     services: serviceBindings(file, meant, null),

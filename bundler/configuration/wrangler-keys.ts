@@ -66,6 +66,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   worker_loaders: 'used',
   services: 'used',
   dispatch_namespaces: 'used',
+  secrets_store_secrets: 'used',
   tail_consumers: 'used',
 
   // Outside of the app and of its storage
@@ -114,9 +115,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   media: false,
   mtls_certificates: { instead: 'call a service that takes a key, kept as a secret' },
   pipelines: { instead: 'write objects into R2, or send messages to a queue' },
-  secrets_store_secrets: {
-    instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
-  },
   stream: false,
   streaming_tail_consumers: {
     instead: 'name the app in "tail_consumers", and export a tail() handler there',
@@ -227,6 +225,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     remote: localOnly,
     cross_account_grant: false,
   },
+  'secrets_store_secrets[]': { binding: 'used', store_id: 'used', secret_name: 'used', remote: localOnly },
   'dispatch_namespaces[]': { binding: 'used', namespace: 'used', outbound: 'used', remote: localOnly },
   'tail_consumers[]': {
     service: 'used',

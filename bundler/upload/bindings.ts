@@ -29,6 +29,7 @@ type Bound = Pick<
   | 'rateLimits'
   | 'services'
   | 'dispatchNamespaces'
+  | 'storeSecrets'
   | 'tailConsumers'
   | 'outward'
   | 'warnings'
@@ -75,6 +76,9 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     binding,
     namespace,
   }));
+  const storeSecrets = all('secrets_store_secret').map(
+    ({ name: binding, store_id: store, secret_name: secret }) => ({ binding, store, secret }),
+  );
   const tailConsumers = [...new Set(metadata.tail_consumers.map(({ service }) => service))];
   const objects = all('durable_object_namespace');
   const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
@@ -113,6 +117,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
     ...(dispatchNamespaces.length > 0 && { dispatchNamespaces }),
+    ...(storeSecrets.length > 0 && { storeSecrets }),
     ...(tailConsumers.length > 0 && { tailConsumers }),
     ...(outward.length > 0 && { outward }),
     ...(warnings.length > 0 && { warnings }),
@@ -191,6 +196,11 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   }
   const dispatched = named(live.dispatchNamespaces);
   if (dispatched) return { type: 'dispatch_namespace', name, namespace: dispatched.namespace };
+  const storeSecret = named(live.storeSecrets);
+  if (storeSecret) {
+    const { store: store_id, secret: secret_name } = storeSecret;
+    return { type: 'secrets_store_secret', name, store_id, secret_name };
+  }
   const outward = named(live.outward);
   if (outward) {
     const { binding: _, ...rest } = outward;

@@ -3,6 +3,7 @@
 import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE } from '../bindings/dispatch.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
+import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import { RULES_BYTES } from '../limits.ts';
@@ -103,6 +104,15 @@ export const SentBundle = z.strictObject({
     .optional(),
   dispatchNamespaces: z
     .array(z.strictObject({ binding: name, namespace: z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE) }))
+    .optional(),
+  storeSecrets: z
+    .array(
+      z.strictObject({
+        binding: name,
+        store: name,
+        secret: z.string().regex(STORE_SECRET_NAME, STORE_SECRET_NAME_RULE),
+      }),
+    )
     .optional(),
   tailConsumers: z.array(name).optional(),
   outward: z

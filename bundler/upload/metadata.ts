@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, NO_OUTBOUND } from '../bindings/dispatch.ts';
 import { missing, workflowOfOtherScript } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
+import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { keyOfType } from '../configuration/wrangler-keys.ts';
 import { BuildFailure } from '../failure.ts';
@@ -55,6 +56,12 @@ const Binding = z.discriminatedUnion('type', [
     name,
     namespace: dispatchName,
     outbound: outbound.optional(),
+  }),
+  z.object({
+    type: z.literal('secrets_store_secret'),
+    name,
+    store_id: name,
+    secret_name: z.string().regex(STORE_SECRET_NAME, STORE_SECRET_NAME_RULE),
   }),
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('images'), name }),

@@ -55,6 +55,19 @@ export function call<Body extends z.ZodType = z.ZodUndefined>(
   return declaredCall(declared.as, declared);
 }
 
+/**
+ * Declares a call on records of the account whose operation is of an app. Only a key for all apps may make it; a change needs
+ * the scope admin, because it concerns every app of the account.
+ */
+export function accountCall<Body extends z.ZodType = z.ZodUndefined>(
+  declared: Declared<Body> & Answer<Body, never>,
+): Call {
+  const operation = operationsByName.get(declared.as)!;
+  const scope = declared.method === 'GET' ? 'deploy' : 'admin';
+  const as: Operation = { ...operation, needs: 'account', scope };
+  return { ...declaredCall(declared.as, declared), as, needs: 'account' };
+}
+
 /** Declares a call without a token: its path contains a secret. */
 export function openCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & Answer<Body, never>,

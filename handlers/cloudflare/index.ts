@@ -23,6 +23,7 @@ import { databaseCalls } from './storage/d1.ts';
 import { namespaceCalls } from './storage/kv.ts';
 import { queueCalls } from './storage/queues.ts';
 import { bucketCalls } from './storage/r2.ts';
+import { secretsStoreCalls } from './storage/secrets-store.ts';
 import { vectorizeCalls } from './storage/vectorize.ts';
 import { workflowCalls } from './storage/workflows.ts';
 import { whyUnanswered } from './unanswered.ts';
@@ -52,6 +53,7 @@ export const calls: readonly Call[] = [
   ...vectorizeCalls,
   ...queueCalls,
   ...workflowCalls,
+  ...secretsStoreCalls,
   ...tailCalls,
 ];
 
@@ -125,8 +127,8 @@ function logged(
   const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
   if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
     return work({ setApp: () => {}, note: () => {} });
-  const { script = null, secret, namespace, dispatch, database, ...others } = words;
-  const named = { ...others, name: secret, namespace_id: namespace, database, dispatch };
+  const { script = null, secret, store, namespace, dispatch, database, ...others } = words;
+  const named = { ...others, name: secret, namespace_id: namespace, database, dispatch, storage: store };
   // The name of a script may be the slug of another app.
   const isScript = dispatch !== undefined;
   const own = detailsOf({ ...named, account: undefined, ...(isScript && { script }) });

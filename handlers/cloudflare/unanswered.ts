@@ -107,11 +107,6 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     why: 'send to a queue whose consumer writes to a bucket',
   },
   {
-    path: '/accounts/*/secrets_store',
-    what: 'the Secrets Store',
-    why: 'secrets belong to an app: use `wrangler secret`',
-  },
-  {
     path: '/accounts/*/mtls_certificates',
     what: 'mTLS certificates',
     why: 'put a proxy that has the certificate between the Worker and the service',

@@ -225,6 +225,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     changes: true,
   },
   'POST /apps/:id/renew': { deadlineMs: 'start' },
+  'POST /store-secrets': {},
   'PATCH /apps/:id/secrets': {
     refusals: ['quota_exceeded', 'invalid_input'],
     deadlineMs: 'start',

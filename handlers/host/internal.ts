@@ -3,10 +3,13 @@ import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
 import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
 import { ensureWelcome } from '../../sqlite/control/people/invites.ts';
+import { findBoundSecret } from '../../sqlite/control/people/secret-stores.ts';
 import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
+import { WORKERS } from '../cloudflare/storage/secrets-store.ts';
 import type { RequestContext } from '../context.ts';
 import type { AppReport, HostEvent, HostEvents } from '../contract/host/host-calls.ts';
+import type { StoreSecret } from '../contract/host/store-secrets.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { grant } from '../git/authorize.ts';
@@ -42,6 +45,8 @@ export async function internal(request: Request, context: RequestContext): Promi
     const reports = (await readHostJson(request, HOST_EVENTS_BYTES)) as AppReport[];
     return Response.json(await storeReports(context, reports));
   }
+  if (route === 'POST /internal/store-secret')
+    return Response.json(await sealedValue(context, (await readJson(request)) as StoreSecret));
   if (route === 'POST /internal/hosts/report') return hostReport(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);
@@ -55,6 +60,12 @@ export async function internal(request: Request, context: RequestContext): Promi
     return new Response(null, { status: 204 });
   }
   throw new Problem('route_not_found');
+}
+
+/** Returns the encrypted value of a secret that an app has bound; null when Workers may not read it, or there is none. */
+async function sealedValue({ reads }: RequestContext, asked: StoreSecret): Promise<string | null> {
+  const found = await findBoundSecret(reads, asked);
+  return found !== null && JSON.parse(found.scopes).includes(WORKERS) ? found.sealed : null;
 }
 
 async function hostEvents(request: Request, context: RequestContext): Promise<Response> {

@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
+import type { StoreSecretBinding } from '../../bundler/release.ts';
 import { DISPATCH_NAME, nameOfScript, scriptKey, slugOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
@@ -25,7 +26,9 @@ import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
+import { logRarely, reason } from '../log.ts';
 import type { KnownApps } from './known/known-apps.ts';
+import type { StoreSecrets } from './store-secrets.ts';
 
 /** Most concurrent calls of one app. This also stops apps that call each other in a cycle. */
 const CALLS_MAX = 1_000;
@@ -45,6 +48,8 @@ export interface ServicesOptions {
   hosts: Hosts | null;
   /** Of the calls of all apps here. */
   depths: CallDepths;
+  /** Of the accounts of the apps. */
+  storeSecrets: Pick<StoreSecrets, 'get'>;
 }
 
 /** An app that calls other apps. */
@@ -121,6 +126,7 @@ export class Services {
       return this.#toTail(callerId, caller, caller.calls.tails[Number(number)], head, spans);
     if (way === 'dispatch')
       return this.#toScript(callerId, caller, caller.calls.namespaces[Number(number)], head, spans);
+    if (way === 'secret') return this.#toSecret(callerId, caller.calls.secrets[Number(number)]);
     const binding = caller.calls.services[Number(number)];
     if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
     const name = binding.service!;
@@ -156,6 +162,25 @@ export class Services {
     if (target === null) return noScript(call);
     const to = { socketName: null, lines: '', endsItself: false };
     return this.#call(caller, named(script, target), spans, to);
+  }
+
+  /** Answers with the value of a secret of the owner's Secrets Store. */
+  #toSecret(callerId: string, binding: StoreSecretBinding | undefined): Target {
+    const owner = this.#options.apps().get(callerId)?.wanted.owner;
+    if (binding === undefined || owner === undefined) return NO_BINDING;
+    const { store, secret: name } = binding;
+    const respond = async () => {
+      const value = await this.#options.storeSecrets.get({ owner, store, name }).catch((error: unknown) => {
+        logRarely('warn', 'a secret of a Secrets Store cannot be read', {
+          app: callerId,
+          error: reason(error),
+        });
+      });
+      if (value === undefined) return { refusal: UNREADABLE };
+      const headers = { 'content-type': 'text/plain; charset=utf-8' };
+      return { status: value === null ? 404 : 200, headers, body: value ?? '' };
+    };
+    return { kind: 'respond', respond };
   }
 
   /** Routes events of the calling app to the app with its tail Worker. */
@@ -252,6 +277,12 @@ function named(name: string, backend: Backend): Backend {
 }
 
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
+const UNREADABLE: Refusal = {
+  status: 503,
+  code: 'host_unavailable',
+  detail: 'The secret cannot be read now.',
+  retryAfterS: 1,
+};
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
 
 /** Returns the answer in place of a missing script. @param call the text by which the calling process knows it from a script's answer */

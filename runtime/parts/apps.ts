@@ -1,10 +1,13 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
+
+import type { StoreSecret } from '../../handlers/contract/host/store-secrets.ts';
 import { Checks } from '../alerts/checks.ts';
 import { Apps } from '../apps/apps.ts';
 import type { AppHosts } from '../apps/known/apps-options.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
+import { StoreSecrets } from '../apps/store-secrets.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import { smallObjects } from '../bucket/s3-store.ts';
 import { isLocal } from '../config.ts';
@@ -42,12 +45,14 @@ interface Later {
   onRestored: (id: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
+  /** Asks the control plane for an encrypted secret of a Secrets Store, as base64; null: there is none. */
+  askStoreSecret: (asked: StoreSecret) => Promise<string | null>;
 }
 
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, hosts, leaving, onRestored, onFacts }: Later,
+  { edge, hosts, leaving, onRestored, onFacts, askStoreSecret }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -95,6 +100,7 @@ export function makeApps(
     apps: () => apps,
     hosts,
     depths,
+    storeSecrets: new StoreSecrets(secrets, askStoreSecret),
   });
   const apps = new Apps({
     store,

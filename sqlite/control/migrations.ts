@@ -32,6 +32,7 @@ import maintenance from './migrations/0029_maintenance.sql';
 import deployOn from './migrations/0030_deploy_on.sql';
 import mailRoutes from './migrations/0031_mail_routes.sql';
 import dispatch from './migrations/0032_dispatch.sql';
+import secretsStore from './migrations/0033_secrets_store.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -67,6 +68,7 @@ const migrations: Migration[] = [
   { name: '0030_deploy_on.sql', sql: deployOn },
   { name: '0031_mail_routes.sql', sql: mailRoutes },
   { name: '0032_dispatch.sql', sql: dispatch },
+  { name: '0033_secrets_store.sql', sql: secretsStore },
 ];
 
 /**

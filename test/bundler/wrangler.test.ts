@@ -237,11 +237,6 @@ const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice:
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
-  [
-    { secrets_store_secrets: [{ binding: 'S', store_id: 's', secret_name: 'n' }] },
-    ['S'],
-    /cellar secrets set/,
-  ],
   [{ pipelines: [{ binding: 'P', pipeline: 'p' }] }, ['P'], /objects into R2/],
   [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],

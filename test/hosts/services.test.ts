@@ -66,6 +66,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
     ...{ apps: () => apps, hosts: entry.hosts, depths: entry.depths },
+    storeSecrets: { get: () => assert.fail('no secret was asked for') },
   });
   t.after(() => services.forget(CALLER));
   const access = services.access(CALLER);
@@ -76,6 +77,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
     services: [plain, named, objects],
     queues: ['orders'],
     namespaces: ['customers'],
+    secrets: [],
     tails: ['shop'],
   });
   const ask = async (calling: string, headers: Record<string, string> = {}) => {

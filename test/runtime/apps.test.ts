@@ -408,9 +408,10 @@ test('an app whose socket to other apps could not be opened gets it at its next 
     apps: () => assert.fail('no call was made'),
     hosts: null,
     depths: new CallDepths(),
+    storeSecrets: { get: () => assert.fail('no secret was asked for') },
   });
   const access = services.access(APP);
-  const calls = { services: [], queues: ['orders'], namespaces: [], tails: [] };
+  const calls = { services: [], queues: ['orders'], namespaces: [], secrets: [], tails: [] };
   mkdirSync(dirname(paths.run(APP)), { recursive: true });
   writeFileSync(paths.run(APP), 'in the way');
   await assert.rejects(access.open(calls), /EEXIST/);

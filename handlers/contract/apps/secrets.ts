@@ -12,7 +12,7 @@ const name = z
   .refine((value) => value !== '__proto__', { error: 'is not a name that an object can have' });
 
 /** The value is passed in the environment of the app's process, where a NUL byte would end it. */
-const value = z
+export const secretValue = z
   .string()
   .max(SECRET_VALUE_BYTES)
   .refine((value) => byteLength(value) <= SECRET_VALUE_BYTES, {
@@ -22,7 +22,7 @@ const value = z
   .regex(/^[^\0]*$/, 'must not have a NUL character');
 
 /** Changes of secrets by name. `null` deletes one. */
-export const SecretChanges = z.record(name, value.nullable());
+export const SecretChanges = z.record(name, secretValue.nullable());
 
 export const Secret = z.strictObject({ name: z.string(), created_at: time, updated_at: time });
 
@@ -41,7 +41,7 @@ export const secrets = [
     summary: "Sets a secret of the app's Worker; an app that runs is started again with it at once",
     method: 'POST',
     needs: 'push',
-    input: z.strictObject({ id: reference, name, value }),
+    input: z.strictObject({ id: reference, name, value: secretValue }),
     output: z.strictObject({
       ...Secret.shape,
       /** Whether a running process has it already. */

@@ -85,6 +85,7 @@ export interface DescribedRelease {
     props?: Record<string, unknown>;
   }[];
   dispatch_namespaces: { binding: string; namespace: string }[];
+  store_secrets: { binding: string; store: string; secret: string }[];
   outward: Outward[];
   /** The binding that shows the Worker its deploy. */
   version_metadata: string | null;

@@ -43,6 +43,7 @@ import type {
   WorkflowAction,
   WorkflowSettings,
 } from './host-storage.ts';
+import type { ToSeal } from './store-secrets.ts';
 
 /** A body or a response that is not JSON: its sender writes the raw bytes. */
 export type Bytes = 'bytes';
@@ -333,6 +334,8 @@ export interface HostCalls extends TelemetryCalls {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
+  /** Encrypts a value for a Secrets Store. The answer is base64. */
+  'POST /store-secrets': { body: ToSeal; answer: { sealed: string } };
   /** Does not include buckets and vector indexes. */
   'GET /apps/:id/storage': {
     body: null;

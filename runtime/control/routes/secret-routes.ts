@@ -12,7 +12,10 @@ import { reason } from '../../log.ts';
 import { noSuchApp, Refusal } from '../../refusal.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
-export type SecretCall = Extract<HostCall, `${string}/secrets`> | 'POST /apps/:id/renew';
+export type SecretCall =
+  | Extract<HostCall, `${string}/secrets`>
+  | 'POST /apps/:id/renew'
+  | 'POST /store-secrets';
 
 /** Returns the routes of these calls. */
 export function secretRoutes({
@@ -56,6 +59,13 @@ export function secretRoutes({
     'POST /apps/:id/renew': ({ words }) => {
       requireApp(words[0]!);
       return renewed(words[0]!, apps.renewVars(words[0]!));
+    },
+    'POST /store-secrets': async ({ request }) => {
+      const { store, name, from } = await readJson<'POST /store-secrets'>(request);
+      const owner = `store ${store}`;
+      const value =
+        'value' in from ? from.value : secrets.open(owner, from.name, Buffer.from(from.sealed, 'base64'));
+      return { sealed: secrets.seal(owner, name, value).toString('base64') };
     },
     'PATCH /apps/:id/secrets': async ({ request, words }) => {
       const id = words[0]!;

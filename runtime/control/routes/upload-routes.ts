@@ -7,6 +7,7 @@ import type {
   RateLimit,
   Release,
   ServiceBinding,
+  StoreSecretBinding,
   Workflow,
 } from '../../../bundler/release.ts';
 import { SITE_NAMESPACE } from '../../../bundler/workers-site/manifest.ts';
@@ -274,6 +275,7 @@ function describedBundle(
     rateLimits?: RateLimit[];
     services?: ServiceBinding[];
     dispatchNamespaces?: DispatchBinding[];
+    storeSecrets?: StoreSecretBinding[];
     objectsElsewhere?: ObjectsElsewhere[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
@@ -301,6 +303,7 @@ function describedBundle(
     rateLimits = [],
     services = [],
     dispatchNamespaces = [],
+    storeSecrets = [],
     outward = [],
     versionMetadata,
     workerLoaders = [],
@@ -329,6 +332,7 @@ function describedBundle(
     rate_limits: rateLimits,
     services,
     dispatch_namespaces: dispatchNamespaces,
+    store_secrets: storeSecrets,
     outward,
     version_metadata: versionMetadata?.binding ?? null,
     worker_loaders: workerLoaders.map(({ binding }) => binding),

@@ -26,7 +26,10 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   const namespaces = (release.dispatchNamespaces ?? []).map(
     ({ binding, namespace }) => `${binding} (the dispatch namespace ${namespace})`,
   );
-  const missing = [...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
+  const secrets = (release.storeSecrets ?? []).map(
+    ({ binding }) => `${binding} (a secret of a Secrets Store)`,
+  );
+  const missing = [...others, ...namespaces, ...secrets, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }

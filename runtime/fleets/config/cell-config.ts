@@ -26,6 +26,11 @@ import {
 } from './services.ts';
 import { siteBindings, siteOf, siteServices } from './site/site.ts';
 import { storageBindings, storageServices } from './storage.ts';
+import {
+  storeSecretBindingsOf,
+  storeSecretModules,
+  storeSecretServices,
+} from './store-secrets/store-secrets.ts';
 import { tailsField, tailsServices } from './tails/tails.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
@@ -94,6 +99,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
     ...rateLimitModules(release),
     ...serviceModules(release),
     ...dispatchModules(release),
+    ...storeSecretModules(release),
     ...outwardModules(release, options.importsEmail),
   ];
   const config: Fields = {
@@ -207,6 +213,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   );
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...dispatchServices(release, options.serviceSocket));
+  list.push(...storeSecretServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
   list.push(...outwardServices(release, options.outwardSockets));
@@ -255,6 +262,7 @@ function appWorker(
       ...rateLimitBindings(release),
       ...serviceBindingsOf(release),
       ...dispatchBindingsOf(release),
+      ...storeSecretBindingsOf(release),
       ...outwardBindings(release, secrets),
       ...versionBinding(release),
       ...loaderBindings(release),

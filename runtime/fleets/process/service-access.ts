@@ -1,5 +1,5 @@
 // An app's access to its owner's other apps.
-import type { ServiceBinding } from '../../../bundler/release.ts';
+import type { ServiceBinding, StoreSecretBinding } from '../../../bundler/release.ts';
 
 /** A binding to another app. */
 export interface OutsideBinding extends ServiceBinding {
@@ -15,6 +15,8 @@ export interface Calls {
   queues: string[];
   /** Names of dispatch namespaces. */
   namespaces: string[];
+  /** Secrets of the owner's Secrets Stores. */
+  secrets: StoreSecretBinding[];
   /** Slugs of the apps with tail Workers. */
   tails: string[];
 }

@@ -132,6 +132,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     services: callsOf(release),
     queues: queuesElsewhere(release),
     namespaces: namespacesOf(release),
+    secrets: release.storeSecrets ?? [],
     tails,
   };
   const callsServices = calls.services.length > 0;

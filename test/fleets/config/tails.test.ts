@@ -85,6 +85,7 @@ async function tailed(
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
     ...{ apps: () => apps, hosts: null, depths: new CallDepths() },
+    storeSecrets: { get: () => assert.fail('no secret was asked for') },
   });
   t.after(() => services.forget(CALLER));
   const access = services.access(CALLER);

@@ -62,6 +62,7 @@ before(async () => {
     rate_limits: [],
     services: [],
     dispatch_namespaces: [],
+    store_secrets: [],
     outward: [],
     version_metadata: null,
     worker_loaders: [],

@@ -26,6 +26,7 @@ export const EVERYTHING = {
     send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],
     version_metadata: { binding: 'VERSION' },
     worker_loaders: [{ binding: 'LOADER' }],
+    secrets_store_secrets: [{ binding: 'STORED', store_id: 's', secret_name: 'key' }],
     dispatch_namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
     triggers: { crons: ['30 4 * * *'] },
   }),

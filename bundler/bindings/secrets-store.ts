@@ -1,0 +1,28 @@
+// Bindings to secrets of the account's Secrets Store.
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import type { StoreSecretBinding } from '../release.ts';
+
+/** The name of a secret, as in `handlers/contract/host/store-secrets.ts`. */
+export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
+export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, underscores and hyphens';
+
+/**
+ * Returns the bindings to secrets of stores. Whether a secret exists is known when the app asks for it.
+ * @param file the configuration's name in messages
+ * @throws {BuildFailure} for a name that no secret has, and where there is no Worker
+ */
+export function storeSecretBindings(
+  file: string,
+  { main, secrets_store_secrets: secrets = [] }: Pick<WranglerConfig, 'main' | 'secrets_store_secrets'>,
+): StoreSecretBinding[] {
+  if (secrets.length > 0 && main === undefined)
+    throw new BuildFailure(`${file}: secrets_store_secrets: there is no Worker; set "main" to one`);
+  return secrets.map(({ binding, store_id: store, secret_name: secret }) => {
+    if (!STORE_SECRET_NAME.test(secret))
+      throw new BuildFailure(
+        `${file}: secrets_store_secrets: ${binding}: "secret_name" ${STORE_SECRET_NAME_RULE}`,
+      );
+    return { binding, store, secret };
+  });
+}

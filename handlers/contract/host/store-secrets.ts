@@ -1,0 +1,22 @@
+// What the handlers and the host ask each other about the Secrets Stores of accounts.
+
+/** The name of a secret or of a store, as in `bundler/bindings/secrets-store.ts`. */
+export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
+export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, underscores and hyphens';
+
+/** Names one secret. */
+export interface StoreSecret {
+  /** Id of the account. */
+  owner: string;
+  /** Id of the store. */
+  store: string;
+  name: string;
+}
+
+/** A value to encrypt for one name in a store. */
+export interface ToSeal {
+  store: string;
+  name: string;
+  /** The value, or an encrypted one of the same store, as base64, that gets another name. */
+  from: { value: string } | { name: string; sealed: string };
+}

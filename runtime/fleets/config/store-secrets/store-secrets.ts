@@ -1,0 +1,39 @@
+// Bindings to secrets of the account's Secrets Store in a cell. The values come from the host, through a socket of the app alone.
+import type { Release } from '../../../../bundler/release.ts';
+import type { CapnpValue, Fields } from '../capnp.ts';
+import { externalService } from '../services.ts';
+import { type CellModule, textOf } from '../texts.ts';
+
+const MODULE: CellModule = {
+  name: 'cellar-internal:store-secret',
+  text: textOf('./store-secrets/store-secret-module.js'),
+};
+
+/** The bindings of the app's Worker. */
+export function storeSecretBindingsOf({ storeSecrets = [] }: Release): CapnpValue[] {
+  return storeSecrets.map(({ binding, secret }, index) => ({
+    name: binding,
+    wrapped: {
+      moduleName: MODULE.name,
+      innerBindings: [
+        { name: 'host', service: `service ${wayOf(index)}` },
+        { name: 'name', text: secret },
+      ],
+    },
+  }));
+}
+
+/** The module behind the bindings. */
+export function storeSecretModules({ storeSecrets = [] }: Release): Fields[] {
+  return storeSecrets.length === 0 ? [] : [{ name: MODULE.name, internal: true, esModule: MODULE.text }];
+}
+
+/** The services behind the bindings. @param socket where the host takes the app's calls */
+export function storeSecretServices({ storeSecrets = [] }: Release, socket: string): CapnpValue[] {
+  return storeSecrets.map((_, index) => externalService(wayOf(index), socket));
+}
+
+/** By this the host knows the binding. @param index its number */
+function wayOf(index: number): string {
+  return `secret ${index}`;
+}
