@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, request } from 'node:http';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { slugOfScript } from '../../handlers/contract/apps/slug.ts';
+import type { StoreSecret } from '../../handlers/contract/host/store-secrets.ts';
 import type { KnownApps } from '../../runtime/apps/known/known-apps.ts';
 import { Services } from '../../runtime/apps/services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
@@ -39,7 +40,12 @@ async function socket(t: TestContext, name: string) {
 }
 
 /** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
-async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) {
+async function bound(
+  t: TestContext,
+  owner = 'o',
+  here: { app?: Backend } = {},
+  stored: (asked: StoreSecret) => string | null = () => null,
+) {
   const hosts = await twoHosts(t);
   const [main, exports, queues] = [
     await socket(t, 'main'),
@@ -66,7 +72,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
     ...{ apps: () => apps, hosts: entry.hosts, depths: entry.depths },
-    storeSecrets: { get: () => assert.fail('no secret was asked for') },
+    storeSecrets: { get: async (asked) => stored(asked) },
   });
   t.after(() => services.forget(CALLER));
   const access = services.access(CALLER);
@@ -77,7 +83,7 @@ async function bound(t: TestContext, owner = 'o', here: { app?: Backend } = {}) 
     services: [plain, named, objects],
     queues: ['orders'],
     namespaces: ['customers'],
-    secrets: [],
+    secrets: [{ binding: 'KEY', store: 's', secret: 'key' }],
     tails: ['shop'],
   });
   const ask = async (calling: string, headers: Record<string, string> = {}) => {
@@ -127,6 +133,26 @@ test('a home knows how deep a call is in its chain, and refuses one that is too 
   ended();
   entry.depths.begin('3'.repeat(16), 16);
   assert.equal((await ask('fetch 0', { traceparent: `00-${id}-${'3'.repeat(16)}-00` })).status, 508);
+});
+
+test('an app gets only the secrets of stores that it binds, as its own account', async (t) => {
+  const asked: StoreSecret[] = [];
+  let answer: () => string | null = () => 'välue';
+  const { ask } = await bound(t, 'o', {}, (secret) => {
+    asked.push(secret);
+    return answer();
+  });
+  const forged = { 'x-cellar-script': 'other', host: 'other', owner: 'another' };
+  assert.deepEqual(await ask('secret 0', forged), { status: 200, body: 'välue' });
+  answer = () => null;
+  assert.deepEqual(await ask('secret 0'), { status: 404, body: '' });
+  answer = () => assert.fail('a reason for the log only');
+  const { status, body } = await ask('secret 0');
+  assert.equal(status, 503);
+  assert.doesNotMatch(body, /a reason/);
+  assert.deepEqual(asked, Array(3).fill({ owner: 'o', store: 's', name: 'key' }));
+  for (const other of ['secret 1', 'secret -1', 'secret none', 'secret length'])
+    assert.equal((await ask(other)).status, 403, other);
 });
 
 test('a script of a dispatch namespace is called at its home, and only by its own account', async (t) => {
