@@ -23,6 +23,7 @@ test('a created app has every field of the contract, and the host was sent its w
     storage: 'local',
     home: null,
     replicas: 1,
+    dispatch: null,
     maintenance: false,
     status: 'created',
     asleep_since: null,
