@@ -54,6 +54,7 @@ export class WorkerThreads {
 
   /**
    * Calls a function that `module` exports, in a thread. Arguments and result are copied.
+   * Settles when nothing of the job runs any more.
    * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs of its owner
    *   wait; the signal's reason when it aborts
    */
@@ -88,7 +89,9 @@ export class WorkerThreads {
     } finally {
       signal?.removeEventListener('abort', cancel);
       this.#busy.delete(thread);
-      if (!thread.ended) {
+      // A native call, such as a statement of SQLite, runs on until it returns: its place stays taken.
+      if (thread.ended) await thread.exited;
+      else {
         this.#idle.push(thread);
         thread.rest();
       }
@@ -117,6 +120,7 @@ class Thread {
   #reply: (reply: JobReply) => void = () => {};
   #lastId = 0;
   #ended = false;
+  #exited: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
 
   constructor(onEnd: (thread: Thread) => void) {
@@ -132,6 +136,11 @@ class Thread {
 
   get ended(): boolean {
     return this.#ended;
+  }
+
+  /** Resolves when nothing of an ended thread runs any more. */
+  get exited(): Promise<unknown> {
+    return this.#exited;
   }
 
   async run(job: Omit<Job, 'id'>, { deadlineMs, errors = [], transfer = [] }: JobOptions): Promise<unknown> {
@@ -170,7 +179,7 @@ class Thread {
     clearTimeout(this.#idle);
     this.#onEnd(this);
     this.#fail(error);
-    void this.#worker.terminate();
+    this.#exited = this.#worker.terminate();
   }
 }
 

@@ -1,5 +1,6 @@
 // Jobs for tests of worker threads: some work, some fail or never end.
 import { threadId } from 'node:worker_threads';
+import Database from 'better-sqlite3';
 import { ChildError } from '../../runtime/processes/child.ts';
 
 export const whichThread = (): number => threadId;
@@ -29,4 +30,15 @@ export function endLater(signal: Int32Array): number {
     throw new Error('thrown after the end of the job');
   });
   return threadId;
+}
+
+/** Locks a database during one long statement. */
+export function lockDatabase(path: string): void {
+  const database = new Database(path);
+  database.exec('BEGIN IMMEDIATE');
+  database
+    .prepare(
+      'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2e7) SELECT sum(n) FROM n',
+    )
+    .get();
 }

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
+import Database from 'better-sqlite3';
 import { ChildError } from '../../runtime/processes/child.ts';
 import { WorkerThreads } from '../../runtime/threads/worker.ts';
 import * as jobs from '../support/jobs.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const MODULE = new URL('../support/jobs.ts', import.meta.url);
 const pools: WorkerThreads[] = [];
@@ -26,6 +29,15 @@ test('a job runs in another thread, which the next job reuses', async () => {
   const first = await run('whichThread', []);
   assert.notEqual(first, jobs.whichThread());
   assert.equal(await run('whichThread', []), first);
+});
+
+test('a job that cannot be interrupted has ended when its caller hears of the deadline', async (t) => {
+  const path = join(temporaryDirectory(t), 'locked.sqlite');
+  await assert.rejects(start()('lockDatabase', [path], { deadlineMs: 1_000 }), /took longer than 1 s/);
+  const database = new Database(path, { timeout: 0 });
+  // It would still hold the lock.
+  database.exec('BEGIN IMMEDIATE');
+  database.close();
 });
 
 test('an error of a job arrives with its class and fields', async () => {
