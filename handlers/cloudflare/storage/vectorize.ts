@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { operationsByName } from '../../contract/index.ts';
 import { writeBody } from '../../services/storage/vectors.ts';
-import { type CallContext, call, run } from '../call.ts';
+import { type CallContext, call, Page, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { findKept, type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
@@ -33,8 +33,11 @@ export const vectorizeCalls = [
     path: INDEXES,
     as: 'storage.vectorize.read',
     answer: async (context) => {
-      const kept = await keptOf(context, 'vector_indexes');
-      return numberedPage(context, await Promise.all(kept.map((each) => shown(context, each))));
+      const { items, info } = numberedPage(context, await keptOf(context, 'vector_indexes'));
+      const described: Awaited<ReturnType<typeof shown>>[] = [];
+      // One after another: an app's calls at once are limited.
+      for (const kept of items as Kept[]) described.push(await shown(context, kept));
+      return new Page(described, info);
     },
   }),
   call({

@@ -24,12 +24,17 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
     'GET /apps/:id/vectors': async ({ words }) => {
       const [appId] = words as [string];
       const known = (await storageQueries.places(appId)).vectorIndexes;
-      return Promise.all(
-        known.map(async (stored) => {
-          const text = await callIndex(await placeOf(options, appId, stored), 'settings', null);
-          return { index: stored.id, binding: stored.binding, ...(JSON.parse(text) as IndexSettings) };
-        }),
-      );
+      const described: ({ index: string; binding: string | null } & IndexSettings)[] = [];
+      // One after another: an app's calls at once are limited, and the number of its former indexes is not.
+      for (const stored of known) {
+        const text = await callIndex(await placeOf(options, appId, stored), 'settings', null);
+        described.push({
+          index: stored.id,
+          binding: stored.binding,
+          ...(JSON.parse(text) as IndexSettings),
+        });
+      }
+      return described;
     },
     'POST /apps/:id/vectors/read': (call) => passed(options, call, vectorReads),
     'POST /apps/:id/vectors/write': async (call) => {
