@@ -24,6 +24,8 @@ import type { operate } from './operations.ts';
 const OPERATIONS = new URL('./operations.ts', import.meta.url);
 /** Maximum bytes of a request: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
 const REQUEST_BYTES = 64 * 2 ** 20;
+/** Maximum bytes of any other request. As JSON, 5,000 ids have less. */
+const ARGUMENTS_BYTES = 4 * 2 ** 20;
 /** Maximum concurrent calls of an app. */
 const CALLS = 64;
 /** Timeout for receiving a request, and for the app to read a response, in ms. */
@@ -41,7 +43,8 @@ const LIMITS = {
 };
 const INDEX = /^[0-9a-z]{1,64}$/;
 /** Operations that may need more space. Those of one index run one after another. */
-const GROWING = ['insert', 'upsert', 'addProperty'];
+const INSERTING = ['insert', 'upsert'];
+const GROWING = [...INSERTING, 'addProperty'];
 const CHANGING = [...GROWING, 'deleteByIds', 'removeProperty', 'configure'];
 const MB = 2 ** 20;
 
@@ -63,6 +66,7 @@ export class AppServer {
   readonly #shared: VectorsShared;
   readonly #calls: AppCalls;
   readonly #closing = new AbortController();
+  readonly #running = new Set<Promise<string>>();
 
   private constructor(directory: string, shared: VectorsShared) {
     this.#directory = directory;
@@ -90,6 +94,8 @@ export class AppServer {
       close: async () => {
         server.#closing.abort(new Error('the app is closed'));
         await answerer.close();
+        // Then the files may be moved: SQLite removes a log by its path.
+        await Promise.allSettled(server.#running);
       },
     };
   }
@@ -100,26 +106,33 @@ export class AppServer {
       const operation = new URL(request.url!, 'http://vectors').pathname.slice(1);
       const index = request.headers[INDEX_HEADER];
       if (typeof index !== 'string' || !INDEX.test(index)) throw invalid('the call names no index');
+      const isInsert = INSERTING.includes(operation);
+      const most = isInsert ? REQUEST_BYTES : ARGUMENTS_BYTES;
       const body = await bytesOf(request, {
-        bytes: REQUEST_BYTES,
-        tooLarge: () => tooLarge(`a call may have ${REQUEST_BYTES} bytes; insert fewer vectors at once`),
+        bytes: most,
+        tooLarge: () =>
+          tooLarge(`a call may have ${most} bytes${isInsert ? '; insert fewer vectors at once' : ''}`),
         held,
       });
       if (GROWING.includes(operation)) await this.#requireRoom(body.length);
       const file = join(this.#directory, `${index}.sqlite`);
       const contentType = request.headers['content-type'] ?? '';
-      const text = await threads.run<typeof operate>(
+      const given = new Uint8Array(body);
+      const running = threads.run<typeof operate>(
         OPERATIONS,
         'operate',
-        [{ file, operation, contentType, body: new Uint8Array(body) }],
+        [{ file, operation, contentType, body: given }],
         {
           deadlineMs: OPERATION_MS,
           owner,
           ...(CHANGING.includes(operation) && { key: file }),
           errors: [VectorsError],
+          transfer: [given.buffer],
           signal: AbortSignal.any([left, this.#closing.signal]),
         },
       );
+      this.#running.add(running);
+      const text = await running.finally(() => this.#running.delete(running));
       const bytes = Buffer.from(text);
       held.take(bytes.length);
       held.check();

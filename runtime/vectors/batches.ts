@@ -3,10 +3,16 @@ import { invalid, tooLarge, wrongDimensions } from './errors.ts';
 import { isObject } from './filter.ts';
 import { BATCH, DIMENSIONS, ID_BYTES, METADATA_BYTES, NAMESPACE_BYTES } from './limits.ts';
 
+/** A vector and its metadata have less. */
+const LINE_BYTES = 2 ** 20;
+/** A list is parsed as a whole, which may need 20 times its bytes. */
+const LIST_BYTES = 8 * 2 ** 20;
+
 export interface GivenVector {
   id: string;
   namespace: string | null;
-  metadata: Record<string, unknown> | null;
+  /** JSON: parsed, it may need a multiple of the memory. */
+  metadata: string | null;
   value: Float32Array;
 }
 
@@ -25,13 +31,13 @@ export async function vectorsOf(
     : contentType.startsWith('application/json')
       ? listOf(body)
       : linesOf(body);
-  if (given.length === 0) throw invalid('no vectors are given');
-  let expected = dimensions;
-  return given.map((each, at) => {
-    const vector = vectorOf(each, at, expected);
-    expected = vector.value.length;
-    return vector;
-  });
+  const vectors: GivenVector[] = [];
+  for (const each of given) {
+    if (vectors.length === BATCH) throw tooLarge(`one call may have ${BATCH} vectors`);
+    vectors.push(vectorOf(each, vectors.length, vectors[0]?.value.length ?? dimensions));
+  }
+  if (vectors.length === 0) throw invalid('no vectors are given');
+  return vectors;
 }
 
 async function fileOf(body: Buffer, contentType: string): Promise<Buffer> {
@@ -47,26 +53,25 @@ async function fileOf(body: Buffer, contentType: string): Promise<Buffer> {
 }
 
 function listOf(body: Buffer): unknown[] {
+  if (body.length > LIST_BYTES)
+    throw tooLarge(`a JSON list may have ${LIST_BYTES} bytes; send a line of JSON for each vector`);
   const { vectors } = jsonOf(body.toString('utf8'), 'the body') as { vectors?: unknown };
   if (!Array.isArray(vectors)) throw invalid('vectors: must be a list');
-  if (vectors.length > BATCH) throw tooMany();
   return vectors;
 }
 
-function linesOf(body: Buffer): unknown[] {
-  const given: unknown[] = [];
+/** One after another: parsed, all lines together may need a multiple of the memory. */
+function* linesOf(body: Buffer): Generator<unknown> {
+  let number = 0;
   for (let at = 0; at < body.length; ) {
     const end = body.indexOf('\n', at);
-    const line = body.toString('utf8', at, end === -1 ? body.length : end).trim();
-    at = end === -1 ? body.length : end + 1;
-    if (line === '') continue;
-    if (given.length === BATCH) throw tooMany();
-    given.push(jsonOf(line, `line ${given.length + 1}`));
+    const to = end === -1 ? body.length : end;
+    if (to - at > LINE_BYTES) throw tooLarge(`line ${number + 1}: may have ${LINE_BYTES} bytes`);
+    const line = body.toString('utf8', at, to).trim();
+    at = to + 1;
+    if (line !== '') yield jsonOf(line, `line ${++number}`);
   }
-  return given;
 }
-
-const tooMany = () => tooLarge(`one call may have ${BATCH} vectors`);
 
 function vectorOf(given: unknown, at: number, dimensions: number | null): GivenVector {
   if (!isObject(given)) throw invalid(`vector ${at + 1}: must be an object`);
@@ -77,10 +82,11 @@ function vectorOf(given: unknown, at: number, dimensions: number | null): GivenV
   if (namespace !== null && (typeof namespace !== 'string' || Buffer.byteLength(namespace) > NAMESPACE_BYTES))
     throw invalid(`${place}: namespace: must be a text of at most ${NAMESPACE_BYTES} bytes`);
   if (metadata !== null && !isObject(metadata)) throw invalid(`${place}: metadata: must be an object`);
-  const bytes = metadata === null ? 0 : Buffer.byteLength(JSON.stringify(metadata));
+  const text = metadata && JSON.stringify(metadata);
+  const bytes = text === null ? 0 : Buffer.byteLength(text);
   if (bytes > METADATA_BYTES)
     throw invalid(`${place}: metadata: may have ${METADATA_BYTES} bytes as JSON, and has ${bytes}`);
-  return { id, namespace, metadata, value: numbersOf(values, dimensions, place) };
+  return { id, namespace, metadata: text, value: numbersOf(values, dimensions, place) };
 }
 
 /**

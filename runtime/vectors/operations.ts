@@ -6,12 +6,13 @@ import {
   floatsOf,
   type Match,
   type Metric,
+  MissingExtension,
   openVectorIndex,
   type PropertyType,
   type VectorIndex,
 } from '../../sqlite/storage/vectors.ts';
 import { jsonOf, numbersOf, vectorsOf } from './batches.ts';
-import { diskFull, invalid, notFound } from './errors.ts';
+import { diskFull, failed, invalid, notFound } from './errors.ts';
 import { conditionsOf, indexedValues, isObject, metadataAt } from './filter.ts';
 import {
   BATCH,
@@ -28,6 +29,8 @@ import {
 
 const METRICS: readonly Metric[] = ['cosine', 'euclidean', 'dot-product'];
 const TYPES: readonly PropertyType[] = ['string', 'number', 'boolean'];
+/** JSON has no infinity. */
+const LARGEST_FLOAT = (2 - 2 ** -23) * 2 ** 127;
 const PROPERTY = /^(?!\$)[^."\s][^"]{0,511}$/;
 
 /** A call of an index. */
@@ -50,7 +53,7 @@ type Row = Omit<Match, 'distance'>;
  */
 export async function operate({ file, operation, contentType, body }: VectorsCall): Promise<string> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const index = openVectorIndex(file);
+  const index = opened(file);
   try {
     return JSON.stringify(await operated(index, operation, Buffer.from(body), contentType));
   } catch (error) {
@@ -59,6 +62,18 @@ export async function operate({ file, operation, contentType, body }: VectorsCal
     throw error;
   } finally {
     index.close();
+  }
+}
+
+/** @throws {VectorsError} that names the reason where sqlite-vec cannot be loaded */
+function opened(file: string): VectorIndex {
+  try {
+    return openVectorIndex(file);
+  } catch (error) {
+    if (error instanceof MissingExtension) throw failed(error.message);
+    if ((error as { code?: unknown }).code === 'SQLITE_FULL')
+      throw diskFull('the disk of this machine is full');
+    throw error;
   }
 }
 
@@ -77,7 +92,8 @@ async function operated(
   if (!isObject(asked)) throw invalid('the body must be an object');
   switch (operation) {
     case 'query':
-      return query(index, asked);
+      // Its rows must not change while it reads them.
+      return index.snapshot(() => query(index, asked));
     case 'getByIds':
       return idsOf(asked, IDS).flatMap((id) => {
         const row = index.vector(id);
@@ -148,8 +164,11 @@ function write(
     for (const { id, namespace, metadata, value } of vectors) {
       if (replaces) index.remove(id);
       else if (index.vector(id) !== undefined) continue;
-      const row = { id, namespace, metadata: metadata && JSON.stringify(metadata), value };
-      index.add(row, indexedValues(metadata, properties));
+      const known =
+        metadata === null || properties.length === 0
+          ? null
+          : (JSON.parse(metadata) as Record<string, unknown>);
+      index.add({ id, namespace, metadata, value }, indexedValues(known, properties));
     }
     if (index.count() > VECTORS) throw invalid(`an index may have ${VECTORS} vectors`);
     index.makeCodes();
@@ -195,10 +214,13 @@ function metadataOf(index: VectorIndex, { number, metadata }: Row, level: Metada
   return { metadata: level === 'all' ? whole : metadataAt(whole, index.indexedOf(number)) };
 }
 
-/** Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. A vector of zeros has no direction. */
+/**
+ * Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. A vector of zeros has no direction, nor has
+ * one too long or too short for 32-bit floats.
+ */
 function scoreOf(distance: number | null, metric: Metric): number {
-  if (metric === 'cosine') return distance === null ? 0 : 1 - distance;
-  return distance!;
+  if (metric === 'cosine') return distance === null || !Number.isFinite(distance) ? 0 : 1 - distance;
+  return Math.min(distance!, LARGEST_FLOAT);
 }
 
 function required(index: VectorIndex, id: unknown): Row {

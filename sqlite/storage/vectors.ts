@@ -122,10 +122,9 @@ export function openVectorIndex(path: string) {
   const database = new Database(path, { timeout: BUSY_MS });
   try {
     database.pragma(`page_size = ${PAGE_BYTES}`);
-    database.pragma('journal_mode = WAL');
+    useLog(database);
     database.pragma('synchronous = FULL');
-    database.loadExtension(getLoadablePath());
-    database.function('dot', { deterministic: true }, (a, b) => negativeDot(a as Buffer, b as Buffer));
+    loadExtension(database);
     migrate(database, path);
   } catch (error) {
     database.close();
@@ -134,6 +133,34 @@ export function openVectorIndex(path: string) {
   return { ...indexQueries(database), close: () => database.close() };
 }
 export type VectorIndex = ReturnType<typeof openVectorIndex>;
+
+/** sqlite-vec has no program for this platform, or it cannot be loaded here. */
+export class MissingExtension extends Error {}
+
+function loadExtension(database: Database.Database): void {
+  try {
+    database.loadExtension(getLoadablePath());
+  } catch {
+    const { platform, arch } = process;
+    // Apps see it, so it names no path.
+    throw new MissingExtension(
+      `vector indexes need sqlite-vec, which cannot be loaded on this ${platform}-${arch} machine; on Linux it needs glibc, on x64 or arm64`,
+    );
+  }
+}
+
+/** Uses a write-ahead log. When two threads make a file at the same time, SQLite does not wait for the other. */
+function useLog(database: Database.Database): void {
+  const until = Date.now() + BUSY_MS;
+  for (;;)
+    try {
+      return void database.pragma('journal_mode = WAL');
+    } catch (error) {
+      const { code = '' } = error as { code?: string };
+      if (!code.startsWith('SQLITE_BUSY') || Date.now() > until) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+}
 
 function migrate(database: Database.Database, path: string): void {
   const version = () => database.pragma('user_version', { simple: true }) as number;
@@ -154,7 +181,7 @@ function migrate(database: Database.Database, path: string): void {
 function indexQueries(database: Database.Database) {
   const settings = database.prepare<[], Settings & { center: Buffer | null }>('SELECT * FROM settings');
   const setSettings = database.prepare<[number | null, Metric]>(
-    'UPDATE settings SET dimensions = ?, metric = ?',
+    'UPDATE settings SET dimensions = ?, metric = ?, center = NULL',
   );
   const setMutation = database.prepare<[string, number]>('UPDATE settings SET mutation = ?, mutated = ?');
   const setCenter = database.prepare<[Buffer]>('UPDATE settings SET center = ?');
@@ -238,8 +265,11 @@ function indexQueries(database: Database.Database) {
 
   return {
     settings: (): Settings => settings.get()!,
-    setSettings: (dimensions: number | null, metric: Metric): void =>
-      void setSettings.run(dimensions, metric),
+    /** Sets these of an index without vectors. */
+    setSettings: (dimensions: number | null, metric: Metric): void => {
+      setSettings.run(dimensions, metric);
+      database.exec('DROP TABLE IF EXISTS codes');
+    },
     setMutation: (id: string): void => void setMutation.run(id, Date.now()),
     /** Returns the size of the file, without what is not checkpointed yet. */
     bytes: (): number =>
@@ -279,7 +309,10 @@ function indexQueries(database: Database.Database) {
     search: (search: Search): Match[] => {
       const { metric, center } = settings.get()!;
       const candidates = candidatesOf(search);
-      const query = bytesOf(search.value);
+      let [distance, asked] = ['dot(value)', [] as Buffer[]];
+      if (metric !== 'dot-product') [distance, asked] = [DISTANCES[metric], [bytesOf(search.value)]];
+      // As a parameter, the searched vector would be copied for each other one.
+      else database.function('dot', (value) => negativeDot(floatsOf(value as Buffer), search.value));
       let where = candidates === null ? '' : `WHERE number IN (${candidates.sql})`;
       let chosen = candidates?.values ?? [];
       if (center !== null && !isFew(candidates)) {
@@ -290,23 +323,25 @@ function indexQueries(database: Database.Database) {
       // Vectors are read again for the answer: a sort would move them.
       const nearest = database
         .prepare<unknown[], { number: number; distance: number | null }>(
-          `SELECT number, ${DISTANCES[metric]}(value, ?) AS distance FROM vectors ${where} ORDER BY distance NULLS LAST, number LIMIT ?`,
+          `SELECT number, ${distance} AS distance FROM vectors ${where} ORDER BY distance NULLS LAST, number LIMIT ?`,
         )
-        .all(query, ...chosen, search.count);
+        .all(...asked, ...chosen, search.count);
       const whole = database.prepare<[number], Omit<Match, 'distance'>>(
         'SELECT * FROM vectors WHERE number = ?',
       );
       return nearest.map(({ number, distance }) => ({ ...whole.get(number)!, distance }));
     },
+    /** Runs `work`, which reads all as of one moment. */
+    snapshot: <T>(work: () => T): T => database.transaction(work).deferred(),
     /** Runs `work` as one transaction. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
   };
 }
 
-const DISTANCES: Record<Metric, string> = {
-  cosine: 'vec_distance_cosine',
-  euclidean: 'vec_distance_L2',
-  'dot-product': 'dot',
+/** As SQL, with a parameter for the searched vector. */
+const DISTANCES: Record<Exclude<Metric, 'dot-product'>, string> = {
+  cosine: 'vec_distance_cosine(value, ?)',
+  euclidean: 'vec_distance_L2(value, ?)',
 };
 
 function candidatesOfCondition({ property, any, none, bounds, isMissing }: Condition): Candidates {
@@ -328,8 +363,7 @@ function candidatesOfCondition({ property, any, none, bounds, isMissing }: Condi
 const marks = (values: unknown[]) => values.map(() => '?').join(', ');
 
 /** The distance of the metric `dot-product`: the smaller, the nearer. */
-function negativeDot(a: Buffer, b: Buffer): number {
-  const [left, right] = [floatsOf(a), floatsOf(b)];
+function negativeDot(left: Float32Array, right: Float32Array): number {
   let sum = 0;
   for (let at = 0; at < left.length; at++) sum += left[at]! * right[at]!;
   return -sum;

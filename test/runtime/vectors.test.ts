@@ -57,6 +57,54 @@ test('each metric has the scores of Cloudflare, the nearest vector first', async
   }
 });
 
+test('vectors that 32-bit floats cannot compare have numbers as scores', async (t) => {
+  for (const [metric, expected] of [
+    ['cosine', [0, 0]],
+    ['euclidean', [(2 - 2 ** -23) * 2 ** 127, (2 - 2 ** -23) * 2 ** 127]],
+  ] as const) {
+    const index = indexIn(t);
+    await index('configure', { dimensions: 2, metric });
+    await index('insert', [
+      { id: 'long', values: [3e38, 3e38] },
+      { id: 'zero', values: [0, 0] },
+    ]);
+    const { matches } = await index<Found>('query', { vector: [-3e38, -3e38] });
+    assert.deepEqual(
+      matches.map(({ score }) => score),
+      expected,
+    );
+  }
+});
+
+test('an index that had many vectors takes others once it is empty', async (t) => {
+  const index = indexIn(t);
+  const ids = Array.from({ length: EXACT_MOST + 1 }, (_, at) => `v${at}`);
+  const batches = Array.from({ length: Math.ceil(ids.length / 5_000) }, (_, at) =>
+    ids.slice(at * 5_000, (at + 1) * 5_000),
+  );
+  for (const batch of batches)
+    await index(
+      'insert',
+      batch.map((id, at) => ({ id, values: [1, at] })),
+    );
+  for (const batch of batches) await index('deleteByIds', { ids: batch });
+  await index('configure', { dimensions: 16, metric: 'euclidean' });
+  await index('insert', [{ id: 'new', values: Array(16).fill(1) }]);
+  assert.deepEqual(idsOf(await index<Found>('query', { vector: Array(16).fill(0) })), ['new']);
+});
+
+test('calls may come at once before there is a file', async (t) => {
+  const pool = new WorkerThreads(4);
+  t.after(() => pool.close());
+  const operations = new URL('../../runtime/vectors/operations.ts', import.meta.url);
+  for (let round = 0; round < 30; round++) {
+    const file = join(temporaryDirectory(t), 'index.sqlite');
+    const call = { file, operation: 'info', contentType: 'application/json', body: new Uint8Array() };
+    const info = () => pool.run<typeof operate>(operations, 'operate', [call], { deadlineMs: 60_000 });
+    await Promise.all([info(), info(), info(), info()]);
+  }
+});
+
 test('filters compare indexed values, of nested keys too', async (t) => {
   const index = indexIn(t);
   for (const [propertyName, indexType] of [
@@ -234,6 +282,22 @@ test('calls name an index of the app, and an operation that exists', async (t) =
   assert.deepEqual(readdirSync(directory), ['one.sqlite']);
   const deep = `{"vector":${'['.repeat(100_000)}`;
   assert.equal((await call('/query', deep)).status, 400);
+});
+
+test('JSON that needs a multiple of its bytes once parsed is refused before', async (t) => {
+  const threads = new WorkerThreads(2, 1);
+  t.after(() => threads.close());
+  const { call } = await served(t, 'one', threads);
+  const nested = (bytes: number) => '[],'.repeat(bytes / 3);
+  for (const [operation, body, message] of [
+    ['query', `{"vector":[${nested(5 * 2 ** 20)}1]}`, /a call may have 4194304 bytes"/],
+    ['insert', `${LINE}\n{"id":"b","values":[${nested(2 * 2 ** 20)}1]}`, /line 2: may have 1048576 bytes/],
+  ] as const) {
+    const { status, text } = await call(`/${operation}`, body);
+    assert.equal(status, 413);
+    assert.match(text, message);
+  }
+  assert.equal((JSON.parse((await call('/info', '')).text) as { vectorCount: number }).vectorCount, 0);
 });
 
 test('an app stores no more than its quota, and can still delete', async (t) => {
