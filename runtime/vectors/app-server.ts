@@ -67,6 +67,8 @@ export class AppServer {
   readonly #calls: AppCalls;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<string>>();
+  /** Bytes that calls under way may add. */
+  #growth = 0;
 
   private constructor(directory: string, shared: VectorsShared) {
     this.#directory = directory;
@@ -114,25 +116,33 @@ export class AppServer {
           tooLarge(`a call may have ${most} bytes${isInsert ? '; insert fewer vectors at once' : ''}`),
         held,
       });
-      if (GROWING.includes(operation)) await this.#requireRoom(body.length);
       const file = join(this.#directory, `${index}.sqlite`);
       const contentType = request.headers['content-type'] ?? '';
       const given = new Uint8Array(body);
-      const running = threads.run<typeof operate>(
-        OPERATIONS,
-        'operate',
-        [{ file, operation, contentType, body: given }],
-        {
-          deadlineMs: OPERATION_MS,
-          owner,
-          ...(CHANGING.includes(operation) && { key: file }),
-          errors: [VectorsError],
-          transfer: [given.buffer],
-          signal: AbortSignal.any([left, this.#closing.signal]),
-        },
-      );
+      const growth = GROWING.includes(operation) ? body.length : 0;
+      const work = async () => {
+        if (growth > 0) await this.#requireRoom(this.#growth);
+        return threads.run<typeof operate>(
+          OPERATIONS,
+          'operate',
+          [{ file, operation, contentType, body: given }],
+          {
+            deadlineMs: OPERATION_MS,
+            owner,
+            ...(CHANGING.includes(operation) && { key: file }),
+            errors: [VectorsError],
+            transfer: [given.buffer],
+            signal: AbortSignal.any([left, this.#closing.signal]),
+          },
+        );
+      };
+      this.#growth += growth;
+      const running = work();
       this.#running.add(running);
-      const text = await running.finally(() => this.#running.delete(running));
+      const text = await running.finally(() => {
+        this.#running.delete(running);
+        this.#growth -= growth;
+      });
       const bytes = Buffer.from(text);
       held.take(bytes.length);
       held.check();

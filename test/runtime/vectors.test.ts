@@ -318,6 +318,15 @@ test('an app stores no more than its quota, and can still delete', async (t) => 
   assert.equal((await call('/deleteByIds', JSON.stringify({ ids: ['v0'] }))).status, 200);
 });
 
+test('inserts at once exceed the quota no more than those one after another', async (t) => {
+  const threads = new WorkerThreads(2);
+  t.after(() => threads.close());
+  const { call } = await served(t, 'one', threads, { maxMb: 1 });
+  const body = JSON.stringify({ id: 'a', values: [1], metadata: null }) + ' '.repeat(600 * 1024);
+  const answers = await Promise.all(['one', 'two', 'three'].map((index) => call('/insert', body, index)));
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 403, 403]);
+});
+
 test('long calls of one account do not delay those of another', async (t) => {
   const threads = new WorkerThreads(2, 1);
   t.after(() => threads.close());
