@@ -1,14 +1,12 @@
 // A process of the host that serves each app at the app's own socket, which identifies the app. It starts when an app first
 // needs it, and restarts when it ends. The host holds the sockets, so calls wait meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { asUser, dieWithParent, type User } from '../isolation/users.ts';
-import { log, logRarely, reason } from '../log.ts';
+import { startOwnProgram } from '../isolation/own-program.ts';
+import type { User } from '../isolation/users.ts';
+import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
-import { type Child, startChild } from '../processes/child.ts';
-import { LineReader } from '../processes/lines.ts';
+import type { Child } from '../processes/child.ts';
 import { endFirst } from '../resources/limited.ts';
-import { withDataLimit } from '../resources/process-limits.ts';
-import { compileCache } from '../threads/compile-cache.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import { makeListeningSocket, type SocketHandle, sendable } from './listening-socket.ts';
 
@@ -220,17 +218,12 @@ class Process {
 
   private constructor(child: Child, name: string) {
     this.#child = child;
-    const lines = new LineReader((line) => logRarely('warn', `the ${name} says`, { line }));
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => lines.write(chunk));
     child.process.on('message', ({ id, error }: AppServiceReply) => {
       const asked = this.#asked.get(id);
       this.#asked.delete(id);
       if (error === null) asked?.resolve();
       else asked?.reject(new Error(error));
     });
-    // A message may fail while the process is ending.
-    child.process.on('error', () => {});
     this.ended = child.exited.then(({ code, killedBy }) => {
       child.end();
       const how = killedBy ?? `exit code ${code}`;
@@ -241,20 +234,14 @@ class Process {
 
   static async start(options: AppServiceOptions): Promise<Process> {
     const { name, program, environment, memoryBytes, heapMb, computes = false } = options;
-    const user = options.user();
-    const last = computes ? [...endFirst(), 'nice', '-n', NICENESS] : [];
-    const bound = [...last, ...(user === null ? dieWithParent() : asUser(user))];
-    const limits = [...withDataLimit(memoryBytes), process.execPath, `--max-old-space-size=${heapMb}`];
-    const child = await startChild([...bound, ...limits, '--no-warnings', program], {
-      title: name,
-      environment: {
-        // Another user cannot read the data directory.
-        ...(user === null ? compileCache() : {}),
-        ...environment,
-        APP_SERVICE_OPTIONS: JSON.stringify(options.options),
-      },
-      stdin: 'ignore',
-      messages: true,
+    const child = await startOwnProgram({
+      name,
+      program,
+      user: options.user(),
+      memoryBytes,
+      heapMb,
+      environment: { ...environment, APP_SERVICE_OPTIONS: JSON.stringify(options.options) },
+      bounds: computes ? [...endFirst(), 'nice', '-n', NICENESS] : [],
     });
     return new Process(child, name);
   }

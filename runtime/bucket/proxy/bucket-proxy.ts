@@ -2,16 +2,14 @@
 // requests wait during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getCACertificates } from 'node:tls';
-import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
-import { log, logRarely, reason } from '../../log.ts';
+import { startOwnProgram } from '../../isolation/own-program.ts';
+import type { User } from '../../isolation/users.ts';
+import { log, reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
-import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
-import { LineReader } from '../../processes/lines.ts';
-import { withDataLimit } from '../../resources/process-limits.ts';
-import { compileCache } from '../../threads/compile-cache.ts';
+import { type Child, cleanEnvironment } from '../../processes/child.ts';
+import { type BoundSocket, bindSocket, sendable } from '../../sockets/bound-socket.ts';
 import type { Counts, Report, Setup } from './messages.ts';
 import { noCounts } from './reports.ts';
-import { makeTcpSocket, sendable, type TcpSocket } from './tcp-socket.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Memory limits. Node reserves 560 MiB of the first. */
@@ -38,7 +36,7 @@ export class BucketProxy {
   readonly #totals = new Map<string, Counts>();
   readonly #backoff = new Backoff();
   readonly #closing = new AbortController();
-  #socket: TcpSocket | null = null;
+  #socket: BoundSocket | null = null;
   #child: Child | null = null;
   #isAway = false;
 
@@ -57,7 +55,7 @@ export class BucketProxy {
    * @throws {Error} when the port cannot be had
    */
   listen(): number {
-    this.#socket ??= makeTcpSocket(this.#options.port ?? 0);
+    this.#socket ??= bindSocket(this.#options.port ?? 0, '127.0.0.1');
     return this.#socket.port;
   }
 
@@ -100,8 +98,6 @@ export class BucketProxy {
         else this.#hear(report);
       });
     });
-    // A message may fail while the process is ending.
-    child.process.on('error', () => {});
     const ended = child.exited.then(({ code, killedBy }) => {
       child.end();
       this.#child = null;
@@ -120,23 +116,18 @@ export class BucketProxy {
   }
 
   async #spawn(): Promise<Child> {
-    const user = this.#options.user();
-    const bound = user === null ? dieWithParent() : asUser(user);
-    const limits = [...withDataLimit(MEMORY_BYTES), process.execPath, `--max-old-space-size=${HEAP_MB}`];
-    const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
-      title: 'bucket proxy',
-      // Another user cannot read the data directory.
-      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
-      stdin: 'ignore',
-      messages: true,
+    const child = await startOwnProgram({
+      name: 'bucket proxy',
+      program: PROGRAM,
+      user: this.#options.user(),
+      memoryBytes: MEMORY_BYTES,
+      heapMb: HEAP_MB,
+      environment: cleanEnvironment(),
     });
     if (this.#closing.signal.aborted) {
       child.end();
       throw new Error('the bucket proxy is closed');
     }
-    const lines = new LineReader((line) => logRarely('warn', 'the bucket proxy says', { line }));
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => lines.write(chunk));
     this.#child = child;
     return child;
   }

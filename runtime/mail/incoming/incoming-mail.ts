@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { chmodSync, chownSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import net, { type Server } from 'node:net';
+import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
@@ -17,14 +17,13 @@ import { CALL_HEADER } from '../../edge/http/head/service-headers.ts';
 import type { Backend } from '../../edge/upstream/backend.ts';
 import type { CallDepths } from '../../hosts/call-depths.ts';
 import type { Hosts } from '../../hosts/hosts.ts';
+import { startOwnProgram } from '../../isolation/own-program.ts';
 import { makeTraversable } from '../../isolation/rights.ts';
-import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
-import { log, logRarely, reason } from '../../log.ts';
+import type { User } from '../../isolation/users.ts';
+import { log, reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
-import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
-import { LineReader } from '../../processes/lines.ts';
-import { withDataLimit } from '../../resources/process-limits.ts';
-import { compileCache } from '../../threads/compile-cache.ts';
+import { type Child, cleanEnvironment } from '../../processes/child.ts';
+import { type BoundSocket, bindSocket, sendable } from '../../sockets/bound-socket.ts';
 import { comparable, domainOf } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
 import { CHECKS } from './incoming.ts';
@@ -58,17 +57,11 @@ export interface IncomingMailOptions {
   depths: CallDepths;
 }
 
-/** Node's internal handle of a bound socket. It begins to listen in the process that it is sent to. */
-interface TcpHandle {
-  getsockname(into: { port?: number }): number;
-  close(): void;
-}
-
 export class IncomingMail {
   readonly #options: IncomingMailOptions;
   readonly #backoff = new Backoff();
   readonly #closing = new AbortController();
-  #handle: TcpHandle | null = null;
+  #listening: BoundSocket | null = null;
   #child: Child | null = null;
   #endService: () => void = () => {};
 
@@ -87,8 +80,8 @@ export class IncomingMail {
    */
   async start(): Promise<number> {
     const { port, isLocal, paths, users, gateway, tls } = this.#options;
-    const { handle, port: bound } = await bind(port, isLocal);
-    this.#handle = handle;
+    const listening = await bind(port, isLocal);
+    this.#listening = listening;
     const { cell } = users(ID);
     makeTraversable(paths.run(ID), cell);
     this.#endService = await gateway().listenService(this.#socket, (head, spans) =>
@@ -101,7 +94,7 @@ export class IncomingMail {
       void this.#again(reason(error), 0);
       throw error;
     });
-    return bound;
+    return listening.port;
   }
 
   /** Ends the process and all its connections. */
@@ -111,8 +104,8 @@ export class IncomingMail {
     child?.end();
     await child?.exited;
     this.#endService();
-    this.#handle?.close();
-    this.#handle = null;
+    this.#listening?.handle.close();
+    this.#listening = null;
   }
 
   get #socket(): string {
@@ -127,37 +120,30 @@ export class IncomingMail {
     const child = await this.#spawn();
     const { promise: listening, resolve } = Promise.withResolvers<null>();
     child.process.once('message', () => resolve(null));
-    // A message may fail while the process is ending.
-    child.process.on('error', () => {});
     const ended = child.exited.then(({ code, killedBy }) => {
       child.end();
       this.#child = null;
       return killedBy ?? `exit code ${code}`;
     });
-    child.process.send(setup, this.#handle as unknown as Server);
+    child.process.send(setup, sendable(this.#listening!));
     const how = await Promise.race([listening, ended]);
     if (how !== null) throw new Error(`the receiver of e-mails ended: ${how}`);
     void ended.then((how) => this.#again(how, performance.now() - from));
   }
 
   async #spawn(): Promise<Child> {
-    const user = this.#options.users(ID).cell;
-    const bound = user === null ? dieWithParent() : asUser(user);
-    const limits = [...withDataLimit(MEMORY_BYTES), process.execPath, `--max-old-space-size=${HEAP_MB}`];
-    const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
-      title: 'receiver of e-mails',
-      // Another user cannot read the data directory.
-      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
-      stdin: 'ignore',
-      messages: true,
+    const child = await startOwnProgram({
+      name: 'receiver of e-mails',
+      program: PROGRAM,
+      user: this.#options.users(ID).cell,
+      memoryBytes: MEMORY_BYTES,
+      heapMb: HEAP_MB,
+      environment: cleanEnvironment(),
     });
     if (this.#closing.signal.aborted) {
       child.end();
       throw new Error('the receiver of e-mails is closed');
     }
-    const lines = new LineReader((line) => logRarely('warn', 'the receiver of e-mails says', { line }));
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => lines.write(chunk));
     this.#child = child;
     return child;
   }
@@ -253,22 +239,16 @@ function envelopeOf(headers: readonly string[]): { to: string } {
 }
 
 /** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be had */
-async function bind(port: number, isLocal: boolean): Promise<{ handle: TcpHandle; port: number }> {
-  const problem = `RUNNER_MAIL_PORT: port ${port} cannot be had; another program has it, or ports below 1024 need more rights`;
-  // A bound socket learns only when it listens, in the other process, that the port is in use.
-  const probe = net.createServer().listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
-  await once(probe, 'listening').catch((error: unknown) => {
-    throw new Error(problem, { cause: error });
-  });
-  probe.close();
-  await once(probe, 'close');
-  const { _createServerHandle: create } = net as unknown as {
-    _createServerHandle: (address: string, port: number, family: 4 | 6) => TcpHandle | number;
-  };
-  let handle = isLocal ? create('127.0.0.1', port, 4) : create('::', port, 6);
-  // A machine without IPv6.
-  if (typeof handle === 'number' && !isLocal) handle = create('0.0.0.0', port, 4);
-  const name: { port?: number } = {};
-  if (typeof handle === 'number' || handle.getsockname(name) !== 0) throw new Error(problem);
-  return { handle, port: name.port! };
+async function bind(port: number, isLocal: boolean): Promise<BoundSocket> {
+  try {
+    // A bound socket learns only when it listens, in the other process, that the port is in use.
+    const probe = net.createServer().listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
+    await once(probe, 'listening');
+    probe.close();
+    await once(probe, 'close');
+    return bindSocket(port, isLocal ? '127.0.0.1' : '::');
+  } catch (error) {
+    const why = 'another program has it, or ports below 1024 need more rights';
+    throw new Error(`RUNNER_MAIL_PORT: port ${port} cannot be had; ${why}`, { cause: error });
+  }
 }

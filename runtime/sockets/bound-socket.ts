@@ -1,4 +1,4 @@
-// A bound TCP socket on 127.0.0.1 that the host holds for another process.
+// A bound TCP socket that the host holds for another process.
 import net, { type Server } from 'node:net';
 
 /** Node's internal handle of a server's socket. It begins to listen in the process that it is sent to, and then stays listening. */
@@ -7,27 +7,29 @@ interface TcpHandle {
   close(): void;
 }
 
-export interface TcpSocket {
+export interface BoundSocket {
   handle: TcpHandle;
   port: number;
 }
 
 /**
  * @param port 0: any free one
+ * @param address `::` without IPv6 is `0.0.0.0`
  * @throws {Error} when it cannot be bound
  */
-export function makeTcpSocket(port: number): TcpSocket {
+export function bindSocket(port: number, address: '127.0.0.1' | '::'): BoundSocket {
   const { _createServerHandle: create } = net as unknown as {
-    _createServerHandle: (address: string, port: number, family: 4) => TcpHandle | number;
+    _createServerHandle: (address: string, port: number, family: 4 | 6) => TcpHandle | number;
   };
-  const handle = create('127.0.0.1', port, 4);
+  let handle = create(address, port, address === '::' ? 6 : 4);
+  if (typeof handle === 'number' && address === '::') handle = create('0.0.0.0', port, 4);
   const name: { port?: number } = {};
   if (typeof handle === 'number' || handle.getsockname(name) !== 0)
-    throw new Error(`the bucket proxy cannot have port ${port} of 127.0.0.1`);
+    throw new Error(`port ${port} of ${address} cannot be had`);
   return { handle, port: name.port! };
 }
 
 /** Casts a socket for `ChildProcess.send`, whose type lacks it. */
-export function sendable({ handle }: TcpSocket): Server {
+export function sendable({ handle }: BoundSocket): Server {
   return handle as unknown as Server;
 }
