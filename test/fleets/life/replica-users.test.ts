@@ -17,7 +17,8 @@ test(
   NEEDS_RULES,
   async (t) => {
     await using store = await new MemoryStore().start();
-    const user = { uid: 110_001, gid: 110_001 };
+    // No other test has rules for this user.
+    const user = { uid: 111_001, gid: 111_001 };
     const openPorts = [Number(new URL(store.endpoint).port)];
     const firewall = await openFirewall(RULES, [{ build: null, cell: user }], { ...CLOSED, openPorts });
     assert.ok(firewall instanceof Firewall, String(firewall));
