@@ -9,7 +9,7 @@ import type { PackageJson } from './project.ts';
 /**
  * A line for the shell, or the script `build`. `cwd`: relative to the project's folder. `mayFail`: the
  * deploy goes on when the script fails, because it needs nothing that the script writes. `mayWantAccount`: the deploy goes on
- * when the command fails for want of a Cloudflare account.
+ * when the command fails because it needs a Cloudflare account.
  */
 export type BuildCommand =
   | { kind: 'command'; command: string; cwd: string; mayWantAccount?: true }
@@ -42,7 +42,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
     ? [line(config.build.command, config.build.cwd ?? '.')]
     : [];
   const before = deploy?.before ?? null;
-  // After a failure, the rest of a longer line would not run, and what is built there would be missing or old.
+  // In a longer line, the commands after a failed one do not run: what they build would be missing or old.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes('opennextjs-cloudflare build');

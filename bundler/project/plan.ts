@@ -43,8 +43,8 @@ export interface Plan {
   notes: string[];
   hasDependencies: boolean;
   /**
-   * Whether what is deployed may need no package: only tools for development are named, and no command runs. Then a bundle without
-   * packages is tried first.
+   * Whether the deploy may need no packages: the project names only tools for development, and runs no command. Then Cellar first
+   * tries to bundle without packages.
    */
   mayNeedNoPackages: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */

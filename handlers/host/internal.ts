@@ -62,7 +62,7 @@ export async function internal(request: Request, context: RequestContext): Promi
   throw new Problem('route_not_found');
 }
 
-/** Returns the encrypted value of a secret that an app has bound; null when Workers may not read it, or there is none. */
+/** Returns the encrypted value of a secret for an app. Null: the secret does not exist, or its scopes lack `workers`. */
 async function sealedValue({ reads }: RequestContext, asked: StoreSecret): Promise<string | null> {
   const found = await findBoundSecret(reads, asked);
   return found !== null && JSON.parse(found.scopes).includes(WORKERS) ? found.sealed : null;

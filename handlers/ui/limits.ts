@@ -80,9 +80,14 @@ function remember<Value>(map: Map<string, Value>, key: string, value: Value): vo
   map.set(key, value);
 }
 
-/** Returns the key of a client: an IPv4 address, or the /64 of an IPv6 address. The gateway has set the header. */
+/** Returns the address of a client. The gateway has set the header. */
+export function addressOf(headers: Headers | undefined): string {
+  return headers?.get('x-real-ip') ?? '';
+}
+
+/** Returns the key of a client: an IPv4 address, or the /64 of an IPv6 address. */
 export function clientOf(headers: Headers): string {
-  const address = headers.get('x-real-ip') ?? '';
+  const address = addressOf(headers);
   if (!address.includes(':')) return address;
   const [head = '', tail] = address.split('::');
   const front = head === '' ? [] : head.split(':');

@@ -10,7 +10,7 @@ import { validate } from '../transports/validate.ts';
 import { askAbout } from './api.ts';
 import type { Auth } from './auth.ts';
 import type { Env } from './env.ts';
-import { type Attempts, TooMany } from './limits.ts';
+import { type Attempts, addressOf, TooMany } from './limits.ts';
 
 const BODY_BYTES = 16 * 1024;
 const lookInput = z.strictObject({ token: z.string() });
@@ -43,7 +43,7 @@ export async function look(request: Request, env: Env): Promise<Response> {
 /** Applies an invite to an account. @throws {Problem} `invite_not_found` */
 export async function join(request: Request, env: Env, account: string): Promise<Response> {
   const { token } = validate(lookInput, await readJson(request, BODY_BYTES));
-  return Response.json(await askAbout(env, 'join', { token, account, address: addressOf(request) }));
+  return Response.json(await askAbout(env, 'join', { token, account, address: addressOf(request.headers) }));
 }
 
 /**
@@ -58,7 +58,7 @@ export async function useLink(request: Request, env: Env, auth: Auth): Promise<R
   const credential = { id: newId(), hash: await hasher.hash(password) };
   const at = new Date().toISOString();
   const isFirst = await setPassword(env.DB, await hashOf(token), account, credential, at, keeps_factors);
-  await askAbout(env, 'close', { token, account: account.id, address: addressOf(request) });
+  await askAbout(env, 'close', { token, account: account.id, address: addressOf(request.headers) });
   if (!isFirst) throw new Problem('invite_not_found');
   const signedIn = await auth.api.signInEmail({
     body: { email: account.email, password },
@@ -68,9 +68,4 @@ export async function useLink(request: Request, env: Env, auth: Auth): Promise<R
   const headers = new Headers();
   for (const cookie of signedIn.headers.getSetCookie()) headers.append('set-cookie', cookie);
   return Response.json({ account }, { headers });
-}
-
-/** Returns a client's address, as the edge names it. */
-function addressOf({ headers }: Request): string {
-  return headers.get('x-real-ip') ?? '';
 }

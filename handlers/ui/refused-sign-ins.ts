@@ -1,6 +1,7 @@
 // Reports refused sign-ins to the audit log. The log never has the password or code that was entered.
 import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
+import { addressOf } from './limits.ts';
 
 /** Who wanted to sign in, as far as the way tells. */
 export interface Claimant {
@@ -18,7 +19,7 @@ export async function reportRefusal(
   code: string,
 ): Promise<void> {
   const by = wayOf(path);
-  const address = headers?.get('x-real-ip') ?? '';
+  const address = addressOf(headers);
   const who = { account: account ?? null, email: email?.slice(0, 254).toLowerCase() ?? null };
   await askAbout(env, 'refused', { ...who, by, address, code }).catch(() => {});
 }

@@ -1,6 +1,6 @@
-// Calls from one app to another of the same owner, messages to another app's queues, and events for tail Workers. Each app with such bindings has its
-// own socket at the gateway, which no other app can use. The app may use only the bindings with which its process was
-// started.
+// What an app asks its own socket at the gateway for: other apps of the same owner and their queues, tail Workers, scripts of
+// dispatch namespaces, and secrets of Secrets Stores. No other app can use that socket, and the app may use only the bindings with
+// which its process was started.
 import { createHash } from 'node:crypto';
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';

@@ -19,7 +19,7 @@ export class StoreSecrets {
   readonly #ask: (asked: StoreSecret) => Promise<string | null>;
   readonly #known = new Map<string, Known>();
 
-  /** @param ask asks the control plane for an encrypted value as base64; null: there is none */
+  /** @param ask gets an encrypted value from the control plane, in base64. Null: the secret does not exist */
   constructor(secrets: Pick<Secrets, 'open'>, ask: (asked: StoreSecret) => Promise<string | null>) {
     this.#secrets = secrets;
     this.#ask = ask;

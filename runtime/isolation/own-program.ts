@@ -21,7 +21,7 @@ export interface OwnProgram {
   bounds?: string[];
 }
 
-/** Starts the program. What it prints goes to the log. @throws {ChildError} when it cannot start */
+/** Starts the program. Its output goes to the log. @throws {ChildError} when it cannot start */
 export async function startOwnProgram(options: OwnProgram): Promise<Child> {
   const { name, program, user, memoryBytes, heapMb, environment, bounds = [] } = options;
   const rights = user === null ? dieWithParent() : asUser(user);

@@ -6,7 +6,7 @@ import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
-import { comparable, mayBeSender, type Senders } from './addresses.ts';
+import { comparable, type Senders } from './addresses.ts';
 import { DEADLINE_MS, deliver } from './deliver.ts';
 import {
   internal,
@@ -21,6 +21,7 @@ import {
 import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.ts';
 import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
 import type { Rates } from './rates.ts';
+import { requireSender } from './sender.ts';
 import type { SmtpServer } from './smtp-server.ts';
 
 /** Options of the mail service at its start. */
@@ -101,10 +102,7 @@ export class AppServer {
     for (const address of to)
       if (!isAmong(address, only) || !isAmong(address, allowed_destination_addresses))
         throw recipientNotAllowed(`The binding may not send to ${address}.`);
-    if (!mayBeSender(this.#options.senders, from))
-      throw senderNotVerified(
-        `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
-      );
+    requireSender(this.#options.senders, from);
   }
 
   /** Queues and delivers an e-mail. A delivery that has begun continues when the client disconnects. */

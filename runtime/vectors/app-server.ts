@@ -1,11 +1,12 @@
 // Serves the vector indexes of one app, at the app's own socket.
-import { readdir, stat, statfs } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { AppCalls, type SharedBudget } from '../app-services/app-calls.ts';
 import { answerHttp, bytesOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
+import { Quota, type QuotaOptions } from '../disk/quota.ts';
 import { log, reason } from '../log.ts';
 import type { WorkerThreads } from '../threads/worker.ts';
 import {
@@ -46,19 +47,10 @@ const INDEX = /^[0-9a-z]{1,64}$/;
 const INSERTING = ['insert', 'upsert'];
 const GROWING = [...INSERTING, 'addProperty'];
 const CHANGING = [...GROWING, 'deleteByIds', 'removeProperty', 'configure'];
-const MB = 2 ** 20;
-
-/** Limits of the disk. */
-export interface DiskLimits {
-  /** Limit of one app's vectors, in MiB; 0 for none. */
-  maxMb: number;
-  /** Disk space that must stay free, in MiB; 0 for none. */
-  floorMb: number;
-}
 
 export interface VectorsShared extends SharedBudget {
   threads: WorkerThreads;
-  limits: DiskLimits;
+  limits: QuotaOptions;
 }
 
 export class AppServer {
@@ -67,13 +59,18 @@ export class AppServer {
   readonly #calls: AppCalls;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<string>>();
-  /** Bytes that calls under way may add. */
-  #growth = 0;
+  readonly #quota: Quota;
 
   private constructor(directory: string, shared: VectorsShared) {
     this.#directory = directory;
     this.#shared = shared;
     const tooMany = `an app may make ${CALLS} calls at a time`;
+    this.#quota = new Quota(join(directory, '..'), shared.limits, {
+      tooMuch: (maxMb) =>
+        quotaExceeded(`the vectors of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB)`),
+      diskFull: (floorMb) =>
+        diskFull(`the disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb})`),
+    });
     this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
   }
 
@@ -119,30 +116,20 @@ export class AppServer {
       const file = join(this.#directory, `${index}.sqlite`);
       const contentType = request.headers['content-type'] ?? '';
       const given = new Uint8Array(body);
-      const growth = GROWING.includes(operation) ? body.length : 0;
-      const work = async () => {
-        if (growth > 0) await this.#requireRoom(this.#growth);
-        return threads.run<typeof operate>(
-          OPERATIONS,
-          'operate',
-          [{ file, operation, contentType, body: given }],
-          {
-            deadlineMs: OPERATION_MS,
-            owner,
-            ...(CHANGING.includes(operation) && { key: file }),
-            errors: [VectorsError],
-            transfer: [given.buffer],
-            signal: AbortSignal.any([left, this.#closing.signal]),
-          },
-        );
-      };
-      this.#growth += growth;
-      const running = work();
+      const work = () =>
+        threads.run<typeof operate>(OPERATIONS, 'operate', [{ file, operation, contentType, body: given }], {
+          deadlineMs: OPERATION_MS,
+          owner,
+          ...(CHANGING.includes(operation) && { key: file }),
+          errors: [VectorsError],
+          transfer: [given.buffer],
+          signal: AbortSignal.any([left, this.#closing.signal]),
+        });
+      const running = GROWING.includes(operation)
+        ? this.#quota.during(body.length, () => sizeOf(this.#directory), work)
+        : work();
       this.#running.add(running);
-      const text = await running.finally(() => {
-        this.#running.delete(running);
-        this.#growth -= growth;
-      });
+      const text = await running.finally(() => this.#running.delete(running));
       const bytes = Buffer.from(text);
       held.take(bytes.length);
       held.check();
@@ -152,17 +139,6 @@ export class AppServer {
       // Until then it is in memory.
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     });
-  }
-
-  /** @throws {VectorsError} when so many bytes more do not fit */
-  async #requireRoom(more: number): Promise<void> {
-    const { maxMb, floorMb } = this.#shared.limits;
-    if (maxMb > 0 && (await sizeOf(this.#directory)) + more > maxMb * MB)
-      throw quotaExceeded(`the vectors of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB)`);
-    if (floorMb === 0) return;
-    const { bavail, bsize } = await statfs(join(this.#directory, '..'));
-    if (bavail * bsize - more < floorMb * MB)
-      throw diskFull(`the disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb})`);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type PropertyType,
   type VectorIndex,
 } from '../../sqlite/storage/vectors.ts';
+import { isDiskFull } from '../disk/disk.ts';
 import { jsonOf, numbersOf, vectorsOf } from './batches.ts';
 import { diskFull, failed, invalid, notFound } from './errors.ts';
 import { conditionsOf, indexedValues, isObject, metadataAt } from './filter.ts';
@@ -53,27 +54,16 @@ type Row = Omit<Match, 'distance'>;
  */
 export async function operate({ file, operation, contentType, body }: VectorsCall): Promise<string> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const index = opened(file);
+  let index: VectorIndex | null = null;
   try {
+    index = openVectorIndex(file);
     return JSON.stringify(await operated(index, operation, Buffer.from(body), contentType));
   } catch (error) {
-    if ((error as { code?: unknown }).code === 'SQLITE_FULL')
-      throw diskFull('the disk of this machine is full');
+    if (error instanceof MissingExtension) throw failed(error.message);
+    if (isDiskFull(error)) throw diskFull('the disk of this machine is full');
     throw error;
   } finally {
-    index.close();
-  }
-}
-
-/** @throws {VectorsError} that names the reason where sqlite-vec cannot be loaded */
-function opened(file: string): VectorIndex {
-  try {
-    return openVectorIndex(file);
-  } catch (error) {
-    if (error instanceof MissingExtension) throw failed(error.message);
-    if ((error as { code?: unknown }).code === 'SQLITE_FULL')
-      throw diskFull('the disk of this machine is full');
-    throw error;
+    index?.close();
   }
 }
 

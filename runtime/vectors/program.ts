@@ -3,8 +3,9 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { Budget } from '../app-services/budget.ts';
+import type { QuotaOptions } from '../disk/quota.ts';
 import { WorkerThreads } from '../threads/worker.ts';
-import { AppServer, type DiskLimits } from './app-server.ts';
+import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 
 /** Operations at a time. */
@@ -12,7 +13,7 @@ const RUNNING = Math.min(4, Math.max(2, availableParallelism()));
 /** Maximum bytes of all requests and responses in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 
-const { directory, ...limits } = serviceOptions<DiskLimits & { directory: string }>();
+const { directory, ...limits } = serviceOptions<QuotaOptions & { directory: string }>();
 const budget = new Budget(BUDGET_BYTES, (limit) =>
   noCapacity(`calls under way may have ${limit}; try again`),
 );

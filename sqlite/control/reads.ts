@@ -3,6 +3,12 @@
 /** A database to read from: D1 itself, or batched reads. */
 export type Reader = Pick<D1Database, 'prepare' | 'batch'>;
 
+/** Runs one query. @returns its rows */
+export async function rowsOf<Row>(db: Reader, query: string, ...values: string[]): Promise<Row[]> {
+  const [rows] = await db.batch<Row>([db.prepare(query).bind(...values)]);
+  return rows!.results;
+}
+
 interface Group {
   statements: D1PreparedStatement[];
   resolve: (results: D1Result[]) => void;

@@ -4,8 +4,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Budget } from '../../runtime/app-services/budget.ts';
+import type { QuotaOptions } from '../../runtime/disk/quota.ts';
 import { WorkerThreads } from '../../runtime/threads/worker.ts';
-import { AppServer, type DiskLimits } from '../../runtime/vectors/app-server.ts';
+import { AppServer } from '../../runtime/vectors/app-server.ts';
 import { noCapacity } from '../../runtime/vectors/errors.ts';
 import { INDEX_HEADER } from '../../runtime/vectors/headers.ts';
 import { operate } from '../../runtime/vectors/operations.ts';
@@ -255,7 +256,7 @@ async function served(
   t: TestContext,
   owner: string,
   threads: WorkerThreads,
-  limits: Partial<DiskLimits> = {},
+  limits: Partial<QuotaOptions> = {},
 ) {
   const { handle, socket } = listeningSocketOf(t);
   const directory = join(temporaryDirectory(t), 'vectors');

@@ -1,4 +1,4 @@
-// Secrets Stores of the account. Values are write-only here; apps read those that they bind.
+// Wrangler's calls about Secrets Stores. They write values, and never show one. An app reads the secrets that it binds.
 import * as z from 'zod';
 import {
   addStore,
@@ -15,8 +15,9 @@ import {
 import { secretValue } from '../../contract/apps/secrets.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE, type ToSeal } from '../../contract/host/store-secrets.ts';
 import { newId, uuidOf } from '../../contract/id.ts';
-import { accountCall, type CallContext, Page } from '../call.ts';
+import { accountCall, type CallContext } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
+import { numberedPage } from './kept.ts';
 
 const STORES = '/accounts/:account/secrets_store/stores';
 const SECRETS = `${STORES}/:store/secrets`;
@@ -44,7 +45,8 @@ export const secretsStoreCalls = [
     method: 'GET',
     path: STORES,
     as: 'secrets.list',
-    answer: async (context) => pageOf(context, (await listStores(context.reads, context.account)).map(shown)),
+    answer: async (context) =>
+      numberedPage(context, (await listStores(context.reads, context.account)).map(shown)),
   }),
   accountCall({
     method: 'POST',
@@ -78,7 +80,7 @@ export const secretsStoreCalls = [
       const { id } = await requireStore(context);
       const search = context.url.searchParams.get('search') ?? '';
       const found = await listStoreSecrets(context.reads, id);
-      return pageOf(context, found.filter((each) => each.name.includes(search)).map(shownSecret));
+      return numberedPage(context, found.filter((each) => each.name.includes(search)).map(shownSecret));
     },
   }),
   accountCall({
@@ -217,17 +219,4 @@ function shown({ id, name, created_at }: SecretStore) {
 function shownSecret({ id, store_id, name, comment, scopes, created_at, updated_at }: StoredSecret) {
   const times = { created: created_at, modified: updated_at };
   return { id, store_id, name, comment, scopes: JSON.parse(scopes), status: 'active', ...times };
-}
-
-/** Returns the asked page of a list. */
-function pageOf({ url }: CallContext, all: unknown[]): Page {
-  const numberOf = (field: string, fallback: number, most: number) => {
-    const given = Math.trunc(Number(url.searchParams.get(field) ?? fallback));
-    return given >= 1 && given <= most ? given : fallback;
-  };
-  const page = numberOf('page', 1, 1_000);
-  const per_page = numberOf('per_page', SECRETS_MAX, SECRETS_MAX);
-  const items = all.slice((page - 1) * per_page, page * per_page);
-  const total_pages = Math.max(1, Math.ceil(all.length / per_page));
-  return new Page(items, { page, per_page, count: items.length, total_count: all.length, total_pages });
 }

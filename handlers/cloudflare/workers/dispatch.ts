@@ -30,14 +30,16 @@ const SCRIPT = `${NAMESPACE}/scripts/:script`;
 const WORKER = '/accounts/:account/workers/scripts/:script';
 /** Most namespaces of an account. */
 const NAMESPACES_MAX = 100;
-/** Calls of any Worker that scripts have too, below the path of a Worker. */
-const SHARED = ['', '/settings', '/script-settings', '/assets-upload-session', '/secrets', '/secrets-bulk'];
+/** The paths of the calls of any Worker that scripts have too. */
+const SHARED = [
+  ...['', '/settings', '/script-settings', '/assets-upload-session'],
+  ...['/secrets', '/secrets-bulk', '/secrets/:secret'],
+].map((rest) => WORKER + rest);
 
 const Named = z.object({ name: z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE) });
 
 const shared = [...scriptCalls, ...assetCalls, ...secretCalls]
-  .filter(({ path }) => SHARED.includes(path.slice(WORKER.length)) || path === `${WORKER}/secrets/:secret`)
-  .filter(({ path }) => path.startsWith(WORKER))
+  .filter(({ path }) => SHARED.includes(path))
   .map((each): Call => ({ ...each, path: each.path.replace(WORKER, SCRIPT) }));
 
 export const dispatchCalls = [

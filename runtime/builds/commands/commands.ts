@@ -150,7 +150,7 @@ interface ProjectCommand {
   read?: string[];
   /** Whether the deploy continues after an exit code other than 0. */
   mayFail?: boolean;
-  /** Whether the deploy continues if the command fails for want of a Cloudflare account. */
+  /** Whether the deploy continues if the command fails because it needs a Cloudflare account. */
   mayWantAccount?: boolean;
   /** Whether it gets packages from a registry. */
   asksRegistry?: boolean;

@@ -1,4 +1,5 @@
 // The Cache API of an app whose code uses it: a service in the cell, and a disk of its own.
+import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, VOID } from './capnp.ts';
 import { textOf } from './texts.ts';
 
@@ -33,7 +34,7 @@ export function cacheServices(cacheMb: number, isClustered: boolean): CapnpValue
           { name: 'cache.js', esModule: CACHE_WORKER },
           { name: 'http-caching.js', esModule: HTTP_CACHING_MODULE },
         ],
-        compatibilityDate: '2026-01-01',
+        compatibilityDate: SERVICE_DATE,
         bindings: [
           { name: 'STORE', durableObjectNamespace: 'CacheStore' },
           { name: 'MAX_BYTES', json: String(limitMb * 2 ** 20) },

@@ -1,9 +1,11 @@
 // Bindings to services outside the app and its storage, in a cell. Apps that use none get no such service.
+
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
 import { errorAnswer, notRunning } from '../../images/errors.ts';
 import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
 import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
+import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { fromSecret } from './secret-bindings.ts';
 import { type CellModule, textOf } from './texts.ts';
@@ -25,7 +27,6 @@ const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(error
 /** Answers in place of the images service where none runs. */
 const NO_IMAGES = missingImages();
 const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
-const SERVICE_DATE = '2026-01-01';
 /** workerd's own modules, which send calls as HTTP to a service. */
 const WORKERD_MODULES: Partial<Record<Outward['type'], string>> = {
   ai: 'cloudflare-internal:ai-api',

@@ -1,9 +1,11 @@
 // Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
 // Worker, writes the header that names the calling binding.
+
 import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import type { OutsideBinding } from '../process/service-access.ts';
+import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields, VOID } from './capnp.ts';
 import { type CellModule, textOf } from './texts.ts';
 
@@ -19,7 +21,6 @@ const CELLAR_MODULE: CellModule = {
 /** The Worker behind the bindings, and the objects that stand for those of other apps. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
 const OBJECT_MODULE = textOf('./modules/object-module.js');
-const SERVICE_DATE = '2026-01-01';
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
 

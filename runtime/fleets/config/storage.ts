@@ -3,7 +3,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { errorBody, notRunning } from '../../vectors/errors.ts';
 import { INDEX_HEADER } from '../../vectors/headers.ts';
-import { d1Binding, d1Worker, kvWorker } from './bundled-services.ts';
+import { d1Binding, d1Worker, kvWorker, SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
 import { LARGE_VALUES_SERVICE } from './cluster/cluster.ts';
 import { D1_MODULES } from './entry.ts';
@@ -98,7 +98,7 @@ function vectorsService(storageId: string, vectorsSocket: string | undefined): F
   if (vectorsSocket === undefined)
     return {
       name,
-      worker: { modules: [{ name: 'missing.js', esModule: NO_VECTORS }], compatibilityDate: '2026-01-01' },
+      worker: { modules: [{ name: 'missing.js', esModule: NO_VECTORS }], compatibilityDate: SERVICE_DATE },
     };
   const named = { name: INDEX_HEADER, value: storageId };
   return { name, external: { address: `unix:${vectorsSocket}`, http: { injectRequestHeaders: [named] } } };

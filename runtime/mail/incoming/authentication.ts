@@ -95,7 +95,7 @@ export async function authenticated(
       isUncertain,
     };
   } catch (error) {
-    // A sender chooses what is parsed: an error of the parser is no reason to lose the e-mail.
+    // Senders can make the parser fail. The e-mail must arrive all the same.
     console.error(`an e-mail could not be authenticated: ${reason(error)}`);
     return {
       results: resultsOf(name, 'dmarc=temperror', ['dkim=temperror', 'spf=temperror']),

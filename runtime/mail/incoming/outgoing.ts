@@ -1,7 +1,7 @@
 // Sends what an app makes of a received e-mail: forwards and replies, by the same mail server and rules as `send_email`.
 import { z } from 'zod';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
-import { comparable, domainOf, isAddress, mayBeSender } from '../addresses.ts';
+import { comparable, domainOf, isAddress } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
 import { customHeaders } from '../custom-headers.ts';
 import { deliver } from '../deliver.ts';
@@ -15,6 +15,7 @@ import {
 } from '../errors.ts';
 import { messageOf } from '../message.ts';
 import type { Rates } from '../rates.ts';
+import { requireSender } from '../sender.ts';
 import { type Head, headOf, valuesOf, withHeaders } from './head.ts';
 import type { Incoming } from './incoming.ts';
 
@@ -51,7 +52,7 @@ export class Outgoing {
       throw recipientNotAllowed('The sender may be forged (DMARC failed), and the e-mail is not forwarded.');
     // Nobody is told when a notification cannot be delivered, so that two servers do not notify each other for ever.
     const from = incoming.from === '' ? '' : incoming.to;
-    this.#requireSender(senders, incoming.to);
+    requireSender(senders, incoming.to);
     const added = Object.entries(customHeaders(Object.fromEntries(data.headers)));
     const foreign = added.find(([name]) => !/^x-/i.test(name));
     if (foreign) throw headerNotAllowed(`forward() may add headers that begin with X-, not ${foreign[0]}.`);
@@ -91,7 +92,7 @@ export class Outgoing {
       throw recipientNotAllowed(`A reply goes to ${incoming.from}, the sender of the e-mail.`);
     if (comparable(domainOf(message.from)) !== comparable(domainOf(incoming.to)))
       throw senderNotVerified(`A reply comes from an address at ${domainOf(incoming.to)}.`);
-    this.#requireSender(senders, message.from);
+    requireSender(senders, message.from);
     if (isRaw && id !== undefined && !isReplyTo(headOf(message.raw), id))
       throw invalid(`The reply needs the header In-Reply-To: ${id}`);
     rates.take(1);
@@ -108,13 +109,6 @@ export class Outgoing {
   #required(): MailServiceOptions {
     if (this.#options === null) throw notSet();
     return this.#options;
-  }
-
-  #requireSender(senders: MailServiceOptions['senders'], from: string): void {
-    if (!mayBeSender(senders, from))
-      throw senderNotVerified(
-        `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
-      );
   }
 }
 

@@ -11,6 +11,7 @@ import {
 import { Agent, request } from 'undici';
 import { Budget, type ReservedMemory } from '../../app-services/budget.ts';
 import { asciiJson } from '../../edge/http/body/ascii-json.ts';
+import { visitorOf } from '../../edge/limits/networks.ts';
 import { logRarely, reason } from '../../log.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { WorkerThreads } from '../../threads/worker.ts';
@@ -99,7 +100,7 @@ export class Receiver {
   readonly #budget = new Budget(BUDGET_BYTES, busy);
   readonly #threads = new WorkerThreads(CHECKS, CHECKS_OF_ADDRESS);
   /** Connections by address. */
-  readonly #connections = new Map<string, number>();
+  readonly #connections = new Map<number | string, number>();
   /** The apps of the recipients, and the unknown recipients, of each session. */
   readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
@@ -145,7 +146,7 @@ export class Receiver {
   }
 
   #connect(session: SMTPServerSession): Error | null {
-    const from = networkOf(session.remoteAddress);
+    const from = visitorOf(session.remoteAddress);
     const count = this.#connections.get(from) ?? 0;
     if (count >= CONNECTIONS_OF_ADDRESS)
       return new Reply(421, '4.7.0 too many connections from this address');
@@ -167,7 +168,7 @@ export class Receiver {
     if (deadline === undefined) return;
     clearTimeout(deadline);
     this.#deadlines.delete(session);
-    const from = networkOf(session.remoteAddress);
+    const from = visitorOf(session.remoteAddress);
     const count = this.#connections.get(from)! - 1;
     if (count === 0) this.#connections.delete(from);
     else this.#connections.set(from, count);
@@ -273,7 +274,7 @@ export class Receiver {
     return this.#threads
       .run<typeof authenticatedInThread>(module, 'authenticatedInThread', [received, origin, name], {
         deadlineMs: CHECK_MS,
-        owner: networkOf(origin.address),
+        owner: String(visitorOf(origin.address)),
       })
       .catch((error: unknown) => {
         logRarely('warn', 'an e-mail could not be checked', { error: reason(error) });
@@ -346,18 +347,4 @@ function receivedLine(session: SMTPServerSession, name: string): string {
   const address = isIPv4(remoteAddress) ? remoteAddress : `IPv6:${remoteAddress}`;
   const date = new Date().toUTCString().replace('GMT', '+0000');
   return `Received: from ${helo} ([${address}])\r\n by ${name} with ${transmissionType} id ${id};\r\n ${date}`;
-}
-
-/** Returns an IPv4 address, or the first 64 bits of an IPv6 address, which one client may have alone. */
-function networkOf(address: string): string {
-  if (isIPv4(address)) return address;
-  const [before = '', after] = address.split('::');
-  const first = before.split(':').filter(Boolean);
-  const last = (after ?? '').split(':').filter(Boolean);
-  const whole = [
-    ...first,
-    ...new Array<string>(Math.max(0, 8 - first.length - last.length)).fill('0'),
-    ...last,
-  ];
-  return whole.slice(0, 4).join(':');
 }

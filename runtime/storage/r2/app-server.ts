@@ -2,11 +2,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, type HttpAnswerer } from '../../app-services/app-service-http.ts';
 import type { SocketHandle } from '../../app-services/listening-socket.ts';
+import type { Quota } from '../../disk/quota.ts';
 import { log, reason } from '../../log.ts';
 import { discard } from '../../sockets/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
 import type { Body, Found, ObjectStore, OpenStores } from './bucket/object-store.ts';
-import type { Quota } from './bucket/quota.ts';
 import { ResponseWriter, splitBody } from './bytes/body.ts';
 import { duringTransfer } from './bytes/transfers.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';

@@ -1,6 +1,6 @@
 // Messages from the host to the bucket service.
 import type { S3Place } from '../../bucket/place.ts';
-import type { QuotaOptions } from './bucket/quota.ts';
+import type { QuotaOptions } from '../../disk/quota.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';

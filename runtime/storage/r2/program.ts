@@ -1,11 +1,18 @@
 // The bucket service: a process that stores the objects of all apps separately. The host says which apps it serves.
 import { join } from 'node:path';
 import { serveApps, serviceOptions } from '../../app-services/app-service-program.ts';
+import { Quota, type QuotaRefusals } from '../../disk/quota.ts';
 import { AppServer } from './app-server.ts';
 import { OpenStoreCache } from './bucket/open-store-cache.ts';
-import { Quota } from './bucket/quota.ts';
+import { tooLarge, unavailable } from './errors.ts';
 import type { AboutApp, ServiceOptions } from './messages.ts';
 import { RemoteStores } from './remote/remote-stores.ts';
+
+const REFUSALS: QuotaRefusals = {
+  tooMuch: (maxMb) => tooLarge(`The objects of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB).`),
+  diskFull: (floorMb) =>
+    unavailable(`The disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb}).`),
+};
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
 // The app's user may traverse its buckets' directory to the socket, but read no file in it.
@@ -17,6 +24,6 @@ serveApps('bucket service', async (app, listener, _, about) => {
   const stores = place === null ? new OpenStoreCache(directory) : new RemoteStores(directory, place);
   // The bucket does not use the disk.
   const limits = place === null ? options : { ...options, floorMb: 0 };
-  const { close } = await AppServer.listen(listener, stores, new Quota(directory, limits), options);
+  const { close } = await AppServer.listen(listener, stores, new Quota(directory, limits, REFUSALS), options);
   return { close, hold: (isHeld) => stores.hold(isHeld) };
 });

@@ -1,5 +1,5 @@
 // Dispatch namespaces of accounts.
-import type { Reader } from '../reads.ts';
+import { type Reader, rowsOf } from '../reads.ts';
 
 export interface DispatchNamespace {
   id: string;
@@ -12,10 +12,8 @@ export interface DispatchNamespace {
 const COLUMNS = `id, name, created_at, (SELECT count(*) FROM apps WHERE apps.owner_id = dispatch_namespaces.owner_id
   AND apps.dispatch_namespace = dispatch_namespaces.name AND apps.deleted_at IS NULL) AS scripts`;
 
-export async function listDispatchNamespaces(db: Reader, owner: string): Promise<DispatchNamespace[]> {
-  const statement = db.prepare(`SELECT ${COLUMNS} FROM dispatch_namespaces WHERE owner_id = ? ORDER BY name`);
-  const [rows] = await db.batch<DispatchNamespace>([statement.bind(owner)]);
-  return rows!.results;
+export function listDispatchNamespaces(db: Reader, owner: string): Promise<DispatchNamespace[]> {
+  return rowsOf(db, `SELECT ${COLUMNS} FROM dispatch_namespaces WHERE owner_id = ? ORDER BY name`, owner);
 }
 
 export async function findDispatchNamespace(
@@ -23,9 +21,8 @@ export async function findDispatchNamespace(
   owner: string,
   name: string,
 ): Promise<DispatchNamespace | null> {
-  const statement = db.prepare(`SELECT ${COLUMNS} FROM dispatch_namespaces WHERE owner_id = ? AND name = ?`);
-  const [rows] = await db.batch<DispatchNamespace>([statement.bind(owner, name)]);
-  return rows!.results[0] ?? null;
+  const query = `SELECT ${COLUMNS} FROM dispatch_namespaces WHERE owner_id = ? AND name = ?`;
+  return (await rowsOf<DispatchNamespace>(db, query, owner, name))[0] ?? null;
 }
 
 /**

@@ -1,5 +1,5 @@
 // Secrets Stores of accounts, and the encrypted secrets in them.
-import type { Reader } from '../reads.ts';
+import { type Reader, rowsOf } from '../reads.ts';
 
 export interface SecretStore {
   id: string;
@@ -120,9 +120,4 @@ export async function updateStoreSecret(
 
 export async function deleteStoreSecret(db: D1Database, id: string): Promise<void> {
   await db.prepare('DELETE FROM store_secrets WHERE id = ?').bind(id).run();
-}
-
-async function rowsOf<Row>(db: Reader, query: string, ...values: string[]): Promise<Row[]> {
-  const [rows] = await db.batch<Row>([db.prepare(query).bind(...values)]);
-  return rows!.results;
 }

@@ -1,28 +1,22 @@
 // Durable Objects of another app, in two real processes with the host between them: the same as in Miniflare.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
-import type { KnownApps } from '../../../runtime/apps/known/known-apps.ts';
-import { Services } from '../../../runtime/apps/services.ts';
-import { layout } from '../../../runtime/disk/data-directory.ts';
-import { Gateway } from '../../../runtime/edge/gateway.ts';
-import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { accessTo } from '../../support/fleets/called-app.ts';
 import { call, cellOptions, entry, makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const ROOMS = readFileSync('test/apps/rooms/index.js', 'utf8');
 const VISITOR = readFileSync('test/apps/visitor/index.js', 'utf8');
 const KEY = 'rooms-Room';
-const [CALLER, CALLED] = ['c'.repeat(16), 'd'.repeat(16)];
 
 interface Bound {
   className?: string;
@@ -61,26 +55,7 @@ async function bound(
     durableObjects: [{ binding: 'ROOM', className: 'Room' }],
   });
   const { cell: target } = await start('rooms', rooms.directory);
-  const upstream = new Upstream({ socketPath: target.socketPath('http') }, undefined, target.callSockets);
-  const gateway = new Gateway({ resolve: () => assert.fail('only calls'), holdTimeoutMs: 10_000 });
-  t.after(() => gateway.close(0));
-  const paths = layout(`${root}/host`);
-  mkdirSync(paths.run(CALLER), { recursive: true });
-  const fleet = { site: CALLED, admit: () => ({ kind: 'forward', upstream }) };
-  const apps = {
-    resolve: (host: string) => (host === 'rooms.test' ? fleet : undefined),
-    get: (id: string) =>
-      id === CALLER
-        ? { wanted: { owner: 'o' } }
-        : { wanted: { owner, slug: 'rooms' }, fleet, fleetFor: () => fleet },
-  } as unknown as KnownApps;
-  const services = new Services({
-    ...{ paths, baseDomain: 'test', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
-    ...{ apps: () => apps, hosts: null, depths: new CallDepths() },
-    storeSecrets: { get: () => assert.fail('no secret was asked for') },
-  });
-  t.after(() => services.forget(CALLER));
-  const access = services.access(CALLER);
+  const access = accessTo(t, { cell: target, slug: 'rooms', owner }, 'visitor', `${root}/host`);
   const visitor = await makeRelease(`${root}/visitor/r`, VISITOR, {
     exports: ['default', 'ways'],
     objectsElsewhere: [{ binding: 'ROOM', script: 'rooms', className, storageId }],

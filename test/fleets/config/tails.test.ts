@@ -1,27 +1,21 @@
 // Tail Workers, in two real processes with the host between them: they get what they get in Miniflare.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { Agent, WebSocket } from 'undici';
 import type { Release } from '../../../bundler/release.ts';
-import type { KnownApps } from '../../../runtime/apps/known/known-apps.ts';
-import { Services } from '../../../runtime/apps/services.ts';
-import { layout } from '../../../runtime/disk/data-directory.ts';
-import { Gateway } from '../../../runtime/edge/gateway.ts';
-import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
+import { accessTo } from '../../support/fleets/called-app.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const TAILED = readFileSync('test/apps/tailed/index.js', 'utf8');
 const TAIL = readFileSync('test/apps/tail/index.js', 'utf8');
-const [CALLER, CALLED] = ['c'.repeat(16), 'd'.repeat(16)];
 
 // biome-ignore lint/suspicious/noExplicitAny: events have many shapes.
 type Item = Record<string, any>;
@@ -67,28 +61,7 @@ async function tailed(
   };
   const consumer = await makeRelease(`${root}/tail/${'e'.repeat(16)}`, tail);
   const { cell: target } = await start('tail', consumer.directory);
-  const upstream = new Upstream({ socketPath: target.socketPath('http') }, undefined, target.callSockets);
-  const gateway = new Gateway({ resolve: () => assert.fail('only calls'), holdTimeoutMs: 10_000 });
-  t.after(() => gateway.close(0));
-  const paths = layout(`${root}/host`);
-  mkdirSync(paths.run(CALLER), { recursive: true });
-  const fleet = { site: CALLED, admit: () => ({ kind: 'forward', upstream }) };
-  const apps = {
-    resolve: (host: string) => (host === 'tail.test' ? fleet : undefined),
-    originOf: (id: string) => id,
-    slugOf: () => 'tailed',
-    get: (id: string) =>
-      id === CALLER
-        ? { wanted: { owner: 'o' } }
-        : { wanted: { owner, slug: 'tail' }, fleet, fleetFor: () => fleet },
-  } as unknown as KnownApps;
-  const services = new Services({
-    ...{ paths, baseDomain: 'test', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
-    ...{ apps: () => apps, hosts: null, depths: new CallDepths() },
-    storeSecrets: { get: () => assert.fail('no secret was asked for') },
-  });
-  t.after(() => services.forget(CALLER));
-  const access = services.access(CALLER);
+  const access = accessTo(t, { cell: target, slug: 'tail', owner }, 'tailed', `${root}/host`);
   const release = await makeRelease(`${root}/tailed/${'f'.repeat(16)}`, code, {
     ...fields,
     tailConsumers: ['tail'],

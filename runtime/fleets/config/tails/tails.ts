@@ -2,13 +2,13 @@
 
 import type { Release } from '../../../../bundler/release.ts';
 import { uuidOf } from '../../../../handlers/contract/id.ts';
+import { SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
 import { textOf } from '../texts.ts';
 
 const TAILS = 'tails';
 const TAILS_WORKER = textOf('./tails/tails-worker.js');
-const TAILS_DATE = '2026-01-01';
 
 /** The field of the app's Worker with its tail; empty for an app without tail Workers. */
 export function tailsField({ tailConsumers = [] }: Release): Fields {
@@ -29,7 +29,7 @@ export function tailsServices(
       name: TAILS,
       worker: {
         modules: [{ name: 'tails.js', esModule: TAILS_WORKER }],
-        compatibilityDate: TAILS_DATE,
+        compatibilityDate: SERVICE_DATE,
         bindings: [
           { name: 'CONSUMERS', json: JSON.stringify(tailConsumers) },
           { name: 'VERSION', json: JSON.stringify(version) },

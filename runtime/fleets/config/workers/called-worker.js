@@ -53,7 +53,7 @@ export async function answerCall(request, exports, tail) {
   return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
 }
 
-/** Gives another app's events to `tail()`. The host's call ends with it; what it throws is reported as this app's error. */
+/** Calls `tail()` with another app's events, and answers when it has ended. Its error is one of this app. */
 async function answerTail(request, scriptName, tail) {
   if (tail === undefined) return refusal('Its Worker has no tail() handler.', 'tail_not_found');
   const items = await request.json();

@@ -132,7 +132,7 @@ async function runCron(cron, env, context) {
 /** Gives the app's `email()` handler an e-mail, which the host's receiver sends over the answer. */
 async function receiveEmail(env, context) {
   const { answerEmail } = await import('./cellar-email.js');
-  const handlers = typeof main === 'function' ? new main(context, env) : main;
+  const handlers = handlersOf(env, context);
   const hasHandler = typeof handlers.email === 'function';
   const call = async (message) => handlers.email(message, env, context);
   const { response, done } = answerEmail(hasHandler ? call : null);

@@ -1,0 +1,11 @@
+// Who may be the sender of an app's e-mails.
+import { mayBeSender, type Senders } from './addresses.ts';
+import { senderNotVerified } from './errors.ts';
+
+/** @throws {MailError} when the operator has not allowed the address to apps */
+export function requireSender(senders: Senders, from: string): void {
+  if (!mayBeSender(senders, from))
+    throw senderNotVerified(
+      `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
+    );
+}
