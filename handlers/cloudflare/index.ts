@@ -19,6 +19,7 @@ import { accountCalls } from './accounts.ts';
 import { type Call, type CallContext, Page } from './call.ts';
 import { asCloudflareError, CloudflareError, CODES } from './codes.ts';
 import { requireSlug } from './names.ts';
+import { analyticsEngineCalls } from './storage/analytics-engine.ts';
 import { databaseCalls } from './storage/d1.ts';
 import { namespaceCalls } from './storage/kv.ts';
 import { queueCalls } from './storage/queues.ts';
@@ -54,6 +55,7 @@ export const calls: readonly Call[] = [
   ...queueCalls,
   ...workflowCalls,
   ...secretsStoreCalls,
+  ...analyticsEngineCalls,
   ...tailCalls,
 ];
 

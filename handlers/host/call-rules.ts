@@ -226,6 +226,10 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   },
   'POST /apps/:id/renew': { deadlineMs: 'start' },
   'POST /store-secrets': {},
+  'POST /datapoints/query': {
+    refusals: ['storage_not_found', 'query_failed', 'query_timeout', 'rate_limited'],
+    deadlineMs: READ_DEADLINE_MS,
+  },
   'PATCH /apps/:id/secrets': {
     refusals: ['quota_exceeded', 'invalid_input'],
     deadlineMs: 'start',

@@ -10,27 +10,38 @@ const WAL_BYTES = 4 * 1024 * 1024;
 /** Page cache, in KiB. */
 const CACHE_KIB = 8 * 1024;
 
+/** Opens a database that another thread writes with `isShared`. */
+export function openTelemetryReader(path: string): Database.Database {
+  return new Database(path, { readonly: true, fileMustExist: true });
+}
+
 /**
  * Opens a database for one thread, with an exclusive lock, and migrates it. A damaged file is renamed to `.broken` and
  * replaced by an empty one: new data is worth more than old data.
  * @param migrations one for each schema version, applied in order
+ * @param isShared whether other threads may read it at the same time
  * @throws {Error} when the file was written by a newer Cellar
  */
-export function openTelemetryDatabase(path: string, migrations: readonly string[]): Database.Database {
+export function openTelemetryDatabase(
+  path: string,
+  migrations: readonly string[],
+  isShared = false,
+): Database.Database {
   try {
-    return open(path, migrations);
+    return open(path, migrations, isShared);
   } catch (error) {
     const { code } = error as { code?: string };
     if (code !== 'SQLITE_NOTADB' && code !== 'SQLITE_CORRUPT') throw error;
     renameSync(path, `${path}.broken`);
     for (const end of ['-wal', '-shm']) rmSync(path + end, { force: true });
-    return open(path, migrations);
+    return open(path, migrations, isShared);
   }
 }
 
-function open(path: string, migrations: readonly string[]): Database.Database {
+function open(path: string, migrations: readonly string[], isShared: boolean): Database.Database {
   const database = new Database(path);
   try {
+    if (!isShared) database.pragma('locking_mode = EXCLUSIVE');
     prepare(database, path, migrations);
     return database;
   } catch (error) {
@@ -40,7 +51,6 @@ function open(path: string, migrations: readonly string[]): Database.Database {
 }
 
 function prepare(database: Database.Database, path: string, migrations: readonly string[]): void {
-  database.pragma('locking_mode = EXCLUSIVE');
   // Takes effect in a new file only.
   database.pragma('auto_vacuum = INCREMENTAL');
   database.pragma('journal_mode = WAL');

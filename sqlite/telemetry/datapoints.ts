@@ -129,3 +129,26 @@ export function datapointQueries(database: Database) {
   };
 }
 export type DatapointQueries = ReturnType<typeof datapointQueries>;
+
+export type ScannedDatapoint = Pick<DatapointRow, 'at' | 'dataset' | 'index' | 'blobs' | 'doubles'>;
+
+/** Typed queries over the points of some apps, for another thread. */
+export function datapointReads(database: Database, appIds: readonly string[]) {
+  const ids = JSON.stringify(appIds);
+  const OF_APPS = 'app_id IN (SELECT value FROM json_each(?))';
+  const datasets = database.prepare<[string], { dataset: string }>(
+    `SELECT DISTINCT dataset FROM datapoints WHERE ${OF_APPS} ORDER BY dataset`,
+  );
+  const one = database.prepare<[string, string], { id: number }>(
+    `SELECT id FROM datapoints WHERE ${OF_APPS} AND dataset = ? LIMIT 1`,
+  );
+  const scan = database.prepare<[string, string], ScannedDatapoint>(
+    `SELECT at, dataset, "index", blobs, doubles FROM datapoints WHERE ${OF_APPS} AND dataset = ?`,
+  );
+  return {
+    datasets: (): string[] => datasets.all(ids).map(({ dataset }) => dataset),
+    has: (dataset: string): boolean => one.get(ids, dataset) !== undefined,
+    scan: (dataset: string): Iterable<ScannedDatapoint> => scan.iterate(ids, dataset),
+  };
+}
+export type DatapointReads = ReturnType<typeof datapointReads>;

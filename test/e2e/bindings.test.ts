@@ -265,4 +265,30 @@ test('data points are stored unchanged and listed, and do not appear in the log'
   );
   const { items: lines } = (await cellar.call('GET', `/v1/apps/${id}/logs`)).body;
   assert.doesNotMatch(JSON.stringify(lines), /visits/);
+
+  const { owner } = await rpc('apps.get', { id });
+  const other = await rpc('accounts.create', { name: 'other', email: 'other@example.com' });
+  const keyOf = async (account: string, rights: object) =>
+    (await rpc('keys.create', { account, ...rights })).key;
+  const ask = async (sql: string, key: string, account = owner) => {
+    const address = `${cellar.api}/client/v4/accounts/${account}/analytics_engine/sql`;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'text/plain' };
+    const response = await fetch(address, { method: 'POST', body: sql, headers });
+    return [response.status, await response.text()];
+  };
+  const sql =
+    'SELECT index1 AS path, SUM(double1) AS n FROM visits GROUP BY path ORDER BY n FORMAT JSONEachRow';
+  const found = [200, '{"path":"/b","n":2.5}\n{"path":"/a","n":4}\n'];
+  assert.deepEqual(await ask(sql, await keyOf(owner, { scope: 'read' })), found);
+  assert.deepEqual(await ask(sql, await keyOf(owner, { scope: 'read', app: id })), found);
+  assert.deepEqual(await ask(sql, cellar.token), found);
+  const hello = await cellar.deploy('without-points', 'hello');
+  assert.equal((await ask(sql, await keyOf(owner, { app: hello })))[0], 404);
+  assert.equal((await ask(sql, await keyOf(other.id, {})))[0], 403);
+  assert.equal((await ask(sql, await keyOf(other.id, {}), other.id))[0], 404);
+  const [status, text] = await ask('SELECT blob21 FROM visits', cellar.token);
+  assert.deepEqual(
+    [status, JSON.parse(text as string).errors[0].message],
+    [400, 'There is no column blob21 (line 1, column 8).'],
+  );
 });

@@ -2,11 +2,13 @@
 import { errorCodes } from '../../../handlers/contract/errors.ts';
 import type { HostCall, TelemetryAnswers } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
+import type { Layout } from '../../disk/data-directory.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ErrorFollow } from '../../telemetry/errors/error-listener.ts';
 import type { LogFollow } from '../../telemetry/logs/log-listener.ts';
 import type { AskName, Asks, FollowKind, StreamPiece } from '../../telemetry/protocol.ts';
 import { TelemetryError } from '../../telemetry/questions.ts';
+import { queryDatapoints } from '../../telemetry/sql/queries.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
@@ -16,16 +18,18 @@ export interface TelemetryOptions {
   telemetry: Telemetry;
   streams: LiveStreams;
   apps: Apps;
+  paths: Pick<Layout, 'telemetry'>;
 }
 
 /** The calls that are about an app's telemetry. */
-export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`>;
+export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`> | 'POST /datapoints/query';
 
 /** Calls carry what the control plane has checked: the words of the contract. */
 export function telemetryRoutes({
   telemetry,
   streams,
   apps,
+  paths,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
   /** The id of an app, or of its preview of that name. */
   const subject = (appId: string, preview: string | undefined): string => {
@@ -73,6 +77,11 @@ export function telemetryRoutes({
     'POST /apps/:id/telemetry/trace': read('trace'),
     'POST /apps/:id/telemetry/spans': read('spans'),
     'POST /apps/:id/telemetry/datapoints': read('datapoints'),
+    'POST /datapoints/query': async ({ request, response }) => {
+      const asked = await readJson<'POST /datapoints/query'>(request);
+      const { contentType, text } = await queryDatapoints(paths.telemetry, asked);
+      response.writeHead(200, { 'content-type': contentType }).end(text);
+    },
     'POST /apps/:id/telemetry/logs': read('logs'),
     'POST /apps/:id/telemetry/errors': read('errors'),
     'POST /apps/:id/telemetry/errors/get': read('errors/get'),

@@ -45,7 +45,7 @@ export class Datapoints implements Part {
   readonly #unwritten = new Map<string, Written[]>();
 
   constructor(store: Store, { retentionDays, searchMs = SEARCH_MS, ...bounds }: DatapointsOptions) {
-    const database = store.open('datapoints', DATAPOINT_MIGRATIONS);
+    const database = store.open('datapoints', DATAPOINT_MIGRATIONS, true);
     this.#rows = datapointQueries(database);
     this.#retentionMs = retentionDays * DAY_MS;
     this.#bounds = new ByteBounds(database, this.#rows, bounds, (points) => {

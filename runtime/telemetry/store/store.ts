@@ -16,9 +16,10 @@ export class Store {
   /**
    * Opens `<name>.sqlite`. @throws {Error} when a newer Cellar wrote it
    * @param migrations as of `openTelemetryDatabase`
+   * @param isShared as there
    */
-  open(name: string, migrations: readonly string[]): Database {
-    const database = openTelemetryDatabase(join(this.#directory, `${name}.sqlite`), migrations);
+  open(name: string, migrations: readonly string[], isShared = false): Database {
+    const database = openTelemetryDatabase(join(this.#directory, `${name}.sqlite`), migrations, isShared);
     this.#open.set(name, database);
     return database;
   }

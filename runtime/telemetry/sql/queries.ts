@@ -1,0 +1,43 @@
+// Runs queries over data points in threads of their own, so that a long one delays nothing else.
+import { join } from 'node:path';
+import type { HostCalls } from '../../../handlers/contract/host/host-routes.ts';
+import { QueueFull } from '../../queues/fair-queue.ts';
+import { Refusal } from '../../refusal.ts';
+import { WorkerThreads } from '../../threads/worker.ts';
+import type { Written } from './formats.ts';
+import { QueryRefused, type query } from './query.ts';
+
+const DEADLINE_MS = 10_000;
+/** Two queries run at once, one of each account. */
+const threads = new WorkerThreads(2, 1);
+const MODULE = new URL('./query.ts', import.meta.url);
+
+/**
+ * Runs a query over the data points of some apps.
+ * @param directory of the telemetry databases
+ * @param deadlineMs shorter in tests
+ * @throws {Refusal} `storage_not_found` when none of these apps has points of the dataset
+ */
+export async function queryDatapoints(
+  directory: string,
+  { app_ids, owner, sql }: HostCalls['POST /datapoints/query']['body'],
+  deadlineMs = DEADLINE_MS,
+): Promise<Written> {
+  const path = join(directory, 'datapoints.sqlite');
+  const options = { deadlineMs, owner, errors: [QueryRefused] };
+  try {
+    const written = await threads.run<typeof query>(MODULE, 'query', [path, app_ids, sql], options);
+    if (written === null)
+      throw new Refusal(404, 'storage_not_found', 'no app has written a data point to this dataset');
+    return written;
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    if (error instanceof QueryRefused) throw new Refusal(400, 'query_failed', error.message);
+    if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
+    throw new Refusal(
+      504,
+      'query_timeout',
+      `the query took longer than ${deadlineMs / 1000} s, or too much memory: narrow it by WHERE`,
+    );
+  }
+}

@@ -1,0 +1,101 @@
+// Runs a query over data points. Called in a thread of its own, which is ended at the deadline.
+
+import { openTelemetryReader } from '../../../sqlite/telemetry/database.ts';
+import { type DatapointReads, datapointReads } from '../../../sqlite/telemetry/datapoints.ts';
+import { type Written, write } from './formats.ts';
+import { parse, type Statement } from './parser.ts';
+import { type Result, select, type Table } from './select.ts';
+import { UTC } from './times.ts';
+import { SqlError } from './tokens.ts';
+import { type Column, FLOAT64, STRING, UINT32, type Value } from './types.ts';
+
+/** Blobs and doubles of a data point. */
+const MEMBERS = 20;
+const numbers = Array.from({ length: MEMBERS }, (_, i) => i + 1);
+
+const COLUMNS: Column[] = [
+  { name: 'dataset', type: STRING },
+  { name: 'timestamp', type: { name: 'DateTime', zone: UTC } },
+  { name: '_sample_interval', type: UINT32 },
+  { name: 'index1', type: STRING },
+  ...numbers.map((n) => ({ name: `blob${n}`, type: STRING })),
+  ...numbers.map((n) => ({ name: `double${n}`, type: FLOAT64 })),
+];
+
+/** A query that cannot be run. The message has the place in the query. */
+export class QueryRefused extends Error {}
+
+/**
+ * Runs a query over the data points of some apps.
+ * @param path of the database
+ * @returns null when no app has points of the dataset
+ * @throws {QueryRefused}
+ */
+export function query(path: string, appIds: string[], sql: string): Written | null {
+  try {
+    const { statement, format } = parse(sql);
+    const database = openTelemetryReader(path);
+    try {
+      const result = resultOf(statement, datapointReads(database, appIds));
+      return result && write(result, format);
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    throw error instanceof SqlError ? new QueryRefused(error.message + place(sql, error.at)) : error;
+  }
+}
+
+function place(sql: string, at: number | null): string {
+  if (at === null) return '';
+  const lines = sql.slice(0, at).split('\n');
+  return ` (line ${lines.length}, column ${lines.at(-1)!.length + 1})`;
+}
+
+class NoDataset extends Error {}
+
+function resultOf(statement: Statement, reads: DatapointReads): Result | null {
+  if (statement.kind === 'select') {
+    try {
+      return select(statement, (name) => dataset(reads, name));
+    } catch (error) {
+      if (error instanceof NoDataset) return null;
+      throw error;
+    }
+  }
+  if (statement.kind === 'tables') {
+    const names = reads.datasets();
+    return names.length === 0
+      ? null
+      : table(
+          ['dataset', 'type'],
+          names.map((name) => [name, 'native']),
+        );
+  }
+  if (statement.kind === 'timezone') return table(['timezone'], [[UTC]]);
+  return table(
+    ['timezone'],
+    [UTC, ...Intl.supportedValuesOf('timeZone')].map((name) => [name]),
+  );
+}
+
+function table(names: string[], rows: Value[][]): Result {
+  return { columns: names.map((name) => ({ name, type: STRING })), rows, beforeLimit: rows.length };
+}
+
+function dataset(reads: DatapointReads, name: string): Table {
+  if (!reads.has(name)) throw new NoDataset();
+  return { columns: COLUMNS, rows: rowsOf(reads, name) };
+}
+
+/** A missing blob is the empty text, a missing double 0. Nothing is sampled. */
+function* rowsOf(reads: DatapointReads, name: string): Generator<Value[]> {
+  for (const { at, dataset, index, blobs, doubles } of reads.scan(name)) {
+    const texts = JSON.parse(blobs) as (string | null)[];
+    const values = JSON.parse(doubles) as (number | null)[];
+    const row: Value[] = [dataset, Math.floor(at / 1_000), 1, index ?? ''];
+    for (let n = 0; n < MEMBERS; n++) row.push(texts[n] ?? '');
+    for (let n = 0; n < MEMBERS; n++) row.push(values[n] ?? 0);
+    yield row;
+  }
+}
