@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startOwnProgram } from '../isolation/own-program.ts';
 import type { User } from '../isolation/users.ts';
 import { log, reason } from '../log.ts';
-import { Backoff } from '../processes/backoff.ts';
+import { Restarts } from '../processes/backoff.ts';
 import type { Child } from '../processes/child.ts';
 import { endFirst } from '../resources/limited.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
@@ -12,8 +12,6 @@ import { makeListeningSocket, type SocketHandle, sendable } from './listening-so
 
 /** Longest wait of an app's start for the service, in ms. The process starts in about 200. */
 const OPEN_TIMEOUT_MS = 10_000;
-/** Longest restart delay, in ms: all apps wait for it, however often it ended. */
-const LONGEST_DELAY_MS = 5_000;
 /** Niceness of a process that computes: another one has nine times its weight. */
 const NICENESS = '10';
 
@@ -62,11 +60,11 @@ export class AppService {
   /** Apps whose files are being copied. */
   readonly #held = new Set<string>();
   #process: Promise<Process> | null = null;
-  readonly #backoff = new Backoff();
-  readonly #closing = new AbortController();
+  readonly #restarts: Restarts;
 
   constructor(options: AppServiceOptions) {
     this.#options = options;
+    this.#restarts = new Restarts(options.name);
   }
 
   /** The process id, while it runs. */
@@ -145,7 +143,7 @@ export class AppService {
 
   /** Ends the process and all its calls. */
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.#restarts.close();
     const process = await this.#process?.catch(() => null);
     await process?.end();
     for (const listener of this.#listeners.values()) listener.close();
@@ -170,7 +168,7 @@ export class AppService {
 
   #running(): Promise<Process> {
     if (this.#process === null) {
-      this.#closing.signal.throwIfAborted();
+      this.#restarts.closed.throwIfAborted();
       this.#process = this.#start();
       this.#process.catch(() => {
         this.#process = null;
@@ -190,18 +188,13 @@ export class AppService {
   async #again(how: string, livedMs: number): Promise<void> {
     this.#process = null;
     this.#opened.clear();
-    const { name } = this.#options;
-    const { signal } = this.#closing;
-    if (signal.aborted) return;
-    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_DELAY_MS);
-    log('error', `the ${name} ended and is started again`, { how, delay_ms: delayMs });
-    await sleep(delayMs, undefined, { signal }).catch(() => {});
-    if (signal.aborted) return;
+    if (!(await this.#restarts.next(how, livedMs))) return;
     const opened = await Promise.allSettled(
       [...this.#wanted].map(([app, countsFor]) => this.open(app, countsFor)),
     );
     const failed = opened.find((each) => each.status === 'rejected');
-    if (failed) log('error', `the ${name} does not serve some apps`, { error: reason(failed.reason) });
+    if (failed)
+      log('error', `the ${this.#options.name} does not serve some apps`, { error: reason(failed.reason) });
   }
 }
 

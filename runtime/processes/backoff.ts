@@ -1,4 +1,6 @@
 // Restart delays of a process that keeps ending.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { log } from '../log.ts';
 
 /** A process that lived this long was healthy: its end counts as the first one. In ms. */
 const STEADY_MS = 60_000;
@@ -7,6 +9,8 @@ const LOOP_EXITS = 5;
 const FIRST_DELAY_MS = 100;
 const FIRST_LOOP_DELAY_MS = 5_000;
 const LONGEST_DELAY_MS = 60_000;
+/** Longest delay of a process of Cellar's own, in ms: all apps wait for it, however often it ended. */
+const LONGEST_OWN_DELAY_MS = 5_000;
 
 /** What to do after an end. Requests wait for a restart that comes soon; in a `loop` they are refused until a later one. */
 export interface Restart {
@@ -39,5 +43,39 @@ export class Backoff {
   /** Resets the count, after a new release or a requested start. */
   reset(): void {
     this.#exits = 0;
+  }
+}
+
+/** The waits between the end of one of Cellar's own processes and its next start. */
+export class Restarts {
+  /** Aborted by `close`. */
+  readonly closed: AbortSignal;
+  readonly #closing = new AbortController();
+  readonly #backoff = new Backoff();
+  readonly #name: string;
+
+  /** @param name of the process in the log, such as `bucket service` */
+  constructor(name: string) {
+    this.#name = name;
+    this.closed = this.#closing.signal;
+  }
+
+  /**
+   * Logs the end of the process, and resolves when it should start again.
+   * @param how it ended
+   * @param livedMs how long it lived; 0: it did not start
+   * @returns whether to start it; false after `close`
+   */
+  async next(how: string, livedMs: number): Promise<boolean> {
+    if (this.closed.aborted) return false;
+    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_OWN_DELAY_MS);
+    log('error', `the ${this.#name} ended and is started again`, { how, delay_ms: delayMs });
+    await sleep(delayMs, undefined, { signal: this.closed }).catch(() => {});
+    return !this.closed.aborted;
+  }
+
+  /** Ends the waits. */
+  close(): void {
+    this.#closing.abort();
   }
 }

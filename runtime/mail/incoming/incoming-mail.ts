@@ -17,13 +17,11 @@ import { CALL_HEADER } from '../../edge/http/head/service-headers.ts';
 import type { Backend } from '../../edge/upstream/backend.ts';
 import type { CallDepths } from '../../hosts/call-depths.ts';
 import type { Hosts } from '../../hosts/hosts.ts';
-import { startOwnProgram } from '../../isolation/own-program.ts';
+import { KeptProgram } from '../../isolation/kept-program.ts';
 import { makeTraversable } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 import { log, reason } from '../../log.ts';
-import { Backoff } from '../../processes/backoff.ts';
-import { type Child, cleanEnvironment } from '../../processes/child.ts';
-import { type BoundSocket, bindSocket, sendable } from '../../sockets/bound-socket.ts';
+import { type BoundSocket, bindSocket } from '../../sockets/bound-socket.ts';
 import { comparable, domainOf } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
 import { CHECKS } from './incoming.ts';
@@ -35,7 +33,6 @@ const ID = 'mail-receiver';
 /** Memory limits. Node reserves 560 MiB of the first, and again for each thread. */
 const MEMORY_BYTES = 3 * 2 ** 30 + CHECKS * 576 * 2 ** 20;
 const HEAP_MB = 512;
-const LONGEST_DELAY_MS = 5_000;
 /** How often the files of the certificate are read again, in ms: something else renews them. */
 const RENEWAL_MS = 3_600_000;
 
@@ -59,19 +56,25 @@ export interface IncomingMailOptions {
 
 export class IncomingMail {
   readonly #options: IncomingMailOptions;
-  readonly #backoff = new Backoff();
-  readonly #closing = new AbortController();
+  readonly #program: KeptProgram;
   #listening: BoundSocket | null = null;
-  #child: Child | null = null;
   #endService: () => void = () => {};
 
   constructor(options: IncomingMailOptions) {
     this.#options = options;
+    this.#program = new KeptProgram({
+      name: 'receiver of e-mails',
+      program: PROGRAM,
+      user: () => options.users(ID).cell,
+      memoryBytes: MEMORY_BYTES,
+      heapMb: HEAP_MB,
+      setup: () => this.#setup(),
+    });
   }
 
   /** The process id, while it runs. */
   get pid(): number | null {
-    return this.#child?.pid ?? null;
+    return this.#program.pid;
   }
 
   /**
@@ -90,19 +93,13 @@ export class IncomingMail {
     if (cell !== null) chownSync(this.#socket, cell.uid, cell.gid);
     chmodSync(this.#socket, 0o600);
     if (tls !== null) void this.#renew();
-    await this.#start().catch((error: unknown) => {
-      void this.#again(reason(error), 0);
-      throw error;
-    });
+    await this.#program.start(listening);
     return listening.port;
   }
 
   /** Ends the process and all its connections. */
   async close(): Promise<void> {
-    this.#closing.abort();
-    const child = this.#child;
-    child?.end();
-    await child?.exited;
+    await this.#program.close();
     this.#endService();
     this.#listening?.handle.close();
     this.#listening = null;
@@ -112,50 +109,9 @@ export class IncomingMail {
     return join(this.#options.paths.run(ID), 'mail.sock');
   }
 
-  async #start(): Promise<void> {
-    const from = performance.now();
+  async #setup(): Promise<Setup> {
     const { name, outgoing } = this.#options;
-    const tls = await this.#tls();
-    const setup: Setup = { type: 'setup', name, socket: this.#socket, tls, outgoing };
-    const child = await this.#spawn();
-    const { promise: listening, resolve } = Promise.withResolvers<null>();
-    child.process.once('message', () => resolve(null));
-    const ended = child.exited.then(({ code, killedBy }) => {
-      child.end();
-      this.#child = null;
-      return killedBy ?? `exit code ${code}`;
-    });
-    child.process.send(setup, sendable(this.#listening!));
-    const how = await Promise.race([listening, ended]);
-    if (how !== null) throw new Error(`the receiver of e-mails ended: ${how}`);
-    void ended.then((how) => this.#again(how, performance.now() - from));
-  }
-
-  async #spawn(): Promise<Child> {
-    const child = await startOwnProgram({
-      name: 'receiver of e-mails',
-      program: PROGRAM,
-      user: this.#options.users(ID).cell,
-      memoryBytes: MEMORY_BYTES,
-      heapMb: HEAP_MB,
-      environment: cleanEnvironment(),
-    });
-    if (this.#closing.signal.aborted) {
-      child.end();
-      throw new Error('the receiver of e-mails is closed');
-    }
-    this.#child = child;
-    return child;
-  }
-
-  async #again(how: string, livedMs: number): Promise<void> {
-    const { signal } = this.#closing;
-    if (signal.aborted) return;
-    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_DELAY_MS);
-    log('error', 'the receiver of e-mails ended and is started again', { how, delay_ms: delayMs });
-    await sleep(delayMs, undefined, { signal }).catch(() => {});
-    if (signal.aborted) return;
-    await this.#start().catch((error: unknown) => void this.#again(reason(error), 0));
+    return { type: 'setup', name, socket: this.#socket, tls: await this.#tls(), outgoing };
   }
 
   /** @throws {Error} when the files cannot be read, or do not fit together */
@@ -169,7 +125,7 @@ export class IncomingMail {
   }
 
   async #renew(): Promise<void> {
-    const { signal } = this.#closing;
+    const signal = this.#program.closed;
     while (!signal.aborted) {
       await sleep(RENEWAL_MS, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted) return;
@@ -177,7 +133,7 @@ export class IncomingMail {
         log('warn', 'the certificate for e-mails cannot be read again', { error: reason(error) });
         return null;
       });
-      if (tls !== null) this.#child?.process.send({ type: 'tls', tls } satisfies Renewal);
+      if (tls !== null) this.#program.send({ type: 'tls', tls } satisfies Renewal);
     }
   }
 
