@@ -103,6 +103,8 @@ export interface ServiceBinding {
 export interface DispatchBinding {
   binding: string;
   namespace: string;
+  /** The app that gets each `fetch()` of the scripts, and the names of the parameters that a call gives it. */
+  outbound?: { service: string; parameters: string[] };
 }
 
 /** A binding to a secret of a Secrets Store of the owner. */

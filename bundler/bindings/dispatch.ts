@@ -6,14 +6,14 @@ import type { DispatchBinding } from '../release.ts';
 /** The name of a dispatch namespace, as in `handlers/contract/apps/slug.ts`. */
 export const DISPATCH_NAME = /^[A-Za-z0-9_-]{1,63}$/;
 export const DISPATCH_NAME_RULE = 'must have 1 to 63 letters, digits, underscores and hyphens';
-/** Why a binding with an outbound Worker is refused. */
-export const NO_OUTBOUND =
-  '"outbound" is not available on this Cellar: the scripts reach the internet themselves; leave it out';
+/** Most parameters of an outbound Worker. */
+export const OUTBOUND_PARAMETERS_MAX = 100;
+const OUTBOUND_RULE = `"outbound" must have the name of an app as "service", and a list of up to ${OUTBOUND_PARAMETERS_MAX} names as "parameters"`;
 
 /**
  * Returns the bindings to dispatch namespaces.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for a name that no namespace has, for an outbound Worker, and where there is no Worker
+ * @throws {BuildFailure} for a name that no namespace has, an outbound Worker without a name, and where there is no Worker
  */
 export function dispatchBindings(
   file: string,
@@ -24,7 +24,17 @@ export function dispatchBindings(
   return namespaces.map(({ binding, namespace, outbound }) => {
     const refuse = (why: string) => new BuildFailure(`${file}: dispatch_namespaces: ${binding}: ${why}`);
     if (!DISPATCH_NAME.test(namespace)) throw refuse(`"namespace" ${DISPATCH_NAME_RULE}`);
-    if (outbound !== undefined) throw refuse(NO_OUTBOUND);
-    return { binding, namespace };
+    if (outbound === undefined) return { binding, namespace };
+    const { service, parameters = [] } = outbound;
+    if (typeof service !== 'string' || !isNames(parameters)) throw refuse(OUTBOUND_RULE);
+    return { binding, namespace, outbound: { service, parameters } };
   });
+}
+
+function isNames(parameters: unknown): boolean {
+  return (
+    Array.isArray(parameters) &&
+    parameters.length <= OUTBOUND_PARAMETERS_MAX &&
+    parameters.every((name) => typeof name === 'string')
+  );
 }

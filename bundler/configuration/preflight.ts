@@ -14,8 +14,11 @@ import { supportedDate } from './compatibility-date.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 import { NO_PYTHON } from './wrangler-words.ts';
 
-/** A configuration's references to other apps of the owner: services, classes of Durable Objects, tail Workers, and queues. */
-export type NamedOutside = Pick<Bundle, 'services' | 'objectsElsewhere' | 'tailConsumers' | 'triggers'>;
+/** A configuration's references to other apps of the owner: services, classes of Durable Objects, outbound Workers, tail Workers, and queues. */
+export type NamedOutside = Pick<
+  Bundle,
+  'services' | 'objectsElsewhere' | 'dispatchNamespaces' | 'tailConsumers' | 'triggers'
+>;
 
 /**
  * Refuses a configuration with which no build can succeed, so that the deploy fails before the install. Returns the
@@ -33,12 +36,12 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   workflows(file, config, null);
   // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
-  dispatchBindings(file, meant);
   storeSecretBindings(file, meant);
   const calls = triggers(file, meant, []);
   const named = {
     services: serviceBindings(file, meant, null),
     objectsElsewhere: objectsElsewhere(file, meant),
+    dispatchNamespaces: dispatchBindings(file, meant),
     tailConsumers: tailConsumers(file, meant),
     ...(calls !== null && { triggers: calls }),
   };

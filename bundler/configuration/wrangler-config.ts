@@ -119,7 +119,11 @@ export interface WranglerConfig {
   /** Workers Sites, which came before assets. */
   site?: { bucket: string; 'entry-point'?: string; include?: string[]; exclude?: string[] };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
-  dispatch_namespaces?: { binding: string; namespace: string; outbound?: unknown }[];
+  dispatch_namespaces?: {
+    binding: string;
+    namespace: string;
+    outbound?: { service: string; parameters?: string[] };
+  }[];
   secrets_store_secrets?: { binding: string; store_id: string; secret_name: string }[];
   tail_consumers?: { service: string }[];
   triggers: { crons?: string[] };

@@ -72,9 +72,12 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
-  const dispatchNamespaces = all('dispatch_namespace').map(({ name: binding, namespace }) => ({
+  const dispatchNamespaces = all('dispatch_namespace').map(({ name: binding, namespace, outbound }) => ({
     binding,
     namespace,
+    ...(outbound && {
+      outbound: { service: outbound.worker.service, parameters: outbound.params.map(({ name: of }) => of) },
+    }),
   }));
   const storeSecrets = all('secrets_store_secret').map(
     ({ name: binding, store_id: store, secret_name: secret }) => ({ binding, store, secret }),
@@ -195,7 +198,16 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
     };
   }
   const dispatched = named(live.dispatchNamespaces);
-  if (dispatched) return { type: 'dispatch_namespace', name, namespace: dispatched.namespace };
+  if (dispatched) {
+    const { namespace: of, outbound } = dispatched;
+    const params = outbound?.parameters.map((parameter) => ({ name: parameter })) ?? [];
+    return {
+      type: 'dispatch_namespace',
+      name,
+      namespace: of,
+      ...(outbound && { outbound: { worker: { service: outbound.service }, params } }),
+    };
+  }
   const storeSecret = named(live.storeSecrets);
   if (storeSecret) {
     const { store: store_id, secret: secret_name } = storeSecret;

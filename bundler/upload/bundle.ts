@@ -1,7 +1,7 @@
 // An upload from Cellar's own bundler, by `cellar deploy --upload`. Its metadata contain the whole `Bundle`, with the crons,
 // queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
-import { DISPATCH_NAME, DISPATCH_NAME_RULE } from '../bindings/dispatch.ts';
+import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
@@ -14,7 +14,7 @@ const name = z.string().min(1).max(256);
 const path = z.string().min(1).max(1024);
 const rule = z.string().max(RULES_BYTES).optional();
 const renamed = z.strictObject({ from: name, to: name });
-const retention = z.union([z.number(), z.string().max(100)]).optional();
+const retention = z.union([z.number(), z.string().max(OUTBOUND_PARAMETERS_MAX)]).optional();
 const count = z.int().min(0).optional();
 
 const Worker = z.strictObject({
@@ -103,7 +103,15 @@ export const SentBundle = z.strictObject({
     )
     .optional(),
   dispatchNamespaces: z
-    .array(z.strictObject({ binding: name, namespace: z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE) }))
+    .array(
+      z.strictObject({
+        binding: name,
+        namespace: z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE),
+        outbound: z
+          .strictObject({ service: name, parameters: z.array(name).max(OUTBOUND_PARAMETERS_MAX) })
+          .optional(),
+      }),
+    )
     .optional(),
   storeSecrets: z
     .array(
@@ -143,9 +151,9 @@ export const SentBundle = z.strictObject({
       consumers: z.array(
         z.strictObject({
           queue: name,
-          maxBatchSize: z.int().min(1).max(100).optional(),
+          maxBatchSize: z.int().min(1).max(OUTBOUND_PARAMETERS_MAX).optional(),
           maxBatchTimeout: z.int().min(0).max(60).optional(),
-          maxRetries: z.int().min(0).max(100).optional(),
+          maxRetries: z.int().min(0).max(OUTBOUND_PARAMETERS_MAX).optional(),
           retryDelay: z.int().min(0).max(86_400).optional(),
           maxConcurrency: z.int().min(1).max(250).optional(),
           deadLetterQueue: name.optional(),

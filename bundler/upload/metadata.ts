@@ -1,6 +1,6 @@
 // Parses the metadata that Wrangler sends with an upload, in Cloudflare's format.
 import * as z from 'zod';
-import { DISPATCH_NAME, DISPATCH_NAME_RULE, NO_OUTBOUND } from '../bindings/dispatch.ts';
+import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
 import { missing, workflowOfOtherScript } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
@@ -11,7 +11,10 @@ import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 const dispatchName = z.string().regex(DISPATCH_NAME, DISPATCH_NAME_RULE);
-const outbound = z.unknown().refine(() => false, NO_OUTBOUND);
+const outbound = z.object({
+  worker: z.object({ service: name }),
+  params: z.array(z.object({ name })).max(OUTBOUND_PARAMETERS_MAX).default([]),
+});
 
 /** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding of any other type. */
 const Binding = z.discriminatedUnion('type', [

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StoreSecretBinding } from '../../bundler/release.ts';
+import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
 import { DISPATCH_NAME, nameOfScript, scriptKey, slugOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
@@ -16,11 +16,13 @@ import {
   CALLING_HEADER,
   NO_SCRIPT_HEADER,
   OBJECT_HEADER,
+  OUTBOUND_HEADER,
   SCRIPT_HEADER,
 } from '../edge/http/head/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
 import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
@@ -28,6 +30,7 @@ import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import { logRarely, reason } from '../log.ts';
 import type { KnownApps } from './known/known-apps.ts';
+import { OutboundCalls } from './outbounds.ts';
 import type { StoreSecrets } from './store-secrets.ts';
 
 /** Most concurrent calls of one app. This also stops apps that call each other in a cycle. */
@@ -65,6 +68,7 @@ interface Caller {
 export class Services {
   readonly #options: ServicesOptions;
   readonly #callers = new Map<string, Caller>();
+  readonly #outbounds = new OutboundCalls();
 
   constructor(options: ServicesOptions) {
     this.#options = options;
@@ -73,14 +77,18 @@ export class Services {
   /** Returns an app's access to the apps of its bindings. */
   access(appId: string): ServiceAccess {
     const socketOf = () => this.#socket(appId);
+    const hasOutbound = () => this.#outbounds.has(appId);
     return {
+      get hasOutbound() {
+        return hasOutbound();
+      },
       get socket() {
         return socketOf();
       },
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
-        else if (Object.values(calls).some((list) => list.length > 0)) {
+        else if (hasOutbound() || Object.values(calls).some((list) => list.length > 0)) {
           const caller: Caller = { calls, running: 0, listening: this.#listen(appId) };
           this.#callers.set(appId, caller);
           // The next start retries.
@@ -100,6 +108,7 @@ export class Services {
       () => {},
     );
     this.#callers.delete(appId);
+    this.#outbounds.forget(appId);
   }
 
   #socket(appId: string): string {
@@ -126,6 +135,7 @@ export class Services {
       return this.#toTail(callerId, caller, caller.calls.tails[Number(number)], head, spans);
     if (way === 'dispatch')
       return this.#toScript(callerId, caller, caller.calls.namespaces[Number(number)], head, spans);
+    if (way === 'outbound') return this.#toOutbound(callerId, caller, head, spans);
     if (way === 'secret') return this.#toSecret(callerId, caller.calls.secrets[Number(number)]);
     const binding = caller.calls.services[Number(number)];
     if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
@@ -148,20 +158,51 @@ export class Services {
   #toScript(
     callerId: string,
     caller: Caller,
-    namespace: string | undefined,
+    binding: DispatchBinding | undefined,
     { headers }: RequestHead,
     spans: Spans,
   ): Target {
     const [script = '', call = ''] = (headerValue(headers, SCRIPT_HEADER) ?? '').split(' ', 2);
     const owner = this.#options.apps().get(callerId)?.wanted.owner;
-    if (namespace === undefined || owner === undefined) return NO_BINDING;
+    if (binding === undefined || owner === undefined) return NO_BINDING;
+    const { namespace, outbound } = binding;
     if (!DISPATCH_NAME.test(script)) return noScript(call);
     const key = scriptKey(owner, namespace, script);
     const slug = slugOfScript(createHash('sha256').update(key).digest('hex'));
     const target = this.#sibling(callerId, slug, headers, nameOfScript(slug));
     if (target === null) return noScript(call);
     const to = { socketName: null, lines: '', endsItself: false };
-    return this.#call(caller, named(script, target), spans, to);
+    if (outbound === undefined) return this.#call(caller, named(script, target), spans, to);
+    const fleet = this.#options.apps().resolve(nameOfScript(slug));
+    const chosen = fleet && this.#options.apps().get(fleet.site)?.fleetFor(headers);
+    if (chosen === undefined) return refuse(ELSEWHERE.status, ELSEWHERE.code, ELSEWHERE.detail);
+    const values = headerValue(headers, OUTBOUND_HEADER) ?? '{}';
+    const { name, ended } = this.#outbounds.begin(chosen.site, { service: outbound.service, values });
+    const watched = named(script, outboundOnly(chosen));
+    const routed = this.#call(caller, watched, spans, { ...to, lines: `${OUTBOUND_HEADER}: ${name}\r\n` });
+    if (routed.kind !== 'proxy') ended();
+    else {
+      const { ended: forget } = routed.call!;
+      routed.call!.ended = () => {
+        forget();
+        ended();
+      };
+    }
+    return routed;
+  }
+
+  /** Routes what a script fetches to its outbound Worker. */
+  #toOutbound(callerId: string, caller: Caller, { headers }: RequestHead, spans: Spans): Target {
+    const outbound = this.#outbounds.find(callerId, headerValue(headers, OUTBOUND_HEADER));
+    if (outbound === undefined) return NO_BINDING;
+    const { service, values } = outbound;
+    const target = this.#sibling(callerId, service, headers);
+    if (target === null) return noApp(service);
+    return this.#call(caller, named(service, target), spans, {
+      socketName: 'exports',
+      lines: `${callLine({ kind: 'outbound' })}${OUTBOUND_HEADER}: ${values}\r\n`,
+      endsItself: false,
+    });
   }
 
   /** Answers with the value of a secret of the owner's Secrets Store. */
@@ -276,6 +317,36 @@ function named(name: string, backend: Backend): Backend {
   };
 }
 
+/** Wraps a script so that only a process whose requests go to the outbound Worker gets the call. Another is restarted once. */
+function outboundOnly(fleet: Fleet): Backend {
+  let wasRestarted = false;
+  return {
+    site: fleet.site,
+    admit: (): Admission => {
+      if (fleet.lacksOutbound) {
+        if (wasRestarted) return { kind: 'refuse', ...NOT_RESTARTED };
+        wasRestarted = true;
+        const ended = () => {};
+        return { kind: 'hold', ready: fleet.renew().then(ended, ended) };
+      }
+      const admission = fleet.admit();
+      return admission.kind === 'forward' && admission.hop ? { kind: 'refuse', ...ELSEWHERE } : admission;
+    },
+  };
+}
+
+const NOT_RESTARTED: Refusal = {
+  status: 503,
+  code: 'host_unavailable',
+  detail: 'The script could not be restarted for its outbound Worker.',
+  retryAfterS: 1,
+};
+const ELSEWHERE: Refusal = {
+  status: 501,
+  code: 'outbound_elsewhere',
+  detail:
+    'A script with an outbound Worker must run on the machine of the app that calls it. Move one of them.',
+};
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
 const UNREADABLE: Refusal = {
   status: 503,

@@ -95,7 +95,13 @@ test('every supported key reaches the bundle', async () => {
         ],
         version_metadata: { binding: 'VERSION' },
         worker_loaders: [{ binding: 'LOADER' }],
-        dispatch_namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
+        dispatch_namespaces: [
+          {
+            binding: 'DISPATCHER',
+            namespace: 'customers',
+            outbound: { service: 'egress', parameters: ['customer'] },
+          },
+        ],
         tail_consumers: [{ service: 'tail' }, { service: 'tail' }],
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -133,7 +139,13 @@ test('every supported key reaches the bundle', async () => {
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.workerLoaders, [{ binding: 'LOADER' }]);
-  assert.deepEqual(bundle.dispatchNamespaces, [{ binding: 'DISPATCHER', namespace: 'customers' }]);
+  assert.deepEqual(bundle.dispatchNamespaces, [
+    {
+      binding: 'DISPATCHER',
+      namespace: 'customers',
+      outbound: { service: 'egress', parameters: ['customer'] },
+    },
+  ]);
   assert.deepEqual(bundle.tailConsumers, ['tail']);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);

@@ -227,18 +227,21 @@ test('a loop of scripts ends, and thousands of names cost nothing', async () => 
   assert.equal(status, 508);
   assert.match(body, /more than 16 deep/);
   const { body: reasons } = await asked('/loop/names');
-  const outbound = 'get(): "outbound" is not available on this Cellar';
+  const outbound = 'get(): "outbound" needs "outbound" in the configuration of the binding';
   assert.deepEqual(reasons, ['Worker not found.', 'TypeError', outbound]);
 });
 
-test('a binding with an outbound Worker is refused, and one to a script as a service', async () => {
+test('a script is no service and no outbound Worker of a binding', async () => {
   const { slug } = await scriptOf('alice');
   const config = (more: object) =>
     JSON.stringify({ name: 'wrong', main: 'index.js', compatibility_date: '2026-10-01', ...more });
   const index = { 'index.js': "export default { fetch: () => new Response('x') };" };
-  const outbound = { binding: 'D', namespace: 'customers', outbound: { service: 'platform' } };
+  const outbound = { binding: 'D', namespace: 'customers', outbound: { service: slug } };
   for (const [more, why] of [
-    [{ dispatch_namespaces: [outbound] }, /"outbound" is not available/],
+    [
+      { dispatch_namespaces: [outbound] },
+      /D names the outbound Worker dispatched-.* has no app of that name/,
+    ],
     [{ services: [{ binding: 'S', service: slug }] }, /has no app of that name/],
   ] as const) {
     const project = new Project(cellar, { ...index, 'wrangler.jsonc': config(more) });

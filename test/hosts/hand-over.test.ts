@@ -111,7 +111,7 @@ async function open(memory: MemoryStore, root: string, gate?: Gate): Promise<Tes
     ...{ bucket, store, paths, workerd, users, baseDomain: 'localhost', idleMs: 60_000, egress: [], secrets },
     ...{ memoryMb: 512, cacheMb: 0, slots: new Slots(4, 10_000), memory: new MemoryGauge(0, 512) },
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
-    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    services: () => ({ hasOutbound: false, socket: '/dev/null/none', open: async () => {} }),
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
     ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },

@@ -82,7 +82,7 @@ async function bound(
   await access.open({
     services: [plain, named, objects],
     queues: ['orders'],
-    namespaces: ['customers'],
+    namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
     secrets: [{ binding: 'KEY', store: 's', secret: 'key' }],
     tails: ['shop'],
   });

@@ -58,7 +58,7 @@ async function open(t: TestContext, memory: MemoryStore) {
     ...{ memoryMb: 512, cacheMb: 0, slots: new Slots(4, 10_000), memory: new MemoryGauge(0, 512) },
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets,
-    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    services: () => ({ hasOutbound: false, socket: '/dev/null/none', open: async () => {} }),
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
     ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },

@@ -59,7 +59,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     memory: new MemoryGauge(0, 512),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
-    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    services: () => ({ hasOutbound: false, socket: '/dev/null/none', open: async () => {} }),
     egress: [],
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),

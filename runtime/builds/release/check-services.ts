@@ -19,7 +19,7 @@ interface Owned {
 /**
  * Finds the other apps that a configuration or a release names.
  * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
- * @throws {BuildFailure} naming each binding to a missing app, each tail Worker that is missing or the app itself, and each queue with no consumer or with several
+ * @throws {BuildFailure} naming each binding to a missing app, one whose outbound Worker is missing, each tail Worker that is missing or the app itself, and each queue with no consumer or with several
  */
 export function requireServices(
   named: NamedOutside,
@@ -34,6 +34,11 @@ export function requireServices(
       `services: ${list}, and the owner of this app has no app of that name: create it, or correct "service"`,
     );
   }
+  for (const { binding, outbound } of named.dispatchNamespaces ?? [])
+    if (outbound && apps.siblingOf(appId, outbound.service) === null)
+      throw new BuildFailure(
+        `dispatch_namespaces: ${binding} names the outbound Worker ${outbound.service}, and the owner of this app has no app of that name: create it, or correct "outbound"`,
+      );
   for (const slug of named.tailConsumers ?? []) requireTail(slug, appId, apps);
   for (const elsewhere of named.objectsElsewhere ?? []) requireScript(elsewhere, appId, apps);
   const consumers = new Map<string, string | undefined>();

@@ -9,7 +9,13 @@ import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, configText, embed, type Fields } from './capnp.ts';
 import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
 import { LOAD_SOCKET, loadService } from './cluster/load-service.ts';
-import { dispatchBindingsOf, dispatchModules, dispatchServices } from './dispatch/dispatch.ts';
+import {
+  dispatchBindingsOf,
+  dispatchModules,
+  dispatchServices,
+  OUTBOUND_SERVICE,
+  outboundService,
+} from './dispatch/dispatch.ts';
 import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
@@ -74,6 +80,8 @@ export interface ConfigOptions {
   bucketSocket: string;
   /** The socket where the host takes this app's calls of other apps. Nothing listens there for a trial. */
   serviceSocket: string;
+  /** Whether what the app fetches goes to an outbound Worker. */
+  hasOutbound: boolean;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
   /** Limit of the Cache API, in MiB; 0: it caches nothing. */
@@ -213,6 +221,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   );
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...dispatchServices(release, options.serviceSocket));
+  if (options.hasOutbound) list.push(outboundService(options.serviceSocket));
   list.push(...storeSecretServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
@@ -229,7 +238,17 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, vars, pageMaps, entryModules, changedModules, hasMethods, cacheMb }: ConfigOptions,
+  {
+    toRelease,
+    secrets,
+    vars,
+    pageMaps,
+    entryModules,
+    changedModules,
+    hasMethods,
+    hasOutbound,
+    cacheMb,
+  }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -274,6 +293,7 @@ function appWorker(
     })),
     durableObjectStorage: { localDisk: 'do' },
     ...workflowsOf(release.workflows ?? []),
+    ...(hasOutbound && { globalOutbound: OUTBOUND_SERVICE }),
     cacheApiOutbound: cacheMb === 0 ? { name: 'app', entrypoint: 'CellarCache' } : CACHE_SERVICE,
   };
 }

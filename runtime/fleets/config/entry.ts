@@ -18,6 +18,8 @@ const ERROR_REPORTER = own('error-reporter');
 const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
 /** Knows which event the running code belongs to. */
 const EVENTS = own('events');
+/** Names the call to which a request of a script belongs. */
+const OUTBOUND = { name: 'cellar-outbound.js', text: textOf('./dispatch/outbound-worker.js') };
 /** Answers other apps. */
 const CALLED = own('called');
 /** Gives the app e-mails. Loaded by the first one. */
@@ -57,21 +59,24 @@ export interface EntryOptions {
   uiUrl: string | null;
   /** Whether what requests wait for is timed. */
   timesCalls: boolean;
+  /** Whether what the app fetches goes to an outbound Worker. */
+  hasOutbound: boolean;
 }
 
 /** Returns Cellar's modules around a release's Worker. The first is the entry. */
 export function entryModules(
   worker: NonNullable<Release['worker']>,
   release: Pick<Release, 'exports' | 'workflows' | 'services'>,
-  { changed, hasMethods, uiUrl, timesCalls }: EntryOptions,
+  { changed, hasMethods, uiUrl, timesCalls, hasOutbound }: EntryOptions,
 ): CellModule[] {
   return [
-    { name: ENTRY, text: entryText(worker, release, uiUrl !== null, timesCalls) },
+    { name: ENTRY, text: entryText(worker, release, { hasPage: uiUrl !== null, timesCalls, hasOutbound }) },
     CAPTURE,
     ERROR_REPORTER,
     EVENTS,
     CALLED,
     EMAIL,
+    ...(hasOutbound ? [OUTBOUND] : []),
     ...(timesCalls ? [CALLS] : []),
     ...(changed.length > 0 ? [WORKERS] : []),
     ...(release.workflows?.length ? [STEPS] : []),
@@ -104,13 +109,15 @@ function pageText(uiUrl: string): string {
  * Returns the entry of a release's Worker. It exports the same names as the app's module. Names in the release's description
  * are wrapped; for an old release without names, only the default export is wrapped.
  * @param hasPage whether browsers see a page for uncaught errors
- * @param timesCalls whether what requests wait for is timed
  */
 function entryText(
   worker: NonNullable<Release['worker']>,
   { exports = [], workflows = [], services = [] }: Pick<Release, 'exports' | 'workflows' | 'services'>,
-  hasPage: boolean,
-  timesCalls: boolean,
+  {
+    hasPage,
+    timesCalls,
+    hasOutbound,
+  }: { hasPage: boolean } & Pick<EntryOptions, 'timesCalls' | 'hasOutbound'>,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
   const wrapped = exports
@@ -125,9 +132,14 @@ function entryText(
   const main = hasPage ? ENTRY_TEXT.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_TEXT;
   const text = main.replace(NO_SERVICES, () => `const SERVICES = ${JSON.stringify(called)};`);
   const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS.name}';\n` : '';
-  const timed = timesCalls
-    ? text.replace(CAPTURE_IMPORT, (first) => `${first} import './${CALLS.name}';`)
+  const watched = hasOutbound
+    ? text
+        .replace(CAPTURE_IMPORT, (first) => `import { withOutbound } from './${OUTBOUND.name}'; ${first}`)
+        .replace('(app.default)', () => '(withOutbound(app.default))')
     : text;
+  const timed = timesCalls
+    ? watched.replace(CAPTURE_IMPORT, (first) => `${first} import './${CALLS.name}';`)
+    : watched;
   return timed.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }
 

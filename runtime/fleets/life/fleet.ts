@@ -343,6 +343,12 @@ export class Fleet implements Backend {
     return (phase.name === 'running' || phase.name === 'starting') && !launcher.hasCurrentVars;
   }
 
+  /** Whether its process was started before its app had an outbound Worker. Ask again after a wait for a start. */
+  get lacksOutbound(): boolean {
+    const { phase, launcher } = this.#process;
+    return ![...AT_REST, 'starting', 'crashed'].includes(phase.name) && !launcher.hasOutbound;
+  }
+
   /**
    * Restarts the live release as `renew` does, unless its process has the current overrides of variables.
    * @returns whether a process with them serves

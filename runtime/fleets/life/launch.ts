@@ -76,6 +76,8 @@ export interface Development {
 interface Given {
   secrets: Record<string, string>;
   vars: Record<string, unknown>;
+  /** Whether what the Worker fetches goes to an outbound Worker. */
+  hasOutbound: boolean;
 }
 
 /** Constraints of a start, as in `CellOptions`. */
@@ -163,6 +165,11 @@ export class Launcher {
   /** Whether the last launch had the current overrides of variables. */
   get hasCurrentVars(): boolean {
     return isDeepStrictEqual(this.#launched?.given.vars ?? {}, this.#place.vars?.() ?? {});
+  }
+
+  /** Whether the last launch knew that there is an outbound Worker. */
+  get hasOutbound(): boolean {
+    return this.#launched?.given.hasOutbound ?? false;
   }
 
   /** Ends processes that a killed host has left: they may run another release. */
@@ -281,13 +288,18 @@ export class Launcher {
     return (await this.#filesOf(directory, this.#given())).due;
   }
 
-  async #filesOf(directory: string, { secrets, vars }: Given): Promise<CellFiles> {
+  async #filesOf(directory: string, { secrets, vars, hasOutbound }: Given): Promise<CellFiles> {
     await this.#place.load?.(directory);
-    return this.#files.of(directory, Object.keys(secrets), vars);
+    return this.#files.of(directory, Object.keys(secrets), vars, hasOutbound);
   }
 
   #given(): Given {
-    return { secrets: this.#place.secrets(), vars: this.#place.vars?.() ?? {} };
+    const { secrets, vars, services } = this.#place;
+    return {
+      secrets: secrets(),
+      vars: vars?.() ?? {},
+      hasOutbound: services?.hasOutbound ?? false,
+    };
   }
 
   /** Tries a release on temporary storage, beside the one that serves; see `tryRelease`. */

@@ -21,7 +21,7 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 23;
+const FORMAT = 24;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -38,8 +38,8 @@ export type OutsideAccess = Pick<
   'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress' | 'cluster'
 >;
 
-/** Names of secrets, and overrides of variables. */
-type Given = Pick<CellFilesOrder, 'secrets' | 'vars'>;
+/** Names of secrets, overrides of variables, and whether there is an outbound Worker. */
+type Given = Pick<CellFilesOrder, 'secrets' | 'vars' | 'hasOutbound'>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Launch {
@@ -100,8 +100,13 @@ export class CellFilesCache {
    * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
-  of(release: string, secrets: string[] = [], vars: Record<string, unknown> = {}): Promise<CellFiles> {
-    return this.#queue.run(() => startStep(() => this.#find(release, { secrets, vars })));
+  of(
+    release: string,
+    secrets: string[] = [],
+    vars: Record<string, unknown> = {},
+    hasOutbound = false,
+  ): Promise<CellFiles> {
+    return this.#queue.run(() => startStep(() => this.#find(release, { secrets, vars, hasOutbound })));
   }
 
   async #find(release: string, given: Given): Promise<CellFiles> {
@@ -120,7 +125,7 @@ export class CellFilesCache {
   }
 
   /** Returns a name from all inputs of the files. A release rebuilt at the same path has another description. */
-  #nameFor(release: string, { secrets, vars }: Given): string {
+  #nameFor(release: string, { secrets, vars, hasOutbound }: Given): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
     const inputs = [
@@ -137,6 +142,7 @@ export class CellFilesCache {
       mtimeMs,
       size,
       vars,
+      hasOutbound,
       ...secrets,
     ];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);

@@ -1,5 +1,5 @@
 // An app's access to its owner's other apps.
-import type { ServiceBinding, StoreSecretBinding } from '../../../bundler/release.ts';
+import type { DispatchBinding, ServiceBinding, StoreSecretBinding } from '../../../bundler/release.ts';
 
 /** A binding to another app. */
 export interface OutsideBinding extends ServiceBinding {
@@ -13,8 +13,8 @@ export interface Calls {
   services: OutsideBinding[];
   /** Queues that other apps consume. */
   queues: string[];
-  /** Names of dispatch namespaces. */
-  namespaces: string[];
+  /** Bindings to dispatch namespaces. */
+  namespaces: DispatchBinding[];
   /** Secrets of the owner's Secrets Stores. */
   secrets: StoreSecretBinding[];
   /** Slugs of the apps with tail Workers. */
@@ -22,6 +22,8 @@ export interface Calls {
 }
 
 export interface ServiceAccess {
+  /** Whether what this app fetches goes to an outbound Worker. Once true, it stays so. */
+  hasOutbound: boolean;
   /** Path of the socket where the host takes this app's calls. */
   socket: string;
   /** Allows these calls from now on. Resolves when the host listens, if there are any. */

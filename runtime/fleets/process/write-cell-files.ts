@@ -8,7 +8,6 @@ import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
 import type { ClusterSettings } from '../config/cluster/cluster.ts';
-import { namespacesOf } from '../config/dispatch/dispatch.ts';
 import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import {
   mayImportEmail,
@@ -75,6 +74,8 @@ export interface CellFilesOrder {
   secrets: string[];
   /** JSON values that override the Worker's variables, or add to them. */
   vars: Record<string, unknown>;
+  /** Whether what the app fetches goes to an outbound Worker. */
+  hasOutbound: boolean;
   /** The app's socket of the bucket service. */
   bucketSocket: string;
   /** The socket where the host takes the app's calls of other apps. */
@@ -98,7 +99,7 @@ export interface CellFilesOrder {
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, outwardSockets } = order;
-  const { egress, cluster, uiUrl, reloads, timesCalls } = order;
+  const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   // In `cellar dev` nobody takes events.
   if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
@@ -115,13 +116,16 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
   const around =
-    worker === null ? [] : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls });
+    worker === null
+      ? []
+      : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls, hasOutbound });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, vars, pageMaps, heapMb, reloads },
     entryModules: around.map(({ name }) => name),
     changedModules: changed.map(({ name }) => name),
     egress,
+    hasOutbound,
     hasMethods,
     importsEmail,
   };
@@ -131,7 +135,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const calls = {
     services: callsOf(release),
     queues: queuesElsewhere(release),
-    namespaces: namespacesOf(release),
+    namespaces: release.dispatchNamespaces ?? [],
     secrets: release.storeSecrets ?? [],
     tails,
   };

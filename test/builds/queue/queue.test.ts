@@ -80,7 +80,7 @@ async function makeQueue(
     cacheMb: 0,
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
-    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    services: () => ({ hasOutbound: false, socket: '/dev/null/none', open: async () => {} }),
     egress: [],
     outward: new OutwardServices({ ...shared, ai: null, mail: null }),
     wakes: new WakeFigures(),

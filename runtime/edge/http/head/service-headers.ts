@@ -15,6 +15,11 @@ export const OBJECT_HEADER = 'x-cellar-object';
 export const SCRIPT_HEADER = 'x-cellar-script';
 /** Of an answer: there is no such script. It has the text that names the call, which no script can repeat. */
 export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
+/**
+ * Of a call of a script with an outbound Worker: the values of its parameters as JSON, from the calling process to the host, and from
+ * the host to the outbound Worker. Between the host and the script: a random text in their place.
+ */
+export const OUTBOUND_HEADER = 'x-cellar-outbound';
 /** Of an answer: what the called object's `fetch()` threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';
 /** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
@@ -68,7 +73,16 @@ export function describedHeaders(
 }
 
 const OWN = [
-  ...['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, OBJECT_HEADER, SCRIPT_HEADER],
+  ...[
+    'host',
+    'content-length',
+    'expect',
+    CALLING_HEADER,
+    CALL_HEADER,
+    OBJECT_HEADER,
+    SCRIPT_HEADER,
+    OUTBOUND_HEADER,
+  ],
   ...HOP_NAMES,
   ...HOP_BY_HOP,
 ];

@@ -4,6 +4,10 @@
 const SCRIPT_HEADER = 'x-cellar-script';
 /** The header of an answer of the host when there is no such script. It repeats the call's text, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
+/** The header with the parameters for the outbound Worker, as JSON. The host reads it, and no script gets it. */
+const OUTBOUND_HEADER = 'x-cellar-outbound';
+/** Longest JSON of them, in ASCII characters. */
+const VALUES_LENGTH = 4_096;
 const NAME = /^[A-Za-z0-9_-]{1,63}$/;
 
 /** Taken before the app can replace them. */
@@ -20,11 +24,31 @@ function warnOfLimits() {
   );
 }
 
+/** Returns the values of the parameters as JSON in ASCII; null without an outbound Worker. @throws {TypeError} for wrong values */
+function valuesOf(names, outbound) {
+  if (names === null) {
+    if (outbound === undefined) return null;
+    throw new TypeError('get(): "outbound" needs "outbound" in the configuration of the binding');
+  }
+  const unknown = Object.keys(outbound ?? {}).find((name) => !names.includes(name));
+  if (unknown !== undefined)
+    throw new TypeError(`get(): "outbound": add ${unknown} to the "parameters" of the binding's "outbound"`);
+  const json = JSON.stringify(outbound ?? {}).replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  if (json.length <= VALUES_LENGTH) return json;
+  throw new TypeError(`get(): "outbound" has ${json.length} characters as JSON, more than ${VALUES_LENGTH}`);
+}
+
 class Script {
   #name;
   #scripts;
+  #values;
 
-  constructor(name, scripts) {
+  /** @param values of the parameters for the outbound Worker, as JSON; null without one */
+  constructor(name, scripts, values) {
+    this.#values = values;
     this.#name = name;
     this.#scripts = scripts;
   }
@@ -35,6 +59,7 @@ class Script {
     if (!NAME.test(this.#name)) throw new Error('Worker not found.');
     const call = crypto.randomUUID();
     request.headers.set(SCRIPT_HEADER, `${this.#name} ${call}`);
+    if (this.#values !== null) request.headers.set(OUTBOUND_HEADER, this.#values);
     const answer = await this.#scripts.fetch(request);
     if (answer.headers.get(NO_SCRIPT_HEADER) === call) throw new Error('Worker not found.');
     return answer;
@@ -43,19 +68,21 @@ class Script {
 
 class DispatchNamespace {
   #scripts;
+  #parameters;
 
-  constructor(scripts) {
+  /** @param parameters names of those for the outbound Worker; null without one */
+  constructor(scripts, parameters) {
     this.#scripts = scripts;
+    this.#parameters = parameters;
   }
 
   /** Returns a script, which may be missing. The second argument has no meaning, as on Cloudflare. */
   get(name, _args, options) {
     if (typeof name !== 'string') throw new TypeError('get(): the name of the script must be a string');
     const { limits, outbound } = options ?? {};
-    if (outbound !== undefined) throw new Error('get(): "outbound" is not available on this Cellar');
     if (limits !== undefined) warnOfLimits();
-    return new Script(name, this.#scripts);
+    return new Script(name, this.#scripts, valuesOf(this.#parameters, outbound));
   }
 }
 
-export default ({ scripts }) => new DispatchNamespace(scripts);
+export default ({ scripts, parameters }) => new DispatchNamespace(scripts, parameters);

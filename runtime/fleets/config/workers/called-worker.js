@@ -5,6 +5,8 @@ import { calledBy } from './cellar-capture.js';
 
 /** The header with the call as JSON. Written by the host. */
 export const CALL_HEADER = 'x-cellar-call';
+/** The header with the parameters for an outbound Worker, as JSON. Written by the host. */
+const OUTBOUND_HEADER = 'x-cellar-outbound';
 /** The header of an answer with what an object's `fetch()` threw. The calling app's process removes it. */
 const THROWN_HEADER = 'x-cellar-thrown';
 /** Longest text of a thrown error in that header, in characters. */
@@ -34,10 +36,12 @@ class Methods extends RpcTarget {
 /**
  * @param exports the Worker's, as in its context
  * @param tail calls the Worker's `tail()`; undefined for a Worker without it
+ * @param outbound calls the Worker's `fetch()` with variables of the call
  */
-export async function answerCall(request, exports, tail) {
+export async function answerCall(request, exports, { tail, outbound }) {
   const { kind, object, from, ...asked } = JSON.parse(request.headers.get(CALL_HEADER));
   if (kind === 'tail') return answerTail(request, from, tail);
+  if (kind === 'outbound') return answerOutbound(request, outbound);
   const target = object === undefined ? entrypointOf(asked, exports) : objectOf(object, exports);
   if (target instanceof Response) return target;
   if (kind === 'fetch') {
@@ -51,6 +55,15 @@ export async function answerCall(request, exports, tail) {
       `The ${object === undefined ? `entrypoint ${nameOf(asked)}` : `class ${object.className}`} of the app has no methods.`,
     );
   return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
+}
+
+/** Has the Worker fetch for a script. The host passes on the parameters of the script's call. */
+function answerOutbound(request, outbound) {
+  const parameters = JSON.parse(request.headers.get(OUTBOUND_HEADER));
+  const passed = new Request(request);
+  passed.headers.delete(CALL_HEADER);
+  passed.headers.delete(OUTBOUND_HEADER);
+  return outbound(passed, parameters);
 }
 
 /** Calls `tail()` with another app's events, and answers when it has ended. Its error is one of this app. */

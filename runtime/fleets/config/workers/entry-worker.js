@@ -103,6 +103,14 @@ function tailOf(env, context) {
   return async (events) => handlersOf(env, context).tail(events, env, context);
 }
 
+/** Returns a function that has the Worker fetch for a script of a dispatch namespace. */
+function outboundOf(env, context) {
+  return async (request, parameters) => {
+    const given = { ...env, ...parameters };
+    return handlersOf(given, context).fetch(request, given, context);
+  };
+}
+
 /** Manual cron runs under way. */
 const running = new Set();
 
@@ -176,12 +184,17 @@ export class CellarState extends WorkerEntrypoint {
   fetch(request) {
     const call = request.headers.get(CALL_HEADER);
     if (call === EMAIL_CALL) return receiveEmail(this.env, this.ctx);
-    if (call !== null) return answerCall(request, this.ctx.exports, tailOf(this.env, this.ctx));
+    if (call !== null) return this.#answer(request);
     if (request.method !== 'GET') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     const { pathname } = new URL(request.url);
     const asked = pathname === '/steps' ? [...pending].filter(({ isStep }) => isStep) : [...pending];
     return new Response(String(asked.length));
+  }
+
+  #answer(request) {
+    const { env, ctx } = this;
+    return answerCall(request, ctx.exports, { tail: tailOf(env, ctx), outbound: outboundOf(env, ctx) });
   }
 }
 

@@ -1,0 +1,44 @@
+// Tells the host for which call a script of a dispatch namespace fetches, so that the outbound Worker gets the call's parameters. A
+// script that hides this reaches the same Worker, without parameters.
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** The header that names the call. The host reads it, and nobody else gets it. */
+const OUTBOUND_HEADER = 'x-cellar-outbound';
+
+/** Taken before the app can replace them. */
+const { fetch, Request } = globalThis;
+const calls = new AsyncLocalStorage();
+
+globalThis.fetch = {
+  fetch(input, init) {
+    const call = calls.getStore();
+    if (call === undefined) return fetch(input, init);
+    const request = new Request(input, init);
+    request.headers.set(OUTBOUND_HEADER, call);
+    return fetch(request);
+  },
+}.fetch;
+
+/** Runs a handler for the call that its request names. */
+function run(request, handle) {
+  const call = request.headers.get(OUTBOUND_HEADER);
+  if (call === null) return handle(request);
+  const passed = new Request(request);
+  passed.headers.delete(OUTBOUND_HEADER);
+  return calls.run(call, () => handle(passed));
+}
+
+/** Returns a default export whose `fetch()` runs for its call. */
+export function withOutbound(main) {
+  if (typeof main === 'function') {
+    if (typeof main.prototype?.fetch !== 'function') return main;
+    return class extends main {
+      fetch(request) {
+        return run(request, (passed) => super.fetch(passed));
+      }
+    };
+  }
+  if (typeof main?.fetch !== 'function') return main;
+  const value = (request, env, context) => run(request, (passed) => main.fetch(passed, env, context));
+  return Object.create(main, { fetch: { value } });
+}
