@@ -257,6 +257,52 @@ test('an error that one object method catches from another is not reported', asy
   );
 });
 
+test('libraries recognize the methods of an object that they have seen before', async (t) => {
+  const code = `import { DurableObject } from 'cloudflare:workers';
+    const seen = new WeakSet();
+    export class Room extends DurableObject {
+      #secret = 'kept';
+      marked() { return [seen.has(this.marked), seen.has(Room.prototype.marked), this.constructor === Room, this.#secret]; }
+      again() { Room.prototype.again = () => 'replaced'; return 'as it was'; }
+      async fails() { throw new Error('a marked method'); }
+    }
+    seen.add(Room.prototype.marked);
+    export default {
+      async fetch(request, env) {
+        const room = env.ROOM.getByName('one');
+        if (request.url.includes('/fails')) await room.fails();
+        return Response.json([...await room.marked(), await room.again(), await room.again()]);
+      },
+    };`;
+  const { get, reported } = await started(t, code, {
+    exports: ['default', 'Room'],
+    classes: [{ className: 'Room', storageId: 'Room', sql: true }],
+    durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+  });
+  assert.deepEqual(JSON.parse((await get('/')).text), [true, true, true, 'kept', 'as it was', 'replaced']);
+  await get('/fails');
+  assert.equal((await reported('a marked method')).handler, 'Room.fails');
+});
+
+test('an error while an object starts is reported', async (t) => {
+  const code = `import { DurableObject } from 'cloudflare:workers';
+    export class Room extends DurableObject {
+      constructor(ctx, env) { super(ctx, env); void ctx.blockConcurrencyWhile(() => this.load()); }
+      async load() { throw new Error('it cannot load'); }
+      hi() {}
+    }
+    export default { async fetch(request, env) { await env.ROOM.getByName('one').hi(); } };`;
+  const { get, reported } = await started(t, code, {
+    exports: ['default', 'Room'],
+    classes: [{ className: 'Room', storageId: 'Room', sql: true }],
+    durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+  });
+  await get('/');
+  const { handler, stack } = await reported('it cannot load');
+  assert.equal(handler, 'blockConcurrencyWhile');
+  assert.match(stack!, /load/);
+});
+
 test('printed lines of objects, entrypoints and timers belong to the trace of their request', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   await get('/trace');

@@ -118,10 +118,26 @@ function isGuardable({ value, configurable }) {
 }
 
 /**
- * Makes the methods of a class enter an event when workerd calls them. A call from within an event stays a plain call. The
- * prototype is changed in place, so that instances have the prototype that the app knows.
+ * Returns the instance for workerd: its methods enter an event. The app's own objects stay as they are, because libraries
+ * remember methods by identity, as decorators do.
  */
-export function guard(main) {
+export function guardInstance(className, instance) {
+  const guards = new Map();
+  return new Proxy(instance, {
+    get(target, name) {
+      const method = target[name];
+      if (typeof method !== 'function' || typeof name === 'symbol' || name in Object.prototype) return method;
+      const known = guards.get(name);
+      if (known?.method === method) return known.guarded;
+      const guarded = guardedMethod(className, name, method).bind(target);
+      guards.set(name, { method, guarded });
+      return guarded;
+    },
+  });
+}
+
+/** Makes the methods of a class of RPC targets enter an event when workerd calls them. It accepts no proxies of RPC targets. */
+function guard(main) {
   if (guarded.has(main.prototype)) return;
   const before = new Set(guarded);
   for (const { owner, name, described } of methodsOf(main)) {

@@ -7,9 +7,9 @@ import './cellar-capture.js';
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
-import { enter, expectCalls, expectCallsBy, guard, imported } from './cellar-capture.js';
+import { enter, expectCalls, expectCallsBy, guardInstance, imported } from './cellar-capture.js';
 import { ManualRun, report, reported } from './cellar-error-reporter.js';
-import { eventOf, keepEvent } from './cellar-events.js';
+import { eventOf, isInEvent, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
 
@@ -34,10 +34,16 @@ function count(context) {
   const shared = Object.getPrototypeOf(context);
   if (counting.has(shared)) return;
   counting.add(shared);
-  const { waitUntil } = shared;
+  const { waitUntil, blockConcurrencyWhile } = shared;
   shared.waitUntil = function (promise) {
     countWork(promise);
     return waitUntil.call(this, promise);
+  };
+  if (blockConcurrencyWhile === undefined) return;
+  shared.blockConcurrencyWhile = function (call) {
+    // A constructor runs outside of events.
+    const begin = isInEvent() ? call : () => enter('blockConcurrencyWhile', call, undefined, []);
+    return blockConcurrencyWhile.call(this, begin);
   };
 }
 
@@ -214,15 +220,14 @@ function wrap(main) {
   return typeof main === 'object' && main !== null ? wrapHandlers(main) : main;
 }
 
-/** Wraps a class. Instances keep the class's own `constructor`, prototype and private members. */
+/** Wraps a class. The app sees its class and instances unchanged. workerd gets each instance with guarded methods. */
 function wrapClass(main) {
   expectCalls(main);
   return new Proxy(main, {
     construct(target, values) {
       count(values[0]);
-      guard(target);
       try {
-        return Reflect.construct(target, values);
+        return guardInstance(target.name, Reflect.construct(target, values));
       } catch (error) {
         report(error, 'uncaught', eventOf(`new ${target.name}`));
         throw error;
