@@ -87,6 +87,12 @@ test('an event wakes the app with the tail Worker, whose errors are its own', as
   assert.ok((await errors(tailed)).every(({ message }: Item) => message !== 'the tail Worker failed'));
 });
 
+test('an app that sleeps sends its last events first', async () => {
+  await cellar.get('tailed', '/last');
+  assert.equal((await cellar.call('POST', `/v1/apps/${tailed}/sleep`)).body.status, 'sleeping');
+  await event((item) => pathOf(item) === '/last');
+});
+
 test('a stopped or deleted app gets no events, the log says so, and requests are answered', async () => {
   await cellar.deploy('gone', 'tail');
   const producer = await cellar.deploy('orphan', 'hello', { 'wrangler.jsonc': config('gone') });

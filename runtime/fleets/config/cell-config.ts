@@ -37,7 +37,7 @@ import {
   storeSecretModules,
   storeSecretServices,
 } from './store-secrets/store-secrets.ts';
-import { tailsField, tailsServices } from './tails/tails.ts';
+import { tailsField, tailsServices, tailsSockets } from './tails/tails.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
@@ -132,6 +132,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
       ...(options.isTrial ? [] : storageSockets(release)),
+      ...(options.isTrial ? [] : tailsSockets(release)),
       ...(options.cluster === null ? [] : [{ name: LOAD_SOCKET, http: {}, service: 'load' }]),
     ],
   };
@@ -165,12 +166,14 @@ function reloadWorker(release: Release): Fields {
 }
 
 /** Names of the sockets of a release's process. */
-export function socketsOf({ triggers, databases }: Release, isClustered: boolean): string[] {
+export function socketsOf(release: Release, isClustered: boolean): string[] {
+  const { triggers, databases } = release;
   return [
     'http',
     'health',
     ...(databases.length > 0 ? [DATABASE_SOCKET] : []),
     ...(triggers && usesQueues(triggers) ? [QUEUE_SOCKET] : []),
+    ...tailsSockets(release).map(({ name }) => String(name)),
     ...(isClustered ? [LOAD_SOCKET] : []),
   ];
 }

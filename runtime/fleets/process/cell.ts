@@ -3,6 +3,7 @@
 import type { Job } from '../../processes/child.ts';
 import type { Usage } from '../../processes/proc.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
+import { TAILS_SOCKET } from '../config/tails/tails.ts';
 import { socketPath } from './cell-directories.ts';
 import type { ExitReason } from './cell-output.ts';
 
@@ -16,9 +17,19 @@ export interface CellExit extends ExitReason {
 const COUNT_BYTES = 32;
 /** Time for an idle process after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
+/** Time to send the events that wait for tail Workers before that, in ms. */
+const TAILS_MS = 2_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
 export const DEFAULT_CPU_MS = 30_000;
+
+export interface CellSockets {
+  runDirectory: string;
+  /** Names of all sockets. */
+  sockets: string[];
+  /** Names of the sockets where other apps reach the Worker, by kind of call. */
+  callSockets?: Record<string, string>;
+}
 
 export class Cell {
   /** When it was ready, as `performance.now()`. */
@@ -36,16 +47,16 @@ export class Cell {
   readonly #callSockets: Record<string, string>;
   readonly #child: Job;
   readonly #runDirectory: string;
+  readonly #hasTails: boolean;
   #killedFor: string | null = null;
 
   /**
-   * @param callSockets names of the sockets where other apps reach the Worker, by kind of call
    * @param from when its start began, as `performance.now()`
    */
   constructor(
     child: Job,
     exited: Promise<CellExit>,
-    { runDirectory, callSockets = {} }: { runDirectory: string; callSockets?: Record<string, string> },
+    { runDirectory, sockets, callSockets = {} }: CellSockets,
     from: number,
   ) {
     this.startMs = this.startedAt - from;
@@ -57,6 +68,7 @@ export class Cell {
     );
     this.#child = child;
     this.#runDirectory = runDirectory;
+    this.#hasTails = sockets.includes(TAILS_SOCKET);
   }
 
   get pid(): number {
@@ -112,8 +124,12 @@ export class Cell {
     );
   }
 
-  /** Ends it: SIGTERM, then SIGKILL to its process group after a grace time. Route nothing to it before the call. */
+  /**
+   * Ends it: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first. Route nothing
+   * to it before the call.
+   */
   async stop(): Promise<CellExit> {
+    if (this.#hasTails) await this.#sendTails();
     signalGroup(this.#child, 'SIGTERM');
     const kill = setTimeout(() => this.kill(), STOP_GRACE_MS);
     try {
@@ -121,6 +137,12 @@ export class Cell {
     } finally {
       clearTimeout(kill);
     }
+  }
+
+  /** Resolves when no event waits for a tail Worker, the process has ended, or the time is up. */
+  #sendTails(): Promise<unknown> {
+    const request = { limitBytes: 0, signal: AbortSignal.timeout(TAILS_MS) };
+    return askSocket(this.socketPath(TAILS_SOCKET), request).catch(() => {});
   }
 
   /** Sends SIGKILL. The exit reason begins with `why`, for cases that its last lines cannot explain. */

@@ -205,6 +205,27 @@ test('a class may be a tail Worker, and events of one moment arrive together', a
   assert.ok(batches <= 3, `${batches} batches`);
 });
 
+test('events that still wait are sent before the process ends', async (t) => {
+  const { ask, got, cell } = await tailed(t, {
+    code: SAY,
+    fields: {},
+    tail: kept('{ tail: keep, fetch: answer }'),
+  });
+  await Promise.all(['/1', '/2', '/3'].map((path) => ask(path)));
+  await cell.stop();
+  assert.deepEqual((await got()).events.toSorted(), ['/1', '/2', '/3']);
+});
+
+test('a tail Worker that never ends holds up the end of the process for two seconds', async (t) => {
+  const main = '{ async tail() { for (;;) await scheduler.wait(1_000); }, fetch: answer }';
+  const { ask, cell } = await tailed(t, { code: SAY, fields: {}, tail: kept(main) });
+  await ask('/');
+  const from = performance.now();
+  await cell.stop();
+  const took = performance.now() - from;
+  assert.ok(took > 1_900 && took < 8_000, `${took} ms`);
+});
+
 /** Returns the warning in the log of the app with the tail. */
 const warning = (lines: string[]) =>
   until(() => lines.find((line) => line.includes('tail_consumers: ')), 'the log has a warning');

@@ -17,6 +17,9 @@ const OWN_EXPORTS = ['CellarState', 'CellarCache'];
 const TOO_MANY = 'too many events wait for it';
 /** How long a batch collects events, in ms. */
 const COLLECT_MS = 200;
+/** How long the last events may take from the end of their requests to here, and how often `flush` looks, in ms. */
+const SETTLE_MS = 20;
+const LOOK_MS = 10;
 /** Most events, and most characters of JSON, that wait for one tail Worker; a batch may have them all. */
 const WAITING_EVENTS = 1_000;
 const WAITING_LENGTH = 2 * 2 ** 20;
@@ -34,6 +37,8 @@ class Consumer {
   #waiting = [];
   #length = 0;
   #isSending = false;
+  /** Batches without an answer yet. */
+  #posts = 0;
   #isFull = false;
   #dropped = 0;
   #reason = '';
@@ -74,16 +79,31 @@ class Consumer {
     try {
       while (this.#waiting.length > 0) {
         await scheduler.wait(COLLECT_MS);
-        const batch = this.#waiting;
-        this.#waiting = [];
-        this.#length = 0;
-        this.#isFull = false;
-        const reason = await post(this.#service, `[${batch}]`);
-        if (reason !== null) this.drop(batch.length, reason, context);
+        await this.#sendBatch(context);
       }
     } finally {
       this.#isSending = false;
     }
+  }
+
+  async #sendBatch(context) {
+    const batch = this.#waiting;
+    // `flush` may have sent it.
+    if (batch.length === 0) return;
+    this.#waiting = [];
+    this.#length = 0;
+    this.#isFull = false;
+    this.#posts++;
+    const reason = await post(this.#service, `[${batch}]`);
+    this.#posts--;
+    if (reason !== null) this.drop(batch.length, reason, context);
+  }
+
+  /** Sends what waits at once, and resolves when all batches have their answer. The process ends then. */
+  async flush(context) {
+    await this.#sendBatch(context);
+    while (this.#posts > 0) await scheduler.wait(LOOK_MS);
+    if (this.#dropped > 0) this.#say();
   }
 
   /** Warns at once, or when a minute has passed since the last warning. */
@@ -91,6 +111,10 @@ class Consumer {
     await scheduler.wait(Math.max(0, this.#warnedAt + WARNING_MS - Date.now()));
     this.#warnedAt = Date.now();
     this.#isWarning = false;
+    this.#say();
+  }
+
+  #say() {
     console.warn(
       `tail_consumers: ${this.#dropped} events did not reach the app ${this.#name}: ${this.#reason}`,
     );
@@ -103,6 +127,12 @@ const consumers = env.CONSUMERS.map((name, index) => new Consumer(name, env[`tai
 export default {
   tail(events, _env, context) {
     for (const event of events) send(event, context);
+  },
+  /** Answers the host only, which ends the process after the answer. */
+  async fetch(_request, _env, context) {
+    await scheduler.wait(SETTLE_MS);
+    await Promise.all(consumers.map((consumer) => consumer.flush(context)));
+    return new Response(null, { status: 204 });
   },
 };
 

@@ -8,11 +8,18 @@ import { externalService } from '../services.ts';
 import { textOf } from '../texts.ts';
 
 const TAILS = 'tails';
+/** The socket where the host sends the waiting events, before it ends the process. Only for a release with tail Workers. */
+export const TAILS_SOCKET = 'tails';
 const TAILS_WORKER = textOf('./tails/tails-worker.js');
 
 /** The field of the app's Worker with its tail; empty for an app without tail Workers. */
 export function tailsField({ tailConsumers = [] }: Release): Fields {
   return tailConsumers.length === 0 ? {} : { tails: [TAILS] };
+}
+
+/** The socket of `TAILS_SOCKET`; empty without tail Workers. */
+export function tailsSockets({ tailConsumers = [] }: Release): Fields[] {
+  return tailConsumers.length === 0 ? [] : [{ name: TAILS_SOCKET, http: {}, service: TAILS }];
 }
 
 /** The services that pass events on; empty without tail Workers. @param socket where the host takes the app's calls */
