@@ -1,7 +1,8 @@
 // Deploys a new project of each framework to a real Cellar, and checks its answers: `npm run frameworks`. `npm run frameworks
 // -- astro hono` selects projects whose name contains one of the words. `npm run frameworks -- --rest` skips those that
 // succeeded in an earlier run. Needs the npm registry. `npm run frameworks -- public:` tries public repositories, and needs
-// their host as well, or `url.<base>.insteadOf` in git's settings.
+// their host as well, or `url.<base>.insteadOf` in git's settings. `npm run frameworks -- agents:` tries agents, MCP servers and AI
+// chats, with an AI server and a mail server of this script.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -9,19 +10,23 @@ import { dirname, join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
+import { agents } from './frameworks/agents.ts';
 import { generated } from './frameworks/generated.ts';
-import type { FrameworkProject } from './frameworks/project.ts';
+import { type FrameworkProject, MAX_PROJECTS } from './frameworks/project.ts';
 import { publicProjects } from './frameworks/public.ts';
 import { commitTried, digestOf, type Outcome, printTable, record, recorded } from './frameworks/results.ts';
+import { type Services, startServices } from './frameworks/services.ts';
 import { small } from './frameworks/small.ts';
 import { written } from './frameworks/written.ts';
 
-const projects = [...generated, ...written, ...small, ...publicProjects];
+const projects = [...generated, ...written, ...small, ...agents, ...publicProjects];
 
 /** Timeout of one generator command. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
 const MAX_REDIRECTS = 5;
+/** Lets Node resolve names below `localhost`. */
+const LOCALHOST = join(import.meta.dirname, 'frameworks/agents/localhost.mjs');
 /** The deploy may continue after the push. */
 const DEPLOY_TIMEOUT_MS = 45 * 60_000;
 /** Lines shown of a failed command or push. */
@@ -45,24 +50,40 @@ const chosen = projects.filter(
     !(isRest && succeeded.includes(name)),
 );
 const commit = commitTried();
-const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
+let cellar: Cellar;
 let isAllWell = true;
-try {
-  await cellar.start();
-  for (const [i, project] of chosen.entries()) {
-    console.log(`\n${i + 1} of ${chosen.length}: ${project.name}`);
-    const outcome = await tryProject(project, `app-${i}`);
-    record(outcome);
-    isAllWell &&= outcome.fault === null;
-  }
-} finally {
-  await cellar[Symbol.asyncDispose]();
+const hasClient = (project: FrameworkProject) => project.client !== undefined;
+await tryAll(chosen.filter((project) => !hasClient(project)));
+if (chosen.some(hasClient)) {
+  const services = await startServices();
+  await tryAll(chosen.filter(hasClient), services);
+  await services.close();
 }
 printTable(projects);
 process.exitCode = isAllWell ? 0 : 1;
 
+/** Tries projects one after another in one new Cellar, with outside services for those with a client. */
+async function tryAll(group: FrameworkProject[], services?: Services): Promise<void> {
+  cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: String(MAX_PROJECTS), ...services?.settings });
+  try {
+    if (group.length > 0) await cellar.start();
+    for (const [i, project] of group.entries()) {
+      console.log(`\n${i + 1} of ${group.length}: ${project.name}`);
+      const outcome = await tryProject(project, `app-${i}`, services);
+      record(outcome);
+      isAllWell &&= outcome.fault === null;
+    }
+  } finally {
+    await cellar[Symbol.asyncDispose]();
+  }
+}
+
 /** Generates, pushes and checks one project. A failure becomes its outcome. */
-async function tryProject(project: FrameworkProject, slug: string): Promise<Outcome> {
+async function tryProject(
+  project: FrameworkProject,
+  slug: string,
+  services: Services | undefined,
+): Promise<Outcome> {
   const { name, generator = 'by hand', manager, settings, refused } = project;
   const isRefused = refused !== undefined;
   const outcome: Outcome = {
@@ -109,6 +130,7 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
       console.log(`  ${line}`);
     if (status !== 'live') throw new Error(`the deploy ended with\n${log}`);
     await check(project, slug);
+    if (services) await useApp(project.client!, directory, slug, id, services);
     console.log(`  serves, ${(outcome.pushMs / 1000).toFixed(1)} s after the push`);
   } catch (error) {
     outcome.fault = lastLines((error as Error).message);
@@ -218,6 +240,28 @@ async function check({ checks, assets }: FrameworkProject, slug: string): Promis
   }
 }
 
+/** Runs the client of a project against its app, with the project's packages. E-mails to the app's host name reach the app. */
+async function useApp(
+  client: string,
+  directory: string,
+  slug: string,
+  id: string,
+  services: Services,
+): Promise<void> {
+  const params = { id, address: `*@${slug}.localhost` };
+  const call = { jsonrpc: '2.0', id: 1, method: 'mail.routes.set', params };
+  const { body } = await cellar.call('POST', '/rpc', call);
+  if (body.error) throw new Error(JSON.stringify(body.error));
+  await run(directory, 'npm install --no-audit --no-fund --ignore-scripts');
+  await run(directory, `node --import ${LOCALHOST} ${client}`, {
+    APP: `http://${slug}.localhost:${cellar.edgePort}`,
+    APP_ID: id,
+    CELLAR_API: cellar.api,
+    CELLAR_TOKEN: cellar.token,
+    ...services.environment,
+  });
+}
+
 /** Requests a page like a browser's navigation, and follows redirects. */
 async function navigate(slug: string, path: string): Promise<{ status: number; text: string }> {
   const page = new URL(path, `http://${slug}.localhost`);
@@ -261,7 +305,7 @@ async function reachesGitHub(): Promise<boolean> {
 }
 
 /** Runs a command line non-interactively with Cellar's Node, and returns its output. */
-function run(cwd: string, command: string): Promise<string> {
+function run(cwd: string, command: string, more: Record<string, string> = {}): Promise<string> {
   const own = Object.entries(process.env).filter(
     // `npm run` adds variables about Cellar, and generators would use them.
     ([name]) => !/^npm_(?!config_(registry|cafile|cache|userconfig)$)|^INIT_CWD$/.test(name),
@@ -275,6 +319,7 @@ function run(cwd: string, command: string): Promise<string> {
     ASTRO_TELEMETRY_DISABLED: '1',
     CREATE_CLOUDFLARE_TELEMETRY_DISABLED: '1',
     WRANGLER_SEND_METRICS: 'false',
+    ...more,
   };
   return new Promise((resolve, reject) => {
     const child = execFile(

@@ -29,12 +29,16 @@ export interface FrameworkProject {
   /** Build settings for `builds.set`. */
   settings?: Record<string, string>;
   checks: Check[];
+  /** A program of the project that uses the deployed app, with the project's packages. It must exit with 0. */
+  client?: string;
   /** Also fetches every script and style sheet of the page at `/`. */
   assets: boolean;
   /** It cannot run here: the expected error message. */
   refused?: RegExp;
 }
 
+/** Most projects in one run. */
+export const MAX_PROJECTS = 200;
 export const GITIGNORE =
   'node_modules\ndist\n.wrangler\n.astro\n.react-router\nbuild\n.open-next\n.turbo\n.vinxi\n.output\n';
 export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
