@@ -43,7 +43,10 @@ function embeddings(answer: unknown): object | null {
   return { shape: [rows.length, rows[0]?.length ?? 0], data: rows };
 }
 
-/** Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. */
+/**
+ * Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. The text leaves
+ * `choices`: clients such as `workers-ai-provider` add up both.
+ */
 export class StreamTranslator {
   readonly #decoder = new TextDecoder();
   #rest = '';
@@ -67,6 +70,7 @@ function translatedLine(line: string): string {
   if (!isObject(chunk)) return `data: ${text}\n\n`;
   const delta = first(chunk.choices)?.delta;
   const response = isObject(delta) && typeof delta.content === 'string' ? delta.content : '';
+  if (isObject(delta)) delete delta.content;
   return `data: ${JSON.stringify({ response, ...chunk })}\n\n`;
 }
 
