@@ -7,6 +7,7 @@ import { dispatchBindings } from './bindings/dispatch.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
 import { outwardBindings } from './bindings/outward.ts';
+import { pipelineBindings } from './bindings/pipelines.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
 import { storeSecretBindings } from './bindings/secrets-store.ts';
 import { serviceBindings, tailConsumers } from './bindings/services.ts';
@@ -204,7 +205,7 @@ async function bundleConfig(
   const storeSecrets = storeSecretBindings(file, config);
   const elsewhere = objectsElsewhere(file, config);
   const tails = tailConsumers(file, config);
-  const outward = outwardBindings(config);
+  const outward = [...outwardBindings(config), ...pipelineBindings(config.pipelines ?? [], buckets)];
   const bundle: Bundle = {
     worker,
     exports,

@@ -105,6 +105,7 @@ export interface WranglerConfig {
   ai?: { binding: string };
   images?: { binding: string };
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
+  pipelines?: { binding: string; pipeline?: string; stream?: string }[];
   hyperdrive?: { binding: string; id: string }[];
   /** Wrangler does not check what is in the lists. */
   send_email?: {

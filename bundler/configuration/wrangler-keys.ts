@@ -74,6 +74,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   images: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
+  pipelines: 'used',
   send_email: 'used',
 
   // Does not change what the Worker answers here
@@ -114,7 +115,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   logfwdr: false,
   media: false,
   mtls_certificates: { instead: 'call a service that takes a key, kept as a secret' },
-  pipelines: { instead: 'write objects into R2, or send messages to a queue' },
   stream: false,
   streaming_tail_consumers: {
     instead: 'name the app in "tail_consumers", and export a tail() handler there',
@@ -232,6 +232,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     environment: { instead: 'name the app of that environment as "service"' },
   },
   'analytics_engine_datasets[]': { binding: 'used', dataset: 'used', remote: localOnly },
+  'pipelines[]': { binding: 'used', pipeline: 'used', stream: 'used', remote: localOnly },
   'hyperdrive[]': { binding: 'used', id: 'used', localConnectionString: 'quiet', remote: localOnly },
   'send_email[]': {
     name: 'used',

@@ -1,4 +1,5 @@
 // Reads the bindings of an upload: its own, and the bindings that it inherits from the live release.
+import { pipelineBindings } from '../bindings/pipelines.ts';
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
@@ -87,7 +88,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
     script === from.script ? [] : { binding: name, script, className },
   );
-  const outward = [
+  const others = [
     ...all('ai'),
     ...all('images'),
     ...all('hyperdrive'),
@@ -95,6 +96,15 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...all('send_email'),
     ...all('missing'),
   ].map(({ name, ...rest }) => ({ binding: name, ...rest }));
+  const pipelines = pipelineBindings(
+    all('pipelines').map(({ name, pipeline, stream }) => ({
+      binding: name,
+      ...(pipeline !== undefined && { pipeline }),
+      ...(stream !== undefined && { stream }),
+    })),
+    buckets,
+  );
+  const outward = [...others, ...pipelines];
   const warnings = all('missing').map(({ message }) => message);
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);

@@ -130,6 +130,7 @@ export const SentBundle = z.strictObject({
         z.strictObject({ type: z.literal('images'), binding: name }),
         z.strictObject({ type: z.literal('hyperdrive'), binding: name, id: name }),
         z.strictObject({ type: z.literal('analytics_engine'), binding: name, dataset: name }),
+        z.strictObject({ type: z.literal('pipelines'), binding: name, pipeline: name, bucket: name }),
         z.strictObject({
           type: z.literal('send_email'),
           binding: name,

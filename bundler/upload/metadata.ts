@@ -70,6 +70,7 @@ const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('images'), name }),
   z.object({ type: z.literal('hyperdrive'), name, id: name }),
   z.object({ type: z.literal('analytics_engine'), name, dataset: name }),
+  z.object({ type: z.literal('pipelines'), name, pipeline: name.optional(), stream: name.optional() }),
   z.object({
     type: z.literal('send_email'),
     name,

@@ -104,7 +104,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   {
     path: '/accounts/*/pipelines',
     what: 'Pipelines',
-    why: 'send to a queue whose consumer writes to a bucket',
+    why: 'a deploy makes the pipelines that it binds, each for a bucket of the app: docs/projects.md#pipelines',
   },
   {
     path: '/accounts/*/mtls_certificates',

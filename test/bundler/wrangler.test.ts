@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
+import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
 import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
@@ -244,12 +245,25 @@ test('an unavailable feature deploys with a warning, and all such features are n
   await warns({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not available here$/);
 });
 
+test('a pipeline writes into the bucket with its name, or into the only one', () => {
+  const bucket = (binding: string, key: string) => ({ binding, key });
+  const [files, events] = [bucket('FILES', 'files'), bucket('EVENTS_FILES', 'events')];
+  const bound = (buckets: { binding: string; key: string }[], given: object = { pipeline: 'events' }) =>
+    pipelineBindings([{ binding: 'P', ...given }], buckets).map(({ pipeline, bucket }) => [pipeline, bucket]);
+  assert.deepEqual(bound([files, events]), [['events', 'EVENTS_FILES']]);
+  assert.deepEqual(bound([files]), [['events', 'FILES']]);
+  assert.deepEqual(bound([files], { stream: 'id-1' }), [['id-1', 'FILES']]);
+  assert.throws(() => bound([]), /P: add a bucket to "r2_buckets" with the "bucket_name" "events"/);
+  assert.throws(() => bound([files, bucket('B', 'b')]), /add a bucket/);
+  for (const wrong of ['', 'a/b', 'x'.repeat(129), 'PIPELINES'])
+    assert.throws(() => bound([files], { pipeline: wrong }), /the name of a pipeline has 1 to 128 letters/);
+});
+
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
-  [{ pipelines: [{ binding: 'P', pipeline: 'p' }] }, ['P'], /objects into R2/],
   [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
   [{ media: { binding: 'A' } }, ['A'], /"media"/],

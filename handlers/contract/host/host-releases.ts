@@ -49,6 +49,8 @@ export type Outward =
   | { type: 'images'; binding: string }
   | { type: 'hyperdrive'; binding: string; id: string }
   | { type: 'analytics_engine'; binding: string; dataset: string }
+  /** `bucket`: the binding of the R2 bucket into which the pipeline writes. */
+  | { type: 'pipelines'; binding: string; pipeline: string; bucket: string }
   | {
       type: 'send_email';
       binding: string;

@@ -20,6 +20,7 @@ import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
+import { PIPELINE_KEY, pipelineBindings, pipelineServices, pipelinesOf } from './pipelines/pipelines.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { secretBindings } from './secret-bindings.ts';
 import {
@@ -143,10 +144,12 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
  * Returns unique keys of the namespaces whose alarms are the app's own work and must run in time. KV's are excluded: they
  * only remove expired entries, which can wait until the process runs for another reason.
  */
-export function alarmKeys({ classes, triggers, workflows = [] }: Release): string[] {
+export function alarmKeys(release: Release): string[] {
+  const { classes, triggers, workflows = [] } = release;
   const keys = [
     ...classes.map(({ storageId }) => storageId),
     ...workflows.map(({ name }) => workflowKey(name)),
+    ...(pipelinesOf(release).length > 0 ? [PIPELINE_KEY] : []),
   ];
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
@@ -229,6 +232,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
   list.push(...outwardServices(release, options.outwardSockets));
+  list.push(...pipelineServices(release));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }
@@ -286,6 +290,7 @@ function appWorker(
       ...dispatchBindingsOf(release),
       ...storeSecretBindingsOf(release),
       ...outwardBindings(release, secrets),
+      ...pipelineBindings(release),
       ...versionBinding(release),
       ...loaderBindings(release),
     ],

@@ -84,7 +84,8 @@ export function outwardModules({ outward = [] }: Release, importsEmail: boolean)
 
 /** The bindings of the app's Worker. @param secrets names of all secrets of the app */
 export function outwardBindings({ outward = [] }: Release, secrets: string[]): CapnpValue[] {
-  return outward.map((bound) => ({
+  const wrapped = outward.filter((bound) => bound.type !== 'pipelines');
+  return wrapped.map((bound) => ({
     name: bound.binding,
     wrapped: {
       moduleName: MODULES[bound.type]?.name ?? WORKERD_MODULES[bound.type]!,
@@ -93,7 +94,7 @@ export function outwardBindings({ outward = [] }: Release, secrets: string[]): C
   }));
 }
 
-function inner(bound: Outward, secrets: string[]): CapnpValue[] {
+function inner(bound: Exclude<Outward, { type: 'pipelines' }>, secrets: string[]): CapnpValue[] {
   const { binding } = bound;
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
   if (bound.type === 'images') return [{ name: 'fetcher', service: IMAGES_SERVICE }];

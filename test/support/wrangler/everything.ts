@@ -22,6 +22,7 @@ export const EVERYTHING = {
     ai: { binding: 'AI' },
     images: { binding: 'IMAGES' },
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
+    pipelines: [{ binding: 'EVENTS', pipeline: 'events' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
     send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],
     version_metadata: { binding: 'VERSION' },

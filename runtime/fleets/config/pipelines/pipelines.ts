@@ -1,0 +1,47 @@
+// Pipelines in a cell: the bindings, and the service that collects their records and writes them into R2.
+import type { Outward, Release } from '../../../../bundler/release.ts';
+import { SERVICE_DATE } from '../bundled-services.ts';
+import type { CapnpValue, Fields } from '../capnp.ts';
+import { bucketServiceName } from '../storage.ts';
+import { textOf } from '../texts.ts';
+
+/** Unique key of the pipelines. A pipeline's alarm is its next batch. Changing it loses access to records that wait. */
+export const PIPELINE_KEY = 'CellarPipeline';
+const SERVICE = 'pipeline-service';
+const MODULE = textOf('./pipelines/pipeline-worker.js');
+
+type Pipeline = Extract<Outward, { type: 'pipelines' }>;
+
+export function pipelinesOf({ outward = [] }: Release): Pipeline[] {
+  return outward.filter((bound): bound is Pipeline => bound.type === 'pipelines');
+}
+
+/** The bindings of the app's Worker. */
+export function pipelineBindings(release: Release): CapnpValue[] {
+  return pipelinesOf(release).map(({ binding, pipeline }) => ({
+    name: binding,
+    service: {
+      name: SERVICE,
+      entrypoint: 'PipelineEntrypoint',
+      props: { json: JSON.stringify({ pipeline }) },
+    },
+  }));
+}
+
+/** The service behind the bindings. It has the bucket of each pipeline under the pipeline's name. */
+export function pipelineServices(release: Release): Fields[] {
+  const pipelines = new Map(pipelinesOf(release).map(({ pipeline, bucket }) => [pipeline, bucket]));
+  if (pipelines.size === 0) return [];
+  const buckets = [...pipelines].flatMap(([name, bucket]) => {
+    const found = release.buckets?.find(({ binding }) => binding === bucket);
+    return found === undefined ? [] : [{ name, r2Bucket: bucketServiceName(found.storageId) }];
+  });
+  const worker = {
+    modules: [{ name: 'pipelines.js', esModule: MODULE }],
+    compatibilityDate: SERVICE_DATE,
+    bindings: [{ name: 'PIPELINES', durableObjectNamespace: PIPELINE_KEY }, ...buckets],
+    durableObjectNamespaces: [{ className: PIPELINE_KEY, uniqueKey: PIPELINE_KEY, enableSql: true }],
+    durableObjectStorage: { localDisk: 'do' },
+  };
+  return [{ name: SERVICE, worker }];
+}
