@@ -7,6 +7,8 @@ export interface QueueLimits {
   running: number;
   /** Most running jobs of one owner. */
   runningPerOwner: number;
+  /** Places only for owners without a running job, so that few owners with endless jobs leave some. Default: none. */
+  firstPlaces?: number;
   /** Most waiting jobs of one owner. */
   waitingPerOwner: number;
 }
@@ -98,9 +100,11 @@ export class FairQueue {
 
   /** Starts the first job that may run, of the owner who has waited longest. */
   #beginNext(): boolean {
+    const { running: places, runningPerOwner, firstPlaces = 0 } = this.#limits;
     for (const [owner, jobs] of this.#waiting) {
       const running = this.#running.get(owner) ?? 0;
-      if (running >= this.#limits.runningPerOwner) continue;
+      if (running >= runningPerOwner) continue;
+      if (running > 0 && this.#count >= places - firstPlaces) continue;
       const at = jobs.findIndex(({ key }) => key === undefined || !this.#runningKeys.has(key));
       if (at === -1) continue;
       const [job] = jobs.splice(at, 1);

@@ -63,6 +63,41 @@ test('the look-ups of a sender leave those of DMARC', async () => {
   assert.deepEqual({ dmarc, isRefused }, { dmarc: 'fail', isRefused: true });
 });
 
+test('an address of a second domain in From does not hide the one whose domain asks to refuse', async () => {
+  const records: Record<string, string[][]> = {
+    'TXT evil.example': [['v=spf1 ip4:192.0.2.1 -all']],
+    'TXT _dmarc.evil.example': [['v=DMARC1; p=none']],
+    'TXT _dmarc.bank.example': [['v=DMARC1; p=reject']],
+    'TXT _dmarc.soft.example': [['v=DMARC1; p=quarantine']],
+  };
+  const check = async (from: string) => {
+    const { dmarc, isRefused, hasManyDomains, results } = await authenticated(
+      Buffer.from(`From: ${from}\r\n\r\nHello\r\n`),
+      { address: '192.0.2.1', helo: 'evil.example', from: 'eve@evil.example' },
+      'mx.example',
+      async (name, type) => records[`${type} ${name}`] ?? nothing(),
+    );
+    return [dmarc, isRefused, hasManyDomains, /dmarc=\w+/.exec(results)![0]];
+  };
+  assert.deepEqual(await check('eve@evil.example'), ['pass', false, false, 'dmarc=pass']);
+  const refused = ['fail', true, false, 'dmarc=fail'];
+  for (const from of [
+    'ceo@bank.example',
+    'ceo@bank.example, eve@evil.example',
+    'eve@evil.example, Boss <ceo@bank.example>',
+    'eve@evil.example, a@soft.example, ceo@BANK.example',
+    'ceo@bank.example, eve@',
+    'Team: eve@evil.example, ceo@bank.example;',
+    'ceo@bank.example@evil.example',
+  ])
+    assert.deepEqual(await check(from), refused, from);
+  assert.deepEqual(await check('eve@evil.example, a@soft.example'), ['fail', false, false, 'dmarc=fail']);
+  // No domain vouches for another.
+  assert.deepEqual(await check('eve@evil.example, a@other.example'), ['other', false, false, 'dmarc=none']);
+  const many = Array.from({ length: 6 }, (_, n) => `a@d${n}.example`).join(', ');
+  assert.deepEqual(await check(many), ['other', false, true, 'dmarc=none']);
+});
+
 test('a head is refused in which readers would see different headers, or whose checks would take minutes', () => {
   const head = (text: string) => headOf(Buffer.from(`${text}\r\n\r\nbody\rwith CR`));
   assert.notEqual(head('Subject: x\r\n y'), null);

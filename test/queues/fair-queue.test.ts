@@ -41,6 +41,21 @@ test('one owner leaves a place to others', async () => {
   assert.deepEqual(begun, ['a1', 'b1', 'a2']);
 });
 
+test('the last places are for owners without a running job', async () => {
+  const { begun, run, end } = started({ running: 3, runningPerOwner: 3, firstPlaces: 1 });
+  for (const name of ['a1', 'a2', 'a3']) void run('a', name);
+  await new Promise(setImmediate);
+  assert.deepEqual(begun, ['a1', 'a2']);
+  void run('b', 'b1');
+  void run('b', 'b2');
+  await new Promise(setImmediate);
+  assert.deepEqual(begun, ['a1', 'a2', 'b1']);
+  await end('a1');
+  assert.deepEqual(begun, ['a1', 'a2', 'b1']);
+  await end('a2');
+  assert.deepEqual(begun, ['a1', 'a2', 'b1', 'a3']);
+});
+
 test('jobs of one key run one after another', async () => {
   const { begun, run, end } = started();
   void run('a', 'a1', { key: 'app' });

@@ -1,14 +1,16 @@
 // Checks SPF, DKIM and DMARC of a received e-mail.
 import { Resolver } from 'node:dns/promises';
 import { setPriority } from 'node:os';
-import { authenticate } from 'mailauth';
+import { type AuthenticateResult, authenticate, type DMARCResult, dmarc as dmarcOf } from 'mailauth';
 import { reason } from '../../log.ts';
 
 /** Most DNS lookups for one e-mail, and their time together in ms. */
 const LOOKUPS = 60;
 const LOOKUPS_MS = 15_000;
 /** Most lookups of DMARC besides. A sender could use up the others, and forge a domain that asks to refuse forgeries. */
-const POLICY_LOOKUPS = 100;
+const POLICY_LOOKUPS = 150;
+/** Most domains of the addresses in the From header: DMARC is checked for each. */
+export const FROM_DOMAINS = 5;
 /** Longest DNS lookup, in ms. */
 const LOOKUP_MS = 5_000;
 
@@ -31,8 +33,12 @@ export interface Authentication {
   isRefused: boolean;
   /** Whether a lookup for SPF or DKIM has failed, so that a genuine e-mail may be refused. */
   isUncertain: boolean;
+  /** Whether the From header has addresses of too many domains to check them. */
+  hasManyDomains: boolean;
 }
 
+/** Policies of DMARC, the strictest last. */
+const STRICTNESS = ['none', 'quarantine', 'reject'];
 /** Niceness of the thread that checks: what strangers send has the last turn. */
 const NICENESS = 10;
 
@@ -66,13 +72,22 @@ export async function authenticated(
   late.addEventListener('abort', end);
   let lookups = 0;
   let policyLookups = 0;
+  // The checks of several domains have most names in common.
+  const found = new Map<string, ReturnType<Lookup>>();
+  const policy: Lookup = (domain, type) => {
+    const key = `${type} ${domain}`;
+    const known = found.get(key);
+    if (known !== undefined) return known;
+    const lookedUp = ++policyLookups > POLICY_LOOKUPS ? tooMany() : look(policies)(domain, type);
+    found.set(key, lookedUp);
+    return lookedUp;
+  };
   const bounded: Lookup = (domain, type) => {
-    if (domain.startsWith('_dmarc.'))
-      return ++policyLookups > POLICY_LOOKUPS ? tooMany() : look(policies)(domain, type);
+    if (domain.startsWith('_dmarc.')) return policy(domain, type);
     return late.aborted || ++lookups > LOOKUPS ? tooMany() : look(resolver)(domain, type);
   };
   try {
-    const { dkim, spf, dmarc } = await authenticate(message, {
+    const checked = await authenticate(message, {
       ip: address,
       helo,
       sender: from,
@@ -81,6 +96,11 @@ export async function authenticated(
       disableArc: true,
       disableBimi: true,
     });
+    const { dkim, spf } = checked;
+    const domains = domainsOf(dkim.headerFrom);
+    const hasManyDomains = domains.length > FROM_DOMAINS;
+    const dmarc =
+      checked.dmarc || hasManyDomains ? checked.dmarc : await strictest(checked, domains, bounded);
     const isUncertain = [...(dkim.results ?? []), spf || undefined].some(
       (each) => each?.status.result === 'temperror',
     );
@@ -93,6 +113,7 @@ export async function authenticated(
       dmarc: verdict === 'pass' || verdict === 'fail' ? verdict : 'other',
       isRefused: verdict === 'fail' && dmarc !== false && dmarc?.policy === 'reject',
       isUncertain,
+      hasManyDomains,
     };
   } catch (error) {
     // Senders can make the parser fail. The e-mail must arrive all the same.
@@ -102,10 +123,41 @@ export async function authenticated(
       dmarc: 'other',
       isRefused: false,
       isUncertain: true,
+      hasManyDomains: false,
     };
   } finally {
     late.removeEventListener('abort', end);
   }
+}
+
+/** The domains of addresses. Each part after an @ of a malformed one counts: readers may take any of them for the sender's. */
+function domainsOf(addresses: string[] = []): string[] {
+  const parts = addresses.flatMap((address) => address.split('@').slice(1));
+  return [...new Set(parts.map((part) => part.trim().toLowerCase()))];
+}
+
+/**
+ * Returns the strictest result of DMARC for the domains of a From header with several, as RFC 7489 says in 6.6.1. Such an e-mail
+ * never passes: one domain could vouch for the name of another. False when no domain has a policy.
+ */
+async function strictest(
+  { dkim, spf }: AuthenticateResult,
+  domains: string[],
+  resolver: Lookup,
+): Promise<DMARCResult | false> {
+  const spfDomains = spf !== false && spf?.status.result === 'pass' ? [spf.domain] : [];
+  const dkimDomains = (dkim.results ?? [])
+    .filter(({ status, signingDomain }) => status.result === 'pass' && signingDomain !== undefined)
+    .map(({ signingDomain }) => ({ domain: signingDomain! }));
+  const results = await Promise.all(
+    domains.map((headerFrom) => dmarcOf({ headerFrom, spfDomains, dkimDomains, resolver })),
+  );
+  const strict = (result: DMARCResult | false) => {
+    if (result === false) return -1;
+    return result.status.result === 'fail' ? STRICTNESS.indexOf(result.policy ?? '') : -1;
+  };
+  const [first = false] = results.toSorted((a, b) => strict(b) - strict(a));
+  return strict(first) === -1 ? false : first;
 }
 
 /** DMARC comes first, and no text that the sender chose reads like its result: apps look for `dmarc=pass`. */

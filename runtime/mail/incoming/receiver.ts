@@ -20,6 +20,7 @@ import {
   type Authentication,
   authenticated,
   type authenticatedInThread,
+  FROM_DOMAINS,
   type Lookup,
   type Origin,
 } from './authentication.ts';
@@ -33,7 +34,8 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 /** A sender that goes on after this many bytes loses the connection. */
 const CUT_BYTES = 2 * MAIL_BYTES;
 export const RECIPIENTS = 100;
-const CONNECTIONS = 200;
+/** Most connections. Above that, the address with most of them loses one to the newcomer. */
+export const CONNECTIONS = 200;
 /** Connections of one address, or of one IPv6 network of 64 bits. */
 export const CONNECTIONS_OF_ADDRESS = 10;
 /** Unknown recipients of one connection before it is closed: someone guesses. */
@@ -44,7 +46,7 @@ const SILENCE_MS = 60_000;
 /** Timeout for the host's answer about an address, in ms. */
 const LOOKUP_MS = 5_000;
 /** Limits of the queue, whose owners are the accounts: the handlers of all their apps may never end. */
-const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, waitingPerOwner: 64 };
+const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, firstPlaces: 24, waitingPerOwner: 64 };
 /** Longest wait in the queue, in ms. */
 const WAIT_MS = 120_000;
 /** Most servers that an e-mail may have passed: more are a loop. */
@@ -99,8 +101,10 @@ export class Receiver {
   readonly #queue = new FairQueue(DELIVERIES);
   readonly #budget = new Budget(BUDGET_BYTES, busy);
   readonly #threads = new WorkerThreads(CHECKS, CHECKS_OF_ADDRESS);
-  /** Connections by address. */
-  readonly #connections = new Map<number | string, number>();
+  /** Connections by address, oldest first. */
+  readonly #connections = new Map<number | string, Set<SMTPServerSession>>();
+  /** Sessions whose command is being answered, or whose e-mail is being received. */
+  readonly #busy = new Set<SMTPServerSession>();
   /** The apps of the recipients, and the unknown recipients, of each session. */
   readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
@@ -120,7 +124,8 @@ export class Receiver {
       disableReverseLookup: true,
       hideSMTPUTF8: true,
       size: MAIL_BYTES,
-      maxClients: CONNECTIONS,
+      // Connections begin with a pause in which they are not yet counted here.
+      maxClients: 2 * CONNECTIONS,
       maxRecipients: RECIPIENTS,
       maxCommandLength: 2_048,
       socketTimeout: silenceMs,
@@ -132,35 +137,61 @@ export class Receiver {
   }
 
   #handlers(): Pick<SMTPServerOptions, 'onConnect' | 'onClose' | 'onRcptTo' | 'onData'> {
-    const answered = (work: Promise<unknown>, answer: (error?: Error | null) => void) =>
-      void work.then(
-        () => answer(null),
-        (error: unknown) => answer(error instanceof Reply ? error : this.#unexpected(error)),
-      );
+    const answered = (
+      session: SMTPServerSession,
+      work: Promise<unknown>,
+      answer: (error?: Error | null) => void,
+    ) => {
+      this.#busy.add(session);
+      void work
+        .finally(() => this.#busy.delete(session))
+        .then(
+          () => answer(null),
+          (error: unknown) => answer(error instanceof Reply ? error : this.#unexpected(error)),
+        );
+    };
     return {
       onConnect: (session, answer) => answer(this.#connect(session)),
       onClose: (session) => this.#close(session),
-      onRcptTo: (address, session, answer) => answered(this.#recipient(address, session), answer),
-      onData: (stream, session, answer) => answered(this.#receive(stream, session), answer),
+      onRcptTo: (address, session, answer) => answered(session, this.#recipient(address, session), answer),
+      onData: (stream, session, answer) => answered(session, this.#receive(stream, session), answer),
     };
   }
 
   #connect(session: SMTPServerSession): Error | null {
     const from = visitorOf(session.remoteAddress);
-    const count = this.#connections.get(from) ?? 0;
-    if (count >= CONNECTIONS_OF_ADDRESS)
+    const own = this.#connections.get(from) ?? new Set();
+    if (own.size >= CONNECTIONS_OF_ADDRESS)
       return new Reply(421, '4.7.0 too many connections from this address');
-    this.#connections.set(from, count + 1);
+    if (!this.#makeRoom(own.size)) return new Reply(421, '4.3.2 too many connections, try again later');
+    own.add(session);
+    this.#connections.set(from, own);
     const { connectionMs = CONNECTION_MS } = this.#options.limits ?? {};
     // A listener of the socket would be lost: STARTTLS removes them all.
-    const timer = setTimeout(() => this.#end(session), connectionMs);
+    const timer = setTimeout(() => this.#end(session, '4.4.2 the connection lasted too long'), connectionMs);
     this.#deadlines.set(session, timer);
     return null;
   }
 
-  #end(ended: SMTPServerSession): void {
+  /**
+   * At the limit, ends a connection of the address with most, an idle one first. Returns false, and ends none, when the newcomer's
+   * address would then have as many.
+   */
+  #makeRoom(newcomerHas: number): boolean {
+    const all = [...this.#connections.values()];
+    if (all.reduce((sum, { size }) => sum + size, 0) < CONNECTIONS) return true;
+    const most = all.reduce((a, b) => (b.size > a.size ? b : a));
+    if (most.size <= newcomerHas + 1) return false;
+    const [oldest] = most;
+    const ended = [...most].find((session) => !this.#busy.has(session)) ?? oldest!;
+    this.#close(ended);
+    this.#end(ended, '4.3.2 too many connections, try again later');
+    return true;
+  }
+
+  #end(ended: SMTPServerSession, why: string): void {
     for (const connection of this.server.connections)
-      if (connection.session === ended) connection.send(421, '4.4.2 the connection lasted too long');
+      if (connection.session === ended) connection.send(421, why);
   }
 
   #close(session: SMTPServerSession): void {
@@ -169,9 +200,9 @@ export class Receiver {
     clearTimeout(deadline);
     this.#deadlines.delete(session);
     const from = visitorOf(session.remoteAddress);
-    const count = this.#connections.get(from)! - 1;
-    if (count === 0) this.#connections.delete(from);
-    else this.#connections.set(from, count);
+    const own = this.#connections.get(from)!;
+    own.delete(session);
+    if (own.size === 0) this.#connections.delete(from);
   }
 
   /** Asks the host which app has an address. @throws {Reply} when none has it */
@@ -233,11 +264,13 @@ export class Receiver {
     if (valuesOf(head, 'from').length !== 1) throw new Reply(550, '5.6.0 the e-mail needs one From header');
     const { name } = this.#options;
     const origin = { address: session.remoteAddress, helo: session.hostNameAppearsAs, from };
-    const { results, dmarc, isRefused, isUncertain } = await this.#check(received, origin);
+    const { results, dmarc, isRefused, isUncertain, hasManyDomains } = await this.#check(received, origin);
+    if (hasManyDomains)
+      throw new Reply(550, `5.6.0 the From header may have addresses of ${FROM_DOMAINS} domains`);
     if (isRefused && isUncertain)
       throw new Reply(451, '4.7.0 the DNS servers of the sender do not answer, try again later');
     if (isRefused)
-      throw new Reply(550, '5.7.26 the domain of the From header asks to refuse this e-mail (DMARC)');
+      throw new Reply(550, '5.7.26 a domain of the From header asks to refuse this e-mail (DMARC)');
     const added = [`Authentication-Results: ${results}`, receivedLine(session, name)];
     const raw = withHeaders(received, head, (each) => !FORGEABLE.includes(each), added);
     const whole = headOf(raw)!;

@@ -11,7 +11,7 @@ import { ownCertificate } from '../../../runtime/mail/incoming/certificate.ts';
 import type { Outcome } from '../../../runtime/mail/incoming/delivery.ts';
 import type { Incoming } from '../../../runtime/mail/incoming/incoming.ts';
 import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER } from '../../../runtime/mail/incoming/messages.ts';
-import { CONNECTIONS_OF_ADDRESS, Receiver } from '../../../runtime/mail/incoming/receiver.ts';
+import { CONNECTIONS, CONNECTIONS_OF_ADDRESS, Receiver } from '../../../runtime/mail/incoming/receiver.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const DEADLINE_MS = 30_000;
@@ -88,8 +88,11 @@ const refused = (sent: Promise<unknown>, why: RegExp) =>
   });
 
 /** A connection, and what it got. */
-async function open(port: number): Promise<{ socket: Socket; got: () => string }> {
-  const socket = connect(port, '127.0.0.1');
+async function open(
+  port: number,
+  localAddress = '127.0.0.1',
+): Promise<{ socket: Socket; got: () => string }> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
   let text = '';
   socket.setEncoding('utf8').on('data', (chunk) => {
     text += String(chunk);
@@ -97,6 +100,11 @@ async function open(port: number): Promise<{ socket: Socket; got: () => string }
   socket.on('error', () => {});
   await once(socket, 'data');
   return { socket, got: () => text };
+}
+
+async function until(isDone: () => boolean, what: string): Promise<void> {
+  for (const deadline = Date.now() + DEADLINE_MS; !isDone(); await new Promise((go) => setImmediate(go)))
+    assert.ok(Date.now() < deadline, `not in time: ${what}`);
 }
 
 /** A connection whose TLS handshake may begin. */
@@ -187,6 +195,52 @@ test('one address has a few connections', async (t) => {
     assert.match(got(), /^220 /);
     socket.destroy();
   }
+});
+
+test('addresses that take all connections lose one to a newcomer, an idle one first', async (t) => {
+  const { port, send } = await receiver(t);
+  const addresses = CONNECTIONS / CONNECTIONS_OF_ADDRESS;
+  const openAll = (address: string, count = CONNECTIONS_OF_ADDRESS) =>
+    Promise.all(Array.from({ length: count }, () => open(port, address)));
+  const busy = await open(port, '127.0.1.0');
+  for (const line of ['EHLO x', 'MAIL FROM:<a@good.example>', 'RCPT TO:<info@shop.example>', 'DATA']) {
+    busy.socket.write(`${line}\r\n`);
+    await once(busy.socket, 'data');
+  }
+  const greedy = await openAll('127.0.1.0', CONNECTIONS_OF_ADDRESS - 1);
+  const others = await Promise.all(
+    Array.from({ length: addresses - 1 }, (_, n) => openAll(`127.0.1.${n + 1}`, CONNECTIONS_OF_ADDRESS)),
+  );
+  await send({});
+  await until(() => /421 .*too many connections/.test(greedy[0]!.got()), 'the oldest idle one has ended');
+  assert.match(busy.got(), /\n354 .*\r\n$/);
+  assert.match((await open(port, '127.0.1.1')).got(), /^421 .*too many connections/);
+  for (const { socket } of [busy, ...greedy, ...others.flat()]) socket.destroy();
+});
+
+test('accounts whose handlers never end leave places to others', { timeout: DEADLINE_MS }, async (t) => {
+  const ends: (() => void)[] = [];
+  const { send, mails } = await receiver(t, {
+    take: async ({ to }) => {
+      if (to.startsWith('greedy')) await new Promise<void>((resolve) => ends.push(resolve));
+      return { kind: 'accepted' };
+    },
+  });
+  const all = ['a', 'b', 'c', 'd', 'e', 'f'].flatMap((account) =>
+    Array.from({ length: 8 }, (_, n) => `greedy${account}${n}@shop.example`),
+  );
+  const greedy = send({ to: all.join() });
+  await until(() => mails.length >= 24, 'the greedy accounts have begun');
+  await send({ to: 'good@shop.example' });
+  let isOver = false;
+  void greedy.finally(() => {
+    isOver = true;
+  });
+  await until(() => {
+    for (const end of ends.splice(0)) end();
+    return isOver;
+  }, 'the others have ended');
+  assert.equal(mails.length, all.length + 1);
 });
 
 test('a slow client loses its connection, also with TLS', { timeout: DEADLINE_MS }, async (t) => {
