@@ -21,6 +21,7 @@ const APP = `
 const body = 'x'.repeat(1024);
 export default {
   async fetch(request, env) {
+    await request.arrayBuffer();
     // As much work as a small page of an app.
     const items = JSON.parse(JSON.stringify(Array.from({ length: 200 }, (_, i) => ({ id: i, name: 'item ' + i }))));
     return new Response(new URL(request.url).pathname === '/page' ? JSON.stringify(items) : body);
