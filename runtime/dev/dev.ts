@@ -20,12 +20,14 @@ import { Buckets } from '../storage/r2/buckets.ts';
 import { threads } from '../threads/worker.ts';
 import { isLocalHost, NOT_YET, RELOAD_PATH, UNKNOWN_HOST } from './answers.ts';
 import { DebuggerProxy } from './debugger-proxy.ts';
+import { EMAIL_PATH, Emails } from './emails.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { Project } from './project/project.ts';
 import { Versions } from './project/versions.ts';
 import { Watch } from './project/watch.ts';
 import { Reloads } from './reloads.ts';
 import { runCron, SCHEDULED_PATH } from './scheduled.ts';
+import { devServices } from './services.ts';
 import { Terminal, took } from './terminal.ts';
 
 /** The app's id: a folder has one app. */
@@ -55,6 +57,9 @@ export interface DevOptions {
 const USUAL_PORT = 8787;
 /** Socket of the reload stream, below the kept directory. */
 const RELOADS = 'reloads.sock';
+/** Sockets for e-mails, and for what the app asks Cellar for, below the kept directory. */
+const EMAILS = { asked: 'emails.sock', app: 'email-app.sock' };
+const SERVICES = 'services.sock';
 /** File with the app's storage names, below the kept directory. */
 const NAMES = 'storage-names.json';
 
@@ -75,6 +80,7 @@ export class Dev {
   /** Null without a debugger port. */
   readonly #debugger: DebuggerProxy | null;
   #reloads: Reloads | null = null;
+  #emails: Emails | null = null;
   /** Queues requests until the first version has started. If that failed, answers with its error. */
   readonly #app: Backend;
   #watch: Watch | null = null;
@@ -133,6 +139,11 @@ export class Dev {
       memory: this.#memory,
       secrets: () => this.#versions.variables,
       buckets: this.#buckets.access(APP),
+      services: devServices(
+        join(paths.root, SERVICES),
+        () => this.#gateway,
+        () => this.#versions.variables,
+      ),
       outward: { ...this.#outward.access(APP), vectors: this.#buckets.vectors(APP) },
       egress,
       uiUrl: () => '',
@@ -179,6 +190,12 @@ export class Dev {
       join(this.#paths.root, RELOADS),
       () => this.#versions.failure ?? 'Load the page again: the app serves now.',
     );
+    this.#emails = await Emails.start({
+      sockets: { asked: join(this.#paths.root, EMAILS.asked), app: join(this.#paths.root, EMAILS.app) },
+      gateway: this.#gateway,
+      app: this.#fleet,
+      say: (words) => this.#terminal.say(words, 'dim'),
+    });
     const port = await this.#listen();
     const url = `http://localhost:${port}`;
     if (copied !== null) await this.#placeCopy(copied);
@@ -213,6 +230,7 @@ export class Dev {
     this.#watch?.close();
     this.#versions.end();
     await closing.step('pages', () => this.#reloads?.close());
+    await closing.step('e-mails', () => this.#emails?.close());
     await closing.step('debugger', () => this.#debugger?.close());
     await closing.step('gateway', () => this.#gateway.close(CLOSE_GRACE_MS));
     await closing.step('bundler', () => this.#project.close());
@@ -251,17 +269,26 @@ export class Dev {
     if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: UNKNOWN_HOST }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
       return { kind: 'proxy', backend: this.#reloads.backend };
-    if (head.path === SCHEDULED_PATH)
-      return {
-        kind: 'respond',
-        respond: async () => {
-          if (headerValue(head.headers, 'sec-fetch-site') === 'cross-site') return { refusal: UNKNOWN_HOST };
-          await this.#versions.first;
-          if (this.#fleet.liveDeployId === null) return { refusal: NOT_YET };
-          return runCron(this.#fleet, new URL(head.target, 'http://localhost'));
-        },
-      };
-    return { kind: 'proxy', backend: this.#app };
+    if (head.path !== SCHEDULED_PATH && head.path !== EMAIL_PATH)
+      return { kind: 'proxy', backend: this.#app };
+    if (headerValue(head.headers, 'sec-fetch-site') === 'cross-site')
+      return { kind: 'respond', respond: () => ({ refusal: UNKNOWN_HOST }) };
+    if (head.path === EMAIL_PATH) return { kind: 'proxy', backend: this.#emailBackend };
+    return {
+      kind: 'respond',
+      respond: async () => {
+        await this.#versions.first;
+        if (this.#fleet.liveDeployId === null) return { refusal: NOT_YET };
+        return runCron(this.#fleet, new URL(head.target, 'http://localhost'));
+      },
+    };
+  }
+
+  /** As `#app`, for e-mails. */
+  get #emailBackend(): Backend {
+    const { backend } = this.#emails!;
+    const admit = () => (this.#fleet.liveDeployId === null ? this.#app.admit() : backend.admit());
+    return { site: backend.site, admit };
   }
 
   /** Unpacks the copy, with the storage names by which the folder's app finds the deployed app's storage. */

@@ -364,6 +364,79 @@ setTimeout(() => {}, 100);`;
   }
 });
 
+test('an e-mail reaches email(), and secrets of a Secrets Store come from .dev.vars', async () => {
+  const mailed = join(folder, '../mailed');
+  mkdirSync(mailed);
+  const config = {
+    ...{ name: 'mailed', main: 'index.js', compatibility_date: '2026-10-01' },
+    secrets_store_secrets: ['KEY', 'ABSENT'].map((binding) => ({
+      binding,
+      store_id: 'demo',
+      secret_name: binding.toLowerCase(),
+    })),
+    tail_consumers: [{ service: 'my-logs' }],
+  };
+  writeFileSync(join(mailed, 'wrangler.json'), JSON.stringify(config));
+  writeFileSync(join(mailed, '.dev.vars'), 'KEY=stored');
+  writeFileSync(
+    join(mailed, 'index.js'),
+    `const got = [];
+export default {
+  fetch: async ({ url }, env) => {
+    const name = new URL(url).pathname.slice(1);
+    return name ? new Response(await env[name].get().catch(({ message }) => message)) : Response.json(got);
+  },
+  async email(message) {
+    const { from, to } = message;
+    if (to.startsWith('nobody@')) return message.setReject('nobody is here');
+    if (to.startsWith('fails@')) throw new Error('it failed');
+    got.push([from, to, message.headers.get('subject'), (await new Response(message.raw).text()).length]);
+    await message.forward('boss@other.example');
+    await message.reply({ from: to, subject: 'Thanks', text: 'We have it.' });
+  },
+};`,
+  );
+  const running = await new Running([], 'printed', mailed).ready();
+  const raw = 'From: ann@mail.example\r\nSubject: Hello\r\nMessage-ID: <1@mail.example>\r\n\r\nHi\r\n';
+  const send = async (query: string, body = raw, headers = {}) => {
+    const client = new Client(`http://127.0.0.1:${running.port}`);
+    const path = `/cdn-cgi/handler/email?${query}`;
+    const options = { path, method: 'POST', body, headers: { host: 'localhost', ...headers } } as const;
+    const answer = await client.request(options);
+    const text = await answer.body.text();
+    await client.close();
+    return [answer.statusCode, text.trim()];
+  };
+  try {
+    assert.match(running.said, /so that the calls fail: the tail Worker of the app my-logs\n/);
+    assert.match(running.said, /secrets_store_secrets: \.dev\.vars has no ABSENT/);
+    assert.doesNotMatch(running.said, /KEY is a binding's name/);
+    assert.equal((await running.get('/KEY')).text, 'stored');
+    assert.match((await running.get('/ABSENT')).text, /"absent" not found/);
+    const query = 'from=ann@mail.example&to=info@shop.example';
+    assert.deepEqual(await send(query), [200, 'The app has accepted the e-mail.']);
+    assert.deepEqual(JSON.parse((await running.get()).text), [
+      ['ann@mail.example', 'info@shop.example', 'Hello', raw.length],
+    ]);
+    assert.match(running.said, /not sent here: an e-mail from info@shop\.example to boss@other\.example/);
+    assert.match(running.said, /not sent here: an e-mail from info@shop\.example to ann@mail\.example/);
+    assert.deepEqual(await send('to=nobody@shop.example'), [
+      400,
+      'The app has rejected the e-mail: nobody is here',
+    ]);
+    assert.deepEqual(await send('to=fails@shop.example'), [500, 'The e-mail failed: the app failed']);
+    assert.match(running.said, /it failed/);
+    assert.equal((await send('to=info'))[0], 400);
+    assert.equal((await send(query, 'no e-mail'))[0], 400);
+    assert.equal((await send(query, raw, { 'sec-fetch-site': 'cross-site' }))[0], 403);
+    assert.equal((await running.get(`/cdn-cgi/handler/email?${query}`)).status, 400);
+    writeFileSync(join(mailed, '.dev.vars'), 'KEY=changed');
+    await eventually(async () => (await running.get('/KEY')).text === 'changed', 'the changed secret');
+  } finally {
+    await running.end();
+  }
+});
+
 test('requests wait until the first version serves or has failed', async () => {
   const project = join(folder, '..', 'waits');
   mkdirSync(project);

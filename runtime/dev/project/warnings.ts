@@ -26,10 +26,7 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   const namespaces = (release.dispatchNamespaces ?? []).map(
     ({ binding, namespace }) => `${binding} (the dispatch namespace ${namespace})`,
   );
-  const secrets = (release.storeSecrets ?? []).map(
-    ({ binding }) => `${binding} (a secret of a Secrets Store)`,
-  );
-  const missing = [...others, ...namespaces, ...secrets, ...classes, ...servers, ...queues, ...tails];
+  const missing = [...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }
@@ -37,10 +34,16 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
 /** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets in `.dev.vars` */
 export function secretWarnings(release: Release, names: string[]): string[] {
   const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
-  const { taken } = dividedSecrets(release, names);
+  const stored = (release.storeSecrets ?? []).map(({ binding }) => binding);
+  const absent = stored.filter((name) => !names.includes(name));
+  const taken = dividedSecrets(release, names).taken.filter((name) => !stored.includes(name));
   const warnings: string[] = [];
   if (missing.length > 0)
     warnings.push(`secrets.required: .dev.vars has no ${missing.join(', ')}; a deploy without it fails`);
+  if (absent.length > 0)
+    warnings.push(
+      `secrets_store_secrets: .dev.vars has no ${absent.join(', ')}, and get() throws; a line with the binding's name gives the value`,
+    );
   if (taken.length > 0)
     warnings.push(`.dev.vars: ${taken.join(', ')} is a binding's name, and the binding is given`);
   return warnings;

@@ -32,10 +32,15 @@ const Reply = z.looseObject({ from: z.unknown(), to: z.unknown().optional() });
 export class Outgoing {
   readonly #options: MailServiceOptions | null;
   readonly #queue = new FairQueue(SENDS);
+  readonly #deliver: typeof deliver;
 
-  /** @param options null without a mail server: each call rejects then */
-  constructor(options: MailServiceOptions | null) {
+  /**
+   * @param options null without a mail server: each call rejects then
+   * @param send replaced in `cellar dev`, which sends nothing
+   */
+  constructor(options: MailServiceOptions | null, send = deliver) {
     this.#options = options;
+    this.#deliver = send;
   }
 
   /**
@@ -60,7 +65,7 @@ export class Outgoing {
     const lines = added.map(([name, value]) => `${name}: ${Buffer.from(value).toString('latin1')}`);
     await this.#inTurn(incoming, () => {
       const raw = withHeaders(incoming.raw, incoming.head, (name) => name !== 'return-path', lines);
-      return deliver(server, { from, to: [data.to], raw: withCrlf(raw) });
+      return this.#deliver(server, { from, to: [data.to], raw: withCrlf(raw) });
     });
     return valuesOf(incoming.head, 'message-id')[0] ?? '';
   }
@@ -96,7 +101,7 @@ export class Outgoing {
     if (isRaw && id !== undefined && !isReplyTo(headOf(message.raw), id))
       throw invalid(`The reply needs the header In-Reply-To: ${id}`);
     rates.take(1);
-    await this.#inTurn(incoming, () => deliver(server, message));
+    await this.#inTurn(incoming, () => this.#deliver(server, message));
     return message.id;
   }
 
