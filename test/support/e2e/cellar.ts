@@ -79,6 +79,8 @@ export class Cellar {
   #child: ChildProcess | null = null;
   #changes = 0;
   #killed = false;
+  /** Machine names of its data directories: one that is removed and made again has another. */
+  readonly #machines = new Set<string>();
   #output = '';
   readonly #printed = new EventEmitter();
   api = '';
@@ -145,7 +147,10 @@ export class Cellar {
     // A test process that exits early must not leave the host running.
     const end = () => void child.kill();
     process.once('exit', end);
-    child.once('exit', () => process.off('exit', end));
+    child.once('exit', (_code, signal) => {
+      process.off('exit', end);
+      this.#killed ||= signal === 'SIGKILL';
+    });
     const from = this.#output.length;
     for (const stream of [child.stdout!, child.stderr!]) {
       stream.on('data', (chunk: Buffer) => {
@@ -160,6 +165,7 @@ export class Cellar {
       from,
       deadlineMs,
     );
+    this.#machines.add(layout(this.data).machineName);
     this.api = ready[1]!;
     this.edgePort = Number(ready[2]);
     return this;
@@ -203,15 +209,16 @@ export class Cellar {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Removes firewall rules and control groups of a killed host, which its next start would remove. */
+  /** Removes firewall rules and control groups of killed hosts: a next start would remove only those of its own data directory. */
   async #removeIsolation(): Promise<void> {
-    if (!existsSync(this.data)) return;
-    const { machineName } = layout(this.data);
-    const [firewall, groups] = [await openFirewall(machineName, []), openControlGroups(machineName)];
-    if (typeof firewall !== 'string') await firewall.close();
-    if (typeof groups !== 'string') await groups.close();
-    const cells = openCellGroups(machineName, 1);
-    if (typeof cells !== 'string') cells.close();
+    if (existsSync(this.data)) this.#machines.add(layout(this.data).machineName);
+    for (const name of this.#machines) {
+      const [firewall, groups] = [await openFirewall(name, []), openControlGroups(name)];
+      if (typeof firewall !== 'string') await firewall.close();
+      if (typeof groups !== 'string') await groups.close();
+      const cells = openCellGroups(name, 1);
+      if (typeof cells !== 'string') cells.close();
+    }
   }
 
   /** Calls the REST API with the runner token, or another key. */
