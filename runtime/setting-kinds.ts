@@ -1,6 +1,7 @@
 // Kinds of settings: each with its parser and its error messages.
+import { accessSync, constants } from 'node:fs';
 import { isIPv4 } from 'node:net';
-import { resolve } from 'node:path';
+import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import type { BucketPrices } from './bucket/proxy/prices.ts';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
@@ -50,6 +51,16 @@ export const origins = commaList.refine(
   'must be origins such as https://example.com, separated by commas, without paths',
 );
 export const paths = commaList;
+/** An absolute path of a program that exists; empty for none. */
+export const browserPath = z.string().refine((path) => {
+  if (path === '') return true;
+  try {
+    accessSync(path, constants.X_OK);
+    return isAbsolute(path);
+  } catch {
+    return false;
+  }
+}, 'must be the absolute path of a program, such as /usr/bin/chromium');
 export const perMinute = integer(0, 10_000_000);
 export const addressRanges = commaList.superRefine((ranges, context) => {
   try {

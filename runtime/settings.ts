@@ -6,6 +6,7 @@ import {
   addressRanges,
   aiModels,
   appSenderList,
+  browserPath,
   bucketPrices,
   clusterKey,
   dataDirectory,
@@ -235,6 +236,12 @@ export const settings = {
     meaning:
       'What that server calls models, where it does not have the name that apps use, such as `@cf/meta/llama-3-8b-instruct=llama3:8b`, separated by commas.',
     schema: aiModels,
+  },
+  RUNNER_BROWSER: {
+    default: '',
+    meaning:
+      'Path of Chromium, which `browser` bindings of apps start, such as `/usr/bin/chromium` of Debian. Empty: none, and `launch()` says so.',
+    schema: browserPath,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: '',

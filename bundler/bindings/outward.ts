@@ -6,15 +6,16 @@ import type { Outward } from '../release.ts';
 import { missingBindings } from './missing-bindings.ts';
 
 /**
- * Returns the bindings to AI, images, Hyperdrive, Analytics Engine and e-mail, and an object for each that Cellar does not support.
+ * Returns the bindings to AI, images, browsers, Hyperdrive, Analytics Engine and e-mail, and an object for each that Cellar does not support.
  * Wrangler has checked them, except the lists of addresses.
  * @throws {BuildFailure} naming the wrong field
  */
 export function outwardBindings(config: WranglerConfig): Outward[] {
-  const { ai, images, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;
+  const { ai, images, browser, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;
   return [
     ...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }]),
     ...(images === undefined ? [] : [{ type: 'images' as const, binding: images.binding }]),
+    ...(browser === undefined ? [] : [{ type: 'browser' as const, binding: browser.binding }]),
     ...(hyperdrive ?? []).map(({ binding, id }) => ({ type: 'hyperdrive' as const, binding, id })),
     ...(datasets ?? []).map(({ binding, dataset = binding }) => ({
       type: 'analytics_engine' as const,

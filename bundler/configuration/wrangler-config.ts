@@ -104,6 +104,7 @@ export interface WranglerConfig {
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   ai?: { binding: string };
   images?: { binding: string };
+  browser?: { binding: string };
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   pipelines?: { binding: string; pipeline?: string; stream?: string }[];
   hyperdrive?: { binding: string; id: string }[];

@@ -72,6 +72,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   // Outside of the app and of its storage
   ai: 'used',
   images: 'used',
+  browser: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
   pipelines: 'used',
@@ -105,7 +106,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   ai_search_namespaces: false,
   analytics: false,
   artifacts: false,
-  browser: { instead: 'call a hosted browser over its HTTP API with fetch(), its key kept as a secret' },
   cloudchamber: container,
   connect: false,
   containers: container,
@@ -243,6 +243,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   images: { binding: 'used', remote: localOnly },
+  browser: { binding: 'used', remote: localOnly },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 

@@ -91,6 +91,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   const others = [
     ...all('ai'),
     ...all('images'),
+    ...all('browser'),
     ...all('hyperdrive'),
     ...all('analytics_engine'),
     ...all('send_email'),

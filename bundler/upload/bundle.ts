@@ -128,6 +128,7 @@ export const SentBundle = z.strictObject({
       z.discriminatedUnion('type', [
         z.strictObject({ type: z.literal('ai'), binding: name }),
         z.strictObject({ type: z.literal('images'), binding: name }),
+        z.strictObject({ type: z.literal('browser'), binding: name }),
         z.strictObject({ type: z.literal('hyperdrive'), binding: name, id: name }),
         z.strictObject({ type: z.literal('analytics_engine'), binding: name, dataset: name }),
         z.strictObject({ type: z.literal('pipelines'), binding: name, pipeline: name, bucket: name }),

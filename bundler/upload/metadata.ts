@@ -68,6 +68,7 @@ const Binding = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('images'), name }),
+  z.object({ type: z.literal('browser'), name }),
   z.object({ type: z.literal('hyperdrive'), name, id: name }),
   z.object({ type: z.literal('analytics_engine'), name, dataset: name }),
   z.object({ type: z.literal('pipelines'), name, pipeline: name.optional(), stream: name.optional() }),

@@ -1,6 +1,8 @@
 // HTTP at the socket of one app, for services for apps.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerOptions } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { ReservedMemory } from './budget.ts';
 import type { SocketHandle } from './listening-socket.ts';
@@ -23,13 +25,22 @@ export interface HttpAnswerer {
   close(): Promise<void>;
 }
 
-/** Serves HTTP at the socket of one app. Resolves when it listens. */
+/**
+ * Serves HTTP at the socket of one app. Resolves when it listens.
+ * @param upgrade takes connections that become WebSockets, and ends them itself. Default: they are requests
+ */
 export async function answerHttp(
   listener: SocketHandle,
   { silenceMs, connections, ...limits }: HttpLimits,
   answer: RequestListener,
+  upgrade?: (request: IncomingMessage, client: Duplex, head: Buffer) => void,
 ): Promise<HttpAnswerer> {
   const server = createServer(limits, answer);
+  if (upgrade !== undefined)
+    server.on('upgrade', (request: IncomingMessage, client: Socket, head: Buffer) => {
+      client.setTimeout(0);
+      upgrade(request, client, head);
+    });
   server.timeout = silenceMs;
   server.maxConnections = connections;
   // The backlog holds as many again: when it is full, a connection fails at once.

@@ -47,6 +47,8 @@ export function serveApps(
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
   process.on('message', (asked: AppServiceRequest, listener: unknown) => {
+    // A message of the service's own.
+    if (asked.app === undefined) return;
     const { id, app, isOpen } = asked;
     const before = turns.get(app) ?? Promise.resolve();
     const done = before.then(() => (isOpen ? open(asked, listener as SocketHandle | undefined) : close(app)));

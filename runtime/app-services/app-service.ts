@@ -47,6 +47,8 @@ export interface AppServiceOptions {
   prepare: (appId: string) => void | Promise<void>;
   /** Returns what the program is told about an app. No file, command line or environment has it. */
   about?: (appId: string) => unknown;
+  /** Called with each process that started, to exchange messages of the service's own with it. */
+  onStart?: (child: Child) => void;
 }
 
 export class AppService {
@@ -236,6 +238,7 @@ class Process {
       environment: { ...environment, APP_SERVICE_OPTIONS: JSON.stringify(options.options) },
       bounds: computes ? [...endFirst(), 'nice', '-n', NICENESS] : [],
     });
+    options.onStart?.(child);
     return new Process(child, name);
   }
 

@@ -1,12 +1,15 @@
 // The services that connect apps to the AI server and the mail server, and the one that transforms images. Each is a process
 // of the host, started when an app first needs it. It listens on one socket for each app.
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
 import { AppService, type HostServiceAccess } from '../app-services/app-service.ts';
 import type { CountsFor } from '../app-services/app-service-messages.ts';
+import { type LauncherOptions, serveLaunches } from '../browser/launcher.ts';
+import type { BrowserServiceOptions } from '../browser/messages.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { OutwardService } from '../fleets/config/outward.ts';
-import { makeTraversable } from '../isolation/rights.ts';
+import { makeOwnDirectory, makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { MailServiceOptions } from '../mail/app-server.ts';
 
@@ -15,6 +18,8 @@ export interface OutwardServicesOptions {
   users: (appId: string) => AppUsers;
   /** Null without an AI server. */
   ai: AiServer | null;
+  /** Null without a browser. */
+  browser?: (Pick<LauncherOptions, 'program' | 'isolation'> & Pick<BrowserServiceOptions, 'egress'>) | null;
   /** Null without a mail server. */
   mail: MailServiceOptions | null;
 }
@@ -53,6 +58,14 @@ const PROGRAMS: Record<Exclude<OutwardService, 'vectors'>, Program> = {
     // Threads would each keep freed pixels in an arena of their own.
     environment: { MALLOC_ARENA_MAX: '2' },
   },
+  browser: {
+    name: 'browser service',
+    program: new URL('../browser/program.ts', import.meta.url).pathname,
+    user: 'browser-service',
+    socket: 'browser.sock',
+    memoryBytes: 2 * GIB,
+    heapMb: 256,
+  },
   send_email: {
     name: 'mail service',
     program: new URL('../mail/program.ts', import.meta.url).pathname,
@@ -66,10 +79,12 @@ const PROGRAMS: Record<Exclude<OutwardService, 'vectors'>, Program> = {
 export class OutwardServices {
   readonly #services = new Map<OutwardService, AppService>();
 
-  constructor({ paths, users, ai, mail }: OutwardServicesOptions) {
+  constructor({ paths, users, ai, browser = null, mail }: OutwardServicesOptions) {
+    const sockets = join(paths.browsers, 's');
     for (const [type, options] of [
       ['ai', ai],
       ['images', {}],
+      ['browser', browser && { sockets, egress: browser.egress }],
       ['send_email', mail],
     ] as const) {
       if (options === null) continue;
@@ -81,6 +96,18 @@ export class OutwardServices {
         workshop: paths.serviceSockets,
         socket: (appId) => join(paths.run(appId), socket),
         prepare: (appId) => makeTraversable(paths.run(appId), users(appId).cell),
+        onStart: (child) => {
+          if (type !== 'browser') return;
+          // What is left of browsers that a killed host had.
+          rmSync(paths.browsers, { recursive: true, force: true });
+          makeOwnDirectory(sockets, users(user).cell);
+          serveLaunches(child, {
+            ...browser!,
+            directory: paths.browsers,
+            sockets,
+            user: () => users(user).build,
+          });
+        },
       });
       this.#services.set(type, service);
     }

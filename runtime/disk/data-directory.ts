@@ -110,6 +110,8 @@ export function layoutOf(root: string) {
     spawner: join(root, 'spawner'),
     runs: join(root, 'run'),
     run: (appId: string) => `${root}/run/${appId}`,
+    /** The sandboxes of browsers, and the sockets that connect them with their service. */
+    browsers: join(root, 'browsers'),
     caches: join(root, 'caches'),
     cache: (appId: string) => `${root}/caches/${appId}`,
     /**

@@ -14,7 +14,7 @@ import { runChild } from '../processes/child.ts';
 import { findProgram } from '../processes/programs.ts';
 import { quote } from '../processes/shell.ts';
 import { mountPoints } from './mount-points.ts';
-import { buildFilter, underFilter } from './seccomp.ts';
+import { buildFilter, PERL, underFilter } from './seccomp.ts';
 import { asConfinedRoot, asUser, dieWithParent, type User } from './users.ts';
 
 /** What one command sees besides the system. */
@@ -31,6 +31,11 @@ export interface View {
   root: string;
   /** The working directory. */
   cwd: string;
+  /**
+   * Given for a command that gets a network of its own, with only loopback. It sees no network configuration of this machine, and
+   * `/tmp` and `/dev/shm` are in memory, each with this limit in MiB.
+   */
+  apartMb?: number;
 }
 
 /**
@@ -41,7 +46,7 @@ export type Sandbox = (view: View, user: User | null) => string[];
 
 /** One entry of a view. */
 interface Entry {
-  how: 'read' | 'write' | 'link';
+  how: 'read' | 'write' | 'link' | 'memory';
   from: string;
   to: string;
 }
@@ -70,6 +75,14 @@ const CONFIGURATION = [
   'services',
   'ssl',
 ].map((name) => `/etc/${name}`);
+/** Of these, what a command needs that has no network of this machine. */
+const CONFIGURATION_APART = ['alternatives', 'fonts', 'ld.so.cache', 'localtime', 'mime.types', 'ssl'].map(
+  (name) => `/etc/${name}`,
+);
+/** Brings loopback up in a new network namespace (SIOCSIFFLAGS with IFF_UP and IFF_RUNNING); see netdevice(7). */
+const LOOPBACK_UP = `socket(my $socket, 2, 2, 0) or die "socket: $!\n";
+my $request = pack('a16 s x22', 'lo', 0x41);
+ioctl($socket, 0x8914, $request) or die "loopback cannot be set up: $!\n";`;
 const DEVICES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'].map((name) => `/dev/${name}`);
 const DEVICE_LINKS = { fd: 'fd', stdin: 'fd/0', stdout: 'fd/1', stderr: 'fd/2' };
 const MOUNT_OPTIONS = { read: 'bind,ro', write: 'bind,nosuid,nodev', device: 'bind' };
@@ -118,11 +131,14 @@ function bubblewrap(view: View): string[] {
     '--unshare-user',
     '--unshare-pid',
     '--unshare-ipc',
+    ...(view.apartMb === undefined ? [] : ['--unshare-net']),
     '--proc',
     '/proc',
     '--dev',
     '/dev',
-    ...entries(view).flatMap(({ how, from, to }) => [flags[how], from, to]),
+    ...entries(view).flatMap(({ how, from, to }) =>
+      how === 'memory' ? ['--size', String(view.apartMb! * 2 ** 20), '--tmpfs', to] : [flags[how], from, to],
+    ),
     '--remount-ro',
     '/proc',
     // Both are in memory without a size limit.
@@ -145,6 +161,7 @@ function ofRoot(view: View, user: User | null): string[] {
     '--propagation=private',
     '--pid',
     '--ipc',
+    ...(view.apartMb === undefined ? [] : ['--net']),
     '--fork',
     '--kill-child=KILL',
     '/bin/sh',
@@ -164,7 +181,7 @@ function ofRoot(view: View, user: User | null): string[] {
  * @param hasUser whether the arguments give up the rights of root
  */
 function rootScript(view: View, hasUser: boolean): string {
-  const { root, cwd } = view;
+  const { root, cwd, apartMb } = view;
   const mounted = mountPoints();
   const all = entries(view).flatMap((entry) => [entry, ...mountsInside(entry, mounted)]);
   const links = [
@@ -173,7 +190,7 @@ function rootScript(view: View, hasUser: boolean): string {
   ];
   const mounts = [
     ...all.flatMap(({ how, from, to }) =>
-      how === 'link' ? [] : [{ from, to, options: MOUNT_OPTIONS[how] }],
+      how === 'link' || how === 'memory' ? [] : [{ from, to, options: MOUNT_OPTIONS[how] }],
     ),
     ...DEVICES.map((path) => ({ from: path, to: path, options: MOUNT_OPTIONS.device })),
   ];
@@ -193,13 +210,19 @@ function rootScript(view: View, hasUser: boolean): string {
   const procOptions = `${hasUser ? '' : 'ro,'}nosuid,nodev,noexec`;
   // First the mounts that may contain other entries.
   const own = mounts.filter(({ from }) => from === view.temporary || from === view.shared);
+  const inMemory = all.filter(({ how }) => how === 'memory').map(({ to }) => quote(root + to));
+  const memory = inMemory.map(
+    (path) => `mkdir -p ${path}; mount -n -t tmpfs -o mode=1777,size=${apartMb}m,nosuid,nodev cellar ${path}`,
+  );
   const others = mounts.filter((mount) => !own.includes(mount));
   return `set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mask=$(umask)
 umask 022
 mount -n -t tmpfs -o mode=755,size=4m,nosuid,nodev cellar ${quote(root)}
+${apartMb === undefined ? '' : `${PERL} -e ${quote(LOOPBACK_UP)}`}
 ${mountAll(own.map(line))}
+${memory.join('\n')}
 mkdir -p ${inRoot(['/proc', ...places])}
 touch ${inRoot(files)}
 ${links.map(([from, to]) => `ln -s ${quote(from!)} ${quote(root + to!)}`).join('\n')}
@@ -224,10 +247,15 @@ function entries(view: View): Entry[] {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);
     else add('read', path);
   }
-  add('write', view.temporary, '/tmp');
-  add('write', view.temporary, '/var/tmp');
-  add('write', view.shared, '/dev/shm');
-  const more = [...CONFIGURATION, ...programs(), ...view.read];
+  if (view.apartMb === undefined) {
+    add('write', view.temporary, '/tmp');
+    add('write', view.temporary, '/var/tmp');
+    add('write', view.shared, '/dev/shm');
+  } else for (const to of ['/tmp', '/dev/shm']) all.push({ how: 'memory', from: to, to });
+  const more =
+    view.apartMb === undefined
+      ? [...CONFIGURATION, ...programs(), ...view.read]
+      : [...CONFIGURATION_APART, dirname(process.execPath), ...view.read];
   for (const path of more.filter((path) => isAbsolute(path))) {
     // A link appears as its target.
     const from = realpath(path);

@@ -99,7 +99,7 @@ const UNDER_FILTER = `my $filter = pack('H*', shift);
 my $program = pack('S x!8 P', length($filter) / 8, $filter);
 syscall(shift, 22, 2, $program, 0, 0) == 0 or die "the filter of system calls was refused: $!\\n";
 exec { $ARGV[0] } @ARGV or die "$ARGV[0]: $!\\n";`;
-const PERL = '/usr/bin/perl';
+export const PERL = '/usr/bin/perl';
 
 /** Whether `underFilter` can apply filters. */
 export function canFilter(): boolean {

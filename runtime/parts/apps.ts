@@ -75,6 +75,10 @@ export function makeApps(
       config.RUNNER_AI_URL === ''
         ? null
         : { url: config.RUNNER_AI_URL, key: config.RUNNER_AI_KEY, models: config.RUNNER_AI_MODELS },
+    browser:
+      config.RUNNER_BROWSER === ''
+        ? null
+        : { program: config.RUNNER_BROWSER, isolation: base.isolation, egress: config.RUNNER_EGRESS_ALLOW },
     mail,
   });
   const depths = new CallDepths();

@@ -5,9 +5,9 @@ import { outOfMemoryScore } from './out-of-memory.ts';
 
 /**
  * Niceness of a session, where the kernel has session weights, and of a process. `last`: all others run first. `many`: others
- * have 18 times the weight of each process. `floor`: others have twice its weight.
+ * have 18 times the weight of each process. `behind`: three times. `floor`: twice.
  */
-const NICE = { last: 19, many: 13, floor: 3 };
+const NICE = { last: 19, many: 13, behind: 5, floor: 3 };
 /** Limit of processes and threads at niceness `many`: some for each core, and at least ten Nodes. */
 const MANY = { least: 128, perCore: 32 };
 /** Limit of those that may want a processor at once, for each core: a busy app still gets the greater part. */
@@ -29,6 +29,14 @@ export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
 export async function atLowPriority(): Promise<string[]> {
   await starvation.known();
   return starvation.starved ? words(NICE.floor, nicer(NICE.floor)) : words(NICE.last, IDLE);
+}
+
+/**
+ * Returns the command prefix for a program of an app that visitors wait for: others have three times its weight. When memory
+ * is short, the kernel kills it before apps and the host.
+ */
+export function behindApps(): string[] {
+  return words(NICE.behind, nicer(NICE.behind));
 }
 
 /** How to run a command at low priority that may start processes without end. */

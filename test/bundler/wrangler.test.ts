@@ -88,6 +88,7 @@ test('every supported key reaches the bundle', async () => {
         },
         ai: { binding: 'AI', remote: true },
         images: { binding: 'IMAGES', remote: true },
+        browser: { binding: 'BROWSER' },
         hyperdrive: [{ binding: 'SQL', id: 'h' }],
         analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'clicks' }, { binding: 'BARE_POINTS' }],
         send_email: [
@@ -127,6 +128,7 @@ test('every supported key reaches the bundle', async () => {
   assert.deepEqual(bundle.outward, [
     { type: 'ai', binding: 'AI' },
     { type: 'images', binding: 'IMAGES' },
+    { type: 'browser', binding: 'BROWSER' },
     { type: 'hyperdrive', binding: 'SQL', id: 'h' },
     { type: 'analytics_engine', binding: 'POINTS', dataset: 'clicks' },
     { type: 'analytics_engine', binding: 'BARE_POINTS', dataset: 'BARE_POINTS' },
@@ -261,7 +263,6 @@ test('a pipeline writes into the bucket with its name, or into the only one', ()
 
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
-  [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
   [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
@@ -540,7 +541,7 @@ test('the top level is deployed unless an environment is named', async () => {
     kv_namespaces: [{ binding: 'KV', id: 'a' }],
     env: {
       staging: { vars: { PLACE: 'staging' }, kv_namespaces: [{ binding: 'KV', id: 'b' }] },
-      bad: { browser: { binding: 'B' } },
+      bad: { media: { binding: 'B' } },
     },
   });
   const top = await worktrees.bundle(project);
@@ -552,7 +553,7 @@ test('the top level is deployed unless an environment is named', async () => {
   assert.doesNotMatch(staging.notes.join(), /env ignored/);
   await assert.rejects(worktrees.bundle(project, 'nowhere'), /no environment.*"nowhere"/is);
   const bad = await worktrees.bundle(project, 'bad');
-  assert.match(bad.bundle.warnings!.join(), /"browser" is not available here/);
+  assert.match(bad.bundle.warnings!.join(), /"media" is not available here/);
 });
 
 test('a configuration of very many small values is refused, because the host reads release descriptions whole', async () => {

@@ -47,6 +47,7 @@ export interface KeptPlaces {
 export type Outward =
   | { type: 'ai'; binding: string }
   | { type: 'images'; binding: string }
+  | { type: 'browser'; binding: string }
   | { type: 'hyperdrive'; binding: string; id: string }
   | { type: 'analytics_engine'; binding: string; dataset: string }
   /** `bucket`: the binding of the R2 bucket into which the pipeline writes. */

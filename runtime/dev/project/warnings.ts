@@ -19,6 +19,7 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   );
   const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
     if (type === 'send_email') return [`${binding} (a mail server)`];
+    if (type === 'browser') return [`${binding} (a browser)`];
     return type === 'ai' && !hasAi ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
   });
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);

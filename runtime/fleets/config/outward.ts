@@ -2,6 +2,7 @@
 
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
+import { notSet as browserNotSet } from '../../browser/errors.ts';
 import { errorAnswer, notRunning } from '../../images/errors.ts';
 import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
 import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
@@ -11,7 +12,7 @@ import { fromSecret } from './secret-bindings.ts';
 import { type CellModule, textOf } from './texts.ts';
 
 /** Types of the bindings that a service of the host answers. */
-const SERVICES = ['ai', 'images', 'send_email'] as const;
+const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
 /** `vectors` is storage: its bindings are not outward ones. */
 export type OutwardService = (typeof SERVICES)[number] | 'vectors';
 /**
@@ -22,10 +23,12 @@ export type OutwardSockets = Partial<Record<OutwardService, string | undefined>>
 
 const AI_SERVICE = 'ai-service';
 const IMAGES_SERVICE = 'images-service';
+const BROWSER_SERVICE = 'browser-service';
 /** Answers in place of an AI server when none is configured. */
 const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notSet()))}, { status: 503 }) };`;
 /** Answers in place of the images service where none runs. */
 const NO_IMAGES = missingImages();
+const NO_BROWSER = `export default { fetch: () => new Response(${JSON.stringify(browserNotSet().message)}, { status: 503 }) };`;
 const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
 /** workerd's own modules, which send calls as HTTP to a service. */
 const WORKERD_MODULES: Partial<Record<Outward['type'], string>> = {
@@ -64,6 +67,7 @@ export function outwardServices({ outward = [] }: Release, sockets: OutwardSocke
   return [
     ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
     ...(has('images') ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
+    ...(has('browser') ? [service(BROWSER_SERVICE, sockets.browser, NO_BROWSER)] : []),
     // One for each binding: workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
       if (bound.type !== 'send_email') return [];
@@ -87,14 +91,19 @@ export function outwardBindings({ outward = [] }: Release, secrets: string[]): C
   const wrapped = outward.filter((bound) => bound.type !== 'pipelines');
   return wrapped.map((bound) => ({
     name: bound.binding,
-    wrapped: {
-      moduleName: MODULES[bound.type]?.name ?? WORKERD_MODULES[bound.type]!,
-      innerBindings: inner(bound, secrets),
-    },
+    // Puppeteer and Playwright call fetch() of the binding.
+    ...(bound.type === 'browser'
+      ? { service: BROWSER_SERVICE }
+      : {
+          wrapped: {
+            moduleName: MODULES[bound.type]?.name ?? WORKERD_MODULES[bound.type]!,
+            innerBindings: inner(bound, secrets),
+          },
+        }),
   }));
 }
 
-function inner(bound: Exclude<Outward, { type: 'pipelines' }>, secrets: string[]): CapnpValue[] {
+function inner(bound: Exclude<Outward, { type: 'browser' | 'pipelines' }>, secrets: string[]): CapnpValue[] {
   const { binding } = bound;
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
   if (bound.type === 'images') return [{ name: 'fetcher', service: IMAGES_SERVICE }];

@@ -118,6 +118,7 @@ export class Launcher {
       outwardSockets: {
         ai: outward?.ai?.socket,
         images: outward?.images?.socket,
+        browser: outward?.browser?.socket,
         send_email: outward?.send_email?.socket,
         vectors: outward?.vectors?.socket,
       },

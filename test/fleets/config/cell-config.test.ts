@@ -304,9 +304,13 @@ test('a binding to an unreachable service breaks only the app that has it', asyn
     const { directory } = await makeRelease(`${root}/${name}`, 'export default {};', fields);
     return readFileSync((await cellOptions(`${root}/${name}-cell`, directory)).config, 'utf8');
   };
-  const traces = /ai-service|images-|mail-|ai-api|cellar-internal|extensions/;
+  const traces = /ai-service|images-|browser-|mail-|ai-api|cellar-internal|extensions/;
   assert.doesNotMatch(await configOf('without', {}), traces);
   assert.match(await configOf('with', { outward: [{ type: 'ai', binding: 'AI' }] }), traces);
   assert.match(await configOf('images', { outward: [{ type: 'images', binding: 'I' }] }), /images-service/);
+  assert.match(
+    await configOf('browser', { outward: [{ type: 'browser', binding: 'B' }] }),
+    /browser-service/,
+  );
   assert.match(await configOf('mail', { outward: [{ type: 'send_email', binding: 'M' }] }), /mail-M/);
 });

@@ -21,6 +21,7 @@ export const EVERYTHING = {
     services: [{ binding: 'SELF', service: 'everything', entrypoint: 'Greeter', props: { word: 'hi' } }],
     ai: { binding: 'AI' },
     images: { binding: 'IMAGES' },
+    browser: { binding: 'BROWSER' },
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
     pipelines: [{ binding: 'EVENTS', pipeline: 'events' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],

@@ -1,0 +1,129 @@
+// Starts the browsers of the browser service, each in a sandbox of its own. The service, which has few rights, asks for them.
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Isolation, makeView } from '../isolation/isolation.ts';
+import type { User } from '../isolation/users.ts';
+import { log, logRarely, reason } from '../log.ts';
+import { type Child, type Job, startJob } from '../processes/child.ts';
+import { LineReader } from '../processes/lines.ts';
+import { behindApps } from '../resources/low-priority.ts';
+import { withTaskLimit } from '../resources/process-limits.ts';
+import type { BrowserEnd, BrowserRequest } from './messages.ts';
+import { sessionSocket } from './messages.ts';
+
+const PROGRAM = new URL('./sandbox-program.js', import.meta.url).pathname;
+/** MiB of memory of a browser, and of each of its two directories in memory. */
+const MEMORY_MB = 1024;
+const DIRECTORY_MB = 128;
+/** Processes and threads of a browser. */
+const TASKS = 512;
+/** Most browsers that the service may ask for: it has a lower limit itself. */
+const BROWSERS = 64;
+/** Debian's launcher adds extensions and flags to its program. */
+const LAUNCHERS: Record<string, string> = { '/usr/bin/chromium': '/usr/lib/chromium/chromium' };
+
+export interface LauncherOptions {
+  /** Path of Chromium. */
+  program: string;
+  /** Directory of the sandboxes. */
+  directory: string;
+  /** Directory of the sockets of sessions. */
+  sockets: string;
+  isolation: Isolation;
+  /** The user of browsers, who is not the service's; `null`: the host's own. */
+  user: () => User | null;
+}
+
+/** A browser that is starting or running. */
+interface Browser {
+  isWanted: boolean;
+  job: Job | null;
+}
+
+/** Starts and ends the browsers that a process of the service asks for, until that process ends. */
+export function serveLaunches(child: Child, options: LauncherOptions): void {
+  const browsers = new Map<number, Browser>();
+  const end = (browser: Browser) => {
+    browser.isWanted = false;
+    browser.job?.end();
+  };
+  child.process.on('message', ({ browser: number, wanted }: Partial<BrowserRequest>) => {
+    if (!Number.isSafeInteger(number)) return;
+    const known = browsers.get(number!);
+    if (!wanted) return known && end(known);
+    if (known !== undefined || browsers.size >= BROWSERS || child.hasEnded()) return;
+    const browser: Browser = { isWanted: true, job: null };
+    browsers.set(number!, browser);
+    void launch(number!, browser, options)
+      .catch((error: unknown) => {
+        log('error', 'a browser could not start', { error: reason(error) });
+        return 'the browser could not start; the log of this Cellar says why';
+      })
+      .then((ended) => {
+        browsers.delete(number!);
+        // It may have ended meanwhile.
+        if (child.process.connected)
+          child.process.send({ browser: number!, ended } satisfies BrowserEnd, () => {});
+      });
+  });
+  void child.exited.then(() => {
+    for (const browser of browsers.values()) end(browser);
+  });
+}
+
+/** Runs a browser to its end. @returns why it ended */
+async function launch(number: number, browser: Browser, options: LauncherOptions): Promise<string> {
+  const { isolation, directory, sockets } = options;
+  const user = options.user();
+  const sandbox = await isolation.sandbox();
+  if (sandbox === null)
+    throw new Error('this machine has no sandbox: see the warning of builds, docs/security.md#builds');
+  const place = join(directory, String(number));
+  rmSync(place, { recursive: true, force: true });
+  mkdirSync(place, { recursive: true, mode: 0o711 });
+  const group = await isolation.group(`browser-${number}`, MEMORY_MB + 2 * DIRECTORY_MB, TASKS);
+  try {
+    const program = LAUNCHERS[options.program] ?? options.program;
+    const socket = sessionSocket(sockets, number);
+    const view = {
+      ...makeView(place),
+      apartMb: DIRECTORY_MB,
+      read: [PROGRAM, dirname(program), socket, ...['/etc/chromium'].filter(existsSync)],
+    };
+    const uid = process.getuid!();
+    const limited = group === null ? await withTaskLimit(user?.uid ?? uid, TASKS, uid !== 0) : [];
+    const asked = JSON.stringify({ program, socket, memoryBytes: MEMORY_MB * 2 ** 20 });
+    const words = [
+      ...behindApps(),
+      ...(group?.enter ?? []),
+      ...sandbox(view, user),
+      ...limited,
+      ...[process.execPath, '--max-old-space-size=64', PROGRAM, asked],
+    ];
+    const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8' };
+    if (!browser.isWanted) return 'it is not wanted any more';
+    const job = await startJob(words, { title: 'browser', environment, stdin: 'ignore' });
+    browser.job = job;
+    if (!browser.isWanted) job.end();
+    const { why, failed } = await ended(job);
+    if (failed && browser.isWanted) logRarely('warn', 'a browser ended', { why });
+    return why;
+  } finally {
+    await group?.remove();
+    // The sandbox's files were in memory.
+    rmSync(place, { recursive: true, force: true });
+  }
+}
+
+/** Waits for the end of a browser. `why` is the last line that it printed. */
+async function ended(job: Job): Promise<{ why: string; failed: boolean }> {
+  let last = '';
+  const lines = new LineReader((line) => {
+    last = line;
+  });
+  job.stdout.resume();
+  job.stderr.on('data', (chunk: Buffer) => lines.write(chunk));
+  const { code } = await job.closed;
+  job.end();
+  return { why: last || 'the browser ended', failed: code !== 0 };
+}

@@ -1,0 +1,110 @@
+// Runs in the sandbox of one browser session: starts Chromium there, and connects it with the service outside. The sandbox's
+// network has only loopback. So both ways go through the session's socket; the first byte of a connection names its way.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import net from 'node:net';
+import { createInterface } from 'node:readline';
+
+const { program, socket, memoryBytes } = JSON.parse(process.argv[2]);
+/** Connections that Chromium makes to the internet. */
+const OUTWARD = 'o';
+/** Connections of the service to Chromium's DevTools. */
+const DEVTOOLS = 'd';
+const MEMORY_POLL_MS = 250;
+
+const proxy = net.createServer({ allowHalfOpen: true }, (inner) => join(inner, connectOut(OUTWARD)));
+proxy.listen(0, '127.0.0.1');
+await once(proxy, 'listening');
+
+// Chromium's own sandbox needs user namespaces, which containers often forbid.
+const canSandbox = spawnSync('/usr/bin/unshare', ['--user', '--pid', '--net', '--fork', 'true']).status === 0;
+const chromium = spawn(
+  program,
+  [
+    '--headless=new',
+    '--remote-debugging-port=0',
+    `--proxy-server=socks5://127.0.0.1:${proxy.address().port}`,
+    // Loopback too goes to the proxy, which refuses it.
+    '--proxy-bypass-list=<-loopback>',
+    '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+    '--user-data-dir=/tmp/profile',
+    '--disable-background-networking',
+    '--disable-breakpad',
+    '--disable-component-update',
+    '--disable-default-apps',
+    '--disable-extensions',
+    '--disable-gpu',
+    '--disable-sync',
+    '--hide-scrollbars',
+    '--mute-audio',
+    '--no-default-browser-check',
+    '--no-first-run',
+    '--password-store=basic',
+    ...(canSandbox ? [] : ['--no-sandbox']),
+    'about:blank',
+  ],
+  { stdio: ['ignore', 'ignore', 'pipe'] },
+);
+chromium.on('error', (error) => fail(`Chromium cannot start: ${error.message}`));
+chromium.on('exit', (code, signal) => {
+  if (code === 0) process.stderr.write('the browser was closed\n', () => process.exit());
+  else fail(`Chromium ended (${signal ?? `exit code ${code}`})`);
+});
+for await (const line of createInterface({ input: chromium.stderr })) {
+  const port = /^DevTools listening on ws:\/\/127\.0\.0\.1:(\d+)\//.exec(line)?.[1];
+  if (port === undefined) continue;
+  waitForDevtools(Number(port));
+  break;
+}
+// Chromium must not wait until somebody reads its messages.
+chromium.stderr.on('error', () => {}).resume();
+setInterval(checkMemory, MEMORY_POLL_MS);
+
+/** Offers the service one connection to DevTools, and the next one once it is in use. */
+function waitForDevtools(port) {
+  const outer = connectOut(DEVTOOLS);
+  outer.once('readable', () => {
+    const inner = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    join(inner, outer);
+    waitForDevtools(port);
+  });
+}
+
+function connectOut(way) {
+  const outer = net.connect({ path: socket, allowHalfOpen: true });
+  outer.on('error', () => outer.destroy());
+  outer.write(way);
+  return outer;
+}
+
+function join(one, other) {
+  for (const [from, to] of [
+    [one, other],
+    [other, one],
+  ]) {
+    from.on('error', () => to.destroy());
+    from.on('close', () => to.destroy());
+    from.pipe(to);
+  }
+}
+
+/** Ends the session when its processes have too much memory together. Shared libraries do not count. */
+function checkMemory() {
+  let bytes = 0;
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+      for (const [, kilobytes] of status.matchAll(/^Rss(?:Anon|Shmem):\s+(\d+) kB$/gm))
+        bytes += kilobytes * 1024;
+    } catch {
+      // It has ended.
+    }
+  }
+  if (bytes > memoryBytes) fail(`the browser used more than ${memoryBytes / 2 ** 20} MiB of memory`);
+}
+
+/** The first process of the sandbox waits for this one: all others end with it. */
+function fail(reason) {
+  process.stderr.write(`${reason}\n`, () => process.exit(1));
+}
