@@ -1,4 +1,5 @@
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/cfworker';
 import { McpAgent } from 'agents/mcp';
 import { z } from 'zod';
 
@@ -7,7 +8,11 @@ interface Env {
 }
 
 export class Calculator extends McpAgent<Env, { sum: number }> {
-  server = new McpServer({ name: 'Calculator', version: '1.0.0' });
+  // The usual validator makes code at run time, which Workers refuse.
+  server = new McpServer(
+    { name: 'Calculator', version: '1.0.0' },
+    { jsonSchemaValidator: new CfWorkerJsonSchemaValidator() },
+  );
   initialState = { sum: 0 };
 
   async init() {
