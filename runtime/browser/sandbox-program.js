@@ -17,8 +17,10 @@ const proxy = net.createServer({ allowHalfOpen: true }, (inner) => join(inner, c
 proxy.listen(0, '127.0.0.1');
 await once(proxy, 'listening');
 
-// Chromium's own sandbox needs user namespaces, which containers often forbid.
-const canSandbox = spawnSync('/usr/bin/unshare', ['--user', '--pid', '--net', '--fork', 'true']).status === 0;
+// Chromium's own sandbox needs user namespaces with a map of users, which containers often forbid. bubblewrap's `/proc` is
+// read-only, so that no map can be written there.
+const namespaces = ['--user', '--map-root-user', '--pid', '--net', '--fork'];
+const canSandbox = spawnSync('/usr/bin/unshare', [...namespaces, 'true']).status === 0;
 const chromium = spawn(
   program,
   [
