@@ -56,6 +56,8 @@ export interface AlertsOptions {
   key: string;
   /** Describes an app for messages; null for a deleted app. */
   describe: (appId: string) => AlertedApp | null;
+  /** Returns the URL of a deploy in the control UI; null until the host knows its own address. */
+  deployUrl: (slug: string, deployId: string) => string | null;
 }
 
 /** Every app's alerts. The host's database has all of them, so pending reports survive the process. */
@@ -378,12 +380,14 @@ export class Alerts {
 
   #hearDeploy({ id, app_id, status, error, sha, ref, trigger, message }: DeployFact): void {
     if (status !== 'failed') return;
+    const slug = this.#options.describe(app_id)?.slug;
+    const url = slug === undefined ? null : this.#options.deployUrl(slug, id);
     this.report(app_id, {
       kind: 'deploy',
       type: 'deploy.failed',
       topic: `deploy ${id}`,
       message: error ?? 'the deploy failed',
-      details: { deploy: { id, sha, ref, trigger, subject: message } },
+      details: { deploy: { id, sha, ref, trigger, subject: message, url } },
       once: true,
     });
   }

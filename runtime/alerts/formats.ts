@@ -11,7 +11,13 @@ const NTFY_LENGTH = 1_000;
 export interface AlertMessage {
   /** Such as `app.crashed`. */
   type: string;
-  data: { app: AlertedApp | null; message: string; repeats: number };
+  data: {
+    app: AlertedApp | null;
+    message: string;
+    repeats: number;
+    /** `url` in the control UI, of a failed deploy. */
+    deploy?: { url?: string | null } | null;
+  };
 }
 
 /** The body of a request, and the headers that it needs. */
@@ -26,7 +32,7 @@ export function written(format: WebhookFormat, text: string): Written {
   const message = JSON.parse(text) as AlertMessage;
   const title = titleOf(message);
   const body = bodyOf(message);
-  const url = message.data.app?.url ?? null;
+  const url = urlOf(message);
   switch (format) {
     case 'slack':
       return asJson(
@@ -39,7 +45,7 @@ export function written(format: WebhookFormat, text: string): Written {
       return asJson(JSON.stringify({ embeds: [embed], allowed_mentions: { parse: [] } }));
     }
     case 'teams':
-      return asJson(JSON.stringify(cardOf(title, body, url)));
+      return asJson(JSON.stringify(cardOf(title, body, url, message.data.deploy?.url ? 'deploy' : 'app')));
     case 'ntfy':
       return {
         body: cutText(body, NTFY_LENGTH, ' …'),
@@ -51,13 +57,18 @@ export function written(format: WebhookFormat, text: string): Written {
 /** Writes a message as an e-mail. @param text the message as JSON */
 export function mailOf(to: string, text: string): Mail {
   const message = JSON.parse(text) as AlertMessage;
-  const url = message.data.app?.url ?? null;
+  const url = urlOf(message);
   const lines = [
     bodyOf(message),
     ...(url === null ? [] : [url]),
     'This is an alert of the app, sent by Cellar.',
   ];
   return { to, subject: titleOf(message), text: `${lines.join('\n\n')}\n` };
+}
+
+/** Returns where the message leads: to the failed deploy, or else to the app. */
+function urlOf({ data }: AlertMessage): string | null {
+  return data.deploy?.url ?? data.app?.url ?? null;
 }
 
 /** Returns one line of ASCII, such as `shop: app crashed`. */
@@ -84,7 +95,7 @@ function escapeMarkdown(text: string): string {
 }
 
 /** An adaptive card. Its runs of text have no markup. */
-function cardOf(title: string, text: string, url: string | null) {
+function cardOf(title: string, text: string, url: string | null, target: 'app' | 'deploy') {
   const run = (words: string, more: object) => ({
     type: 'RichTextBlock',
     inlines: [{ type: 'TextRun', text: words, ...more }],
@@ -94,7 +105,7 @@ function cardOf(title: string, text: string, url: string | null) {
     type: 'AdaptiveCard',
     version: '1.4',
     body: [run(title, { weight: 'Bolder' }), run(text, {})],
-    ...(url !== null && { actions: [{ type: 'Action.OpenUrl', title: 'Open the app', url }] }),
+    ...(url !== null && { actions: [{ type: 'Action.OpenUrl', title: `Open the ${target}`, url }] }),
   };
   const contentType = 'application/vnd.microsoft.card.adaptive';
   return { type: 'message', attachments: [{ contentType, contentUrl: null, content }] };

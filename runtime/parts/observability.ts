@@ -50,7 +50,11 @@ export function makeObservability(
       onReports: (reports, dropped) => appReports.take(reports, dropped),
     },
   );
-  const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
+  const alerts = new Alerts({
+    ...{ store, key: keptSecret(paths.alertKey), describe },
+    deployUrl: (slug, deployId) =>
+      known.addresses && `${known.addresses.ui}/apps/${slug}/deploys/${deployId}`,
+  });
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const deliveries = new Deliveries({
     ...{ alerts, store, mailer, ownerOf },

@@ -27,7 +27,7 @@ function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => a
     const store = openHostStore(join(directory, 'host.sqlite'));
     const describe = (id: string) =>
       store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
-    const alerts = new Alerts({ store, key: 'a key of this machine', describe });
+    const alerts = new Alerts({ store, key: 'a key of this machine', describe, deployUrl: () => null });
     const reach = { addresses: new PublicAddresses(['127.0.0.1']), isLocalApp: () => false };
     const mailer = new Mailer(null, '');
     const deliveries = new Deliveries({ alerts, store, reach, mailer, ownerOf });

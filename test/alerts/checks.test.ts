@@ -23,7 +23,10 @@ function world(t: TestContext, given: Partial<ChecksOptions>) {
   const open = () => {
     const store = openHostStore(path);
     store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
-    const alerts = new Alerts({ store, key: 'k', describe: (id) => ({ id, slug: 'shop', url: null }) });
+    const alerts = new Alerts({
+      ...{ store, key: 'k', deployUrl: () => null },
+      describe: (id) => ({ id, slug: 'shop', url: null }),
+    });
     const quiet = { minutes: async () => [], lastRequestAt: () => null, backlogs: async () => null };
     return { store, alerts, checks: new Checks({ alerts, memoryMb: () => 100, ...quiet, ...given }) };
   };

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { type AlertFormat, formatOf } from '../../handlers/contract/telemetry/alert-format.ts';
 import { Alerts } from '../../runtime/alerts/alerts.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
-import { written } from '../../runtime/alerts/formats.ts';
+import { mailOf, written } from '../../runtime/alerts/formats.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Mailer } from '../../runtime/mail/mail.ts';
 import { smtpServer } from '../../runtime/mail/smtp-server.ts';
@@ -21,7 +21,8 @@ function world(t: TestContext, mailUrl: string | null = null) {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
   const describe = (id: string) => ({ id, slug: 'shop', url: 'http://shop.test' });
-  const alerts = new Alerts({ store, key: 'a key of this machine', describe });
+  const deployUrl = (slug: string, id: string) => `http://ui.test/apps/${slug}/deploys/${id}`;
+  const alerts = new Alerts({ store, key: 'a key of this machine', describe, deployUrl });
   const mailer = new Mailer(mailUrl === null ? null : smtpServer(mailUrl), 'Cellar <cellar@example.com>');
   const deliveries = new Deliveries({
     ...{ alerts, store, mailer, ownerOf: () => 'ada' },
@@ -141,4 +142,20 @@ test('without a mail server the result says what to set', async (t) => {
   const { alerts, deliveries } = world(t);
   const { id } = alerts.add(APP, { url: 'mailto:ada@example.com' });
   assert.match((await deliveries.test(APP, id)).error!, /RUNNER_SMTP_URL/);
+});
+
+test('a failed deploy is linked in the control UI, in each format', async (t) => {
+  const url = `http://ui.test/apps/shop/deploys/${'d'.repeat(16)}`;
+  const { store, alerts } = world(t);
+  const { id } = alerts.add(APP, { url: 'http://127.0.0.1:1/' });
+  const deploy = { id: 'd'.repeat(16), app_id: APP, status: 'failed', error: 'no build', trigger: 'push' };
+  store.transaction(() => store.outbox.add({ type: 'deploy', deploy } as never));
+  const text = store.alerts.firstDelivery(id)!.body;
+  assert.equal(JSON.parse(text).data.deploy.url, url);
+  assert.match(mailOf('ada@example.com', text).text, new RegExp(`^no build\n\n${url}\n`));
+  for (const format of ['slack', 'discord', 'teams', 'ntfy'] as const) {
+    const { body, headers } = written(format, text);
+    assert.ok((body + JSON.stringify(headers)).includes(url), format);
+    assert.ok(!body.includes('http://shop.test'), format);
+  }
 });

@@ -18,7 +18,7 @@ async function service(t: TestContext, synced: () => Promise<void>) {
   const store = { ...openHostStore(join(temporaryDirectory(t), 'host.sqlite')), synced };
   const describe = (id: string) => ({ id, slug: 'shop', url: null });
   store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
-  const alerts = new Alerts({ store, key: 'a key of this machine', describe });
+  const alerts = new Alerts({ store, key: 'a key of this machine', describe, deployUrl: () => null });
   // The test makes calls to alerts only.
   const server = createServer(
     hostService({ store, alerts, secret: SECRET } as unknown as HostServiceOptions),

@@ -56,7 +56,7 @@ function open(t: TestContext) {
 /** The calls about alerts of one host. */
 function service({ hosts }: TestHost, store: ReturnType<typeof openHostStore>): Answer {
   const describe = (id: string) => ({ id, slug: 'shop', url: null });
-  const alerts = new Alerts({ store, key: 'a key of this machine', describe });
+  const alerts = new Alerts({ store, key: 'a key of this machine', describe, deployUrl: () => null });
   const elsewhere = new CallsElsewhere(hosts);
   return hostService({ store, alerts, elsewhere, secret: SECRET } as unknown as HostServiceOptions);
 }

@@ -164,6 +164,20 @@ export function publicAddress(addresses: readonly string[]): string | null {
   return reachable.find((address) => !address.includes(':')) ?? reachable[0] ?? null;
 }
 
+/**
+ * Returns whether the alert dialog offers a kind of event: those of the bucket and of other hosts need one.
+ * @param on the kinds that the alert has: they can be turned off
+ */
+export function offersAlert(
+  kind: Alert['on'][number],
+  machine: { bucket: boolean; hosts: boolean },
+  on: readonly Alert['on'][number][],
+): boolean {
+  if (on.includes(kind)) return true;
+  if (kind === 'bucket') return machine.bucket;
+  return kind !== 'host' || machine.hosts;
+}
+
 export function limitsModel(id: string) {
   const limits = resource((signal) => api('limits.get', { id }, { signal }));
   return {

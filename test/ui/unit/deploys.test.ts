@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { joinLines, linesOf, parseLog } from '../../../ui/models/deploys/deploy-log.ts';
-import { type Deploy, mergeDeploys, tookMs } from '../../../ui/models/deploys/deploys.ts';
+import { type Deploy, hasCommits, mergeDeploys, tookMs } from '../../../ui/models/deploys/deploys.ts';
 import { findPlaces } from '../../../ui/models/places.ts';
 import { parseDiff } from '../../../ui/models/source/diff.ts';
 
@@ -111,4 +111,10 @@ test('the duration of a deploy is from its start until its end, or until now', (
   assert.equal(tookMs(deploy('a', { started_at: null, finished_at: null }), 0), null);
   assert.equal(tookMs(deploy('a', { started_at, finished_at: '2026-11-22T07:00:02.000Z' }), 0), 2_000);
   assert.equal(tookMs(deploy('a', { started_at, finished_at: null }), Date.parse(started_at) + 5), 5);
+});
+
+test('an app whose deploys are all uploads has no main to deploy again', () => {
+  const [upload, push] = [{ ref: '' }, { ref: 'refs/heads/main' }];
+  assert.deepEqual([hasCommits([], false), hasCommits([upload], false)], [false, false]);
+  assert.deepEqual([hasCommits([upload, push], false), hasCommits([upload], true)], [true, true]);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { pages } from '../../../ui/models/pages.ts';
-import { mailDomains, publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
+import { mailDomains, offersAlert, publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
 
 before(() => {
   // Models need only the page's visibility.
@@ -64,4 +64,14 @@ test('names each domain of e-mail addresses that needs a record, once', () => {
   const addresses = ['a@shop.example.com', '*@shop.example.com', 'b@my.cellar.example', 'c@bakery.example'];
   const routes = addresses.map((address) => ({ address, app_id: 'a', created_at: '' }));
   assert.deepEqual(mailDomains(routes, 'cellar.example'), ['bakery.example', 'shop.example.com']);
+});
+
+test('alerts about the bucket and other hosts are offered where there are some, or where they are on', () => {
+  const alone = { bucket: false, hosts: false };
+  const offered = (machine: typeof alone, on: ('bucket' | 'host')[] = []) =>
+    (['crash', 'bucket', 'host'] as const).filter((kind) => offersAlert(kind, machine, on));
+  assert.deepEqual(offered(alone), ['crash']);
+  assert.deepEqual(offered({ ...alone, bucket: true }), ['crash', 'bucket']);
+  assert.deepEqual(offered({ ...alone, hosts: true }), ['crash', 'host']);
+  assert.deepEqual(offered(alone, ['bucket']), ['crash', 'bucket']);
 });

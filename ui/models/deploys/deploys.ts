@@ -55,6 +55,14 @@ export function originOf({
 }
 
 /** All deploys of an app, newest first, with live updates. */
+/**
+ * Whether there may be a commit on main to deploy again: not when all deploys are of uploads, which have no ref.
+ * @param hasMore whether there are deploys besides these
+ */
+export function hasCommits(deploys: readonly Pick<Deploy, 'ref'>[], hasMore: boolean): boolean {
+  return hasMore ? deploys.length > 0 : deploys.some(({ ref }) => ref !== '');
+}
+
 export function deploysModel(app: string) {
   const list = pages(
     (cursor, signal) => api('deploys.list', { id: app, limit: PAGE, cursor }, { signal }),

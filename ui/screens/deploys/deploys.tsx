@@ -4,7 +4,14 @@ import { useState } from 'preact/hooks';
 import { api } from '../../api.ts';
 import { FolderDrop } from '../../layout/folder-drop.tsx';
 import { Head } from '../../layout/head.tsx';
-import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
+import {
+  type Deploy,
+  deploysModel,
+  hasCommits,
+  isUnderWay,
+  originOf,
+  tookMs,
+} from '../../models/deploys/deploys.ts';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
@@ -109,7 +116,7 @@ export default function Deploys({ app }: { app: string }) {
         <Button needs="push" onClick={() => setAsks('folder')}>
           <IconFolder /> Upload a folder
         </Button>
-        {list.items.value.length > 0 && (
+        {hasCommits(list.items.value, list.hasMore.value) && (
           <Button needs="push" onClick={again}>
             <IconRefreshCw /> Deploy main again
           </Button>

@@ -9,7 +9,7 @@ import {
   type ThresholdName,
 } from '../../../handlers/contract/telemetry/alert-kinds.ts';
 import { Head } from '../../layout/head.tsx';
-import { type Alert, type AlertChange, alertsModel } from '../../models/settings.ts';
+import { type Alert, type AlertChange, alertsModel, offersAlert } from '../../models/settings.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';
@@ -22,6 +22,7 @@ import { Status } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { Listed, remove } from '../../parts/tables/pages.tsx';
+import { session } from '../../session.ts';
 
 type Kind = Alert['on'][number];
 const KINDS: readonly (readonly [Kind, string])[] = [
@@ -164,9 +165,14 @@ export default function Alerts({ app }: { app: string }) {
 
 /** The events of an alert: those that it has, or the few that it does not have. */
 function eventsOf(on: readonly Kind[]) {
-  const missing = KINDS.map(([kind]) => kind).filter((kind) => !on.includes(kind));
+  const missing = offered(on).filter((kind) => !on.includes(kind));
   if (missing.length > 2) return namesOf(on);
   return <span class="one-line">everything{missing.length > 0 && ` but ${namesOf(missing)}`}</span>;
+}
+
+/** The kinds that this machine can report, and those of an alert. */
+function offered(on: readonly Kind[]): Kind[] {
+  return KINDS.map(([kind]) => kind).filter((kind) => offersAlert(kind, session.value!, on));
 }
 
 function namesOf(kinds: readonly Kind[]): string {
@@ -196,7 +202,8 @@ function Editor({
 }) {
   const [url, setUrl] = useState(alert?.url.replace(/^mailto:/, '') ?? '');
   const [format, setFormat] = useState<Alert['format']>(alert?.format ?? 'auto');
-  const [on, setOn] = useState<Kind[]>(alert?.on ?? [...DEFAULT_KINDS]);
+  const kinds = offered(alert?.on ?? []);
+  const [on, setOn] = useState<Kind[]>(alert?.on ?? DEFAULT_KINDS.filter((kind) => kinds.includes(kind)));
   const [numbers, setNumbers] = useState<Partial<Record<ThresholdName, string>>>({});
   const shown = THRESHOLD_NAMES.filter((name) =>
     ALERT_THRESHOLDS[name].kinds.some((kind) => on.includes(kind)),
@@ -235,7 +242,7 @@ function Editor({
         )}
         <fieldset class="stack tight plain">
           <legend>Events</legend>
-          {KINDS.map(([kind, words]) => (
+          {KINDS.filter(([kind]) => kinds.includes(kind)).map(([kind, words]) => (
             <Check
               key={kind}
               label={words}
