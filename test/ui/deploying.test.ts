@@ -61,6 +61,8 @@ test('a chosen folder is the first code of an app, and a later one replaces it',
 
   await page.goto('/apps/site/deploys');
   await settled(ada);
+  assert.equal(await page.locator('[data-row]').count(), 1);
+  assert.equal(await page.getByRole('button', { name: 'Deploy main again' }).count(), 0, 'it has no main');
   await page.getByRole('button', { name: 'Upload a folder' }).click();
   const dialog = page.getByRole('dialog', { name: 'Deploy a built folder' });
   await dialog.getByLabel('Folder').setInputFiles(join(folder, 'a'));
