@@ -425,7 +425,7 @@ export default {
       'The app has rejected the e-mail: nobody is here',
     ]);
     assert.deepEqual(await send('to=fails@shop.example'), [500, 'The e-mail failed: the app failed']);
-    assert.match(running.said, /it failed/);
+    await eventually(() => /it failed/.test(running.said), 'the error in the log');
     assert.equal((await send('to=info'))[0], 400);
     assert.equal((await send(query, 'no e-mail'))[0], 400);
     assert.equal((await send(query, raw, { 'sec-fetch-site': 'cross-site' }))[0], 403);
