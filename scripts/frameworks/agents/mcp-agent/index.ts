@@ -38,11 +38,14 @@ export class Calculator extends McpAgent<Env, { sum: number }> {
       'slow',
       { description: 'Reports progress', inputSchema: {} },
       async (_, extra) => {
-        for (const progress of [1, 2])
+        for (const progress of [1, 2]) {
           await extra.sendNotification({
             method: 'notifications/progress',
             params: { progressToken: extra._meta!.progressToken!, progress, total: 2 },
           });
+          // The client forgets the progress that comes in one piece with the answer.
+          await scheduler.wait(200);
+        }
         return { content: [{ type: 'text', text: 'done' }] };
       },
     );
