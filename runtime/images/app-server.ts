@@ -7,6 +7,7 @@ import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { errorAnswer, failed, ImagesError, invalidOptions, noCapacity, tooLarge } from './errors.ts';
+import { fetchedAnswer } from './fetched.ts';
 import { formOf, imageOf, transformCallOf } from './request.ts';
 import { infoOf, transformed } from './transform.ts';
 
@@ -66,7 +67,7 @@ export class AppServer {
 }
 
 function bodyOf(request: IncomingMessage, pathname: string, held: ReservedMemory): Promise<Buffer> {
-  if (request.method !== 'POST' || (pathname !== '/info' && pathname !== '/transform'))
+  if (request.method !== 'POST' || !['/info', '/transform', '/fetched'].includes(pathname))
     throw invalidOptions(`${pathname} is not available: only info() and input()`);
   return bytesOf(request, {
     bytes: REQUEST_BYTES,
@@ -78,6 +79,7 @@ function bodyOf(request: IncomingMessage, pathname: string, held: ReservedMemory
 async function called(pathname: string, body: Buffer, contentType: string | undefined): Promise<Answer> {
   const form = await formOf(body, contentType);
   if (pathname === '/transform') return transformed(await transformCallOf(form));
+  if (pathname === '/fetched') return fetchedAnswer(form);
   const info = await infoOf(await imageOf(form));
   return { type: 'application/json', bytes: Buffer.from(JSON.stringify(info)) };
 }

@@ -19,6 +19,8 @@ export interface TransformCall {
   images: Buffer[];
   steps: (Transform | Draw)[];
   output: Output;
+  /** Whether a result that is too large for AVIF becomes WebP. Default: it is refused. */
+  mayBeWebp?: boolean;
 }
 
 /** Parses the form of a call. @throws {ImagesError} when it is no form, or has too many parts */
@@ -67,12 +69,9 @@ export async function imageOf(form: FormData): Promise<Buffer> {
 
 /** Returns the call that a form describes. @throws {ImagesError} naming the wrong option */
 export async function transformCallOf(form: FormData): Promise<TransformCall> {
-  const canvas = await imageOf(form);
-  const drawn = form.getAll('draw_image');
-  if (drawn.length > MAX_DRAWN) throw tooManyDrawn();
-  const images = [canvas, ...(await Promise.all(drawn.map(bytesOf)))];
-  const steps = checked(Steps, jsonOf(form.get('transforms') ?? '[]'), 'transform').map((step) =>
-    'drawImageIndex' in step ? checked(Draw, step, 'draw') : checked(Transform, step, 'transform'),
+  const images = await imagesOf(form);
+  const steps = checked(Steps, jsonOf(form.get('transforms') ?? '[]'), 'transform()').map((step) =>
+    'drawImageIndex' in step ? checked(Draw, step, 'draw()') : checked(Transform, step, 'transform()'),
   );
   const indexes = steps.flatMap((step) =>
     'drawImageIndex' in step ? [step.drawImageIndex, step.targetImageIndex] : [step.imageIndex],
@@ -80,7 +79,15 @@ export async function transformCallOf(form: FormData): Promise<TransformCall> {
   if (indexes.some((index) => index >= images.length)) throw invalidOptions('an image to draw is missing');
   const fields = ['output_format', 'output_quality', 'background', 'anim'] as const;
   const given = fields.flatMap((name) => (form.has(name) ? [[name, form.get(name)]] : []));
-  return { images, steps, output: checked(Output, Object.fromEntries(given), 'output') };
+  return { images, steps, output: checked(Output, Object.fromEntries(given), 'output()') };
+}
+
+/** Returns the image of a call, then those that are drawn on it. @throws {ImagesError} for too many, or without the first */
+export async function imagesOf(form: FormData): Promise<Buffer[]> {
+  const canvas = await imageOf(form);
+  const drawn = form.getAll('draw_image');
+  if (drawn.length > MAX_DRAWN) throw tooManyDrawn();
+  return [canvas, ...(await Promise.all(drawn.map(bytesOf)))];
 }
 
 async function bytesOf(part: Field): Promise<Buffer> {
@@ -88,7 +95,8 @@ async function bytesOf(part: Field): Promise<Buffer> {
   return Buffer.from(await part.arrayBuffer());
 }
 
-function jsonOf(text: Field): unknown {
+/** Returns the JSON in a field of a form. @throws {ImagesError} for other or too much text */
+export function jsonOf(text: Field): unknown {
   if (typeof text !== 'string' || text.length > STEPS_LENGTH)
     throw invalidOptions(`the operations may have ${STEPS_LENGTH} characters`);
   try {
@@ -98,10 +106,15 @@ function jsonOf(text: Field): unknown {
   }
 }
 
-function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+/** Checks options. @param what has them, for the error @throws {ImagesError} naming the wrong option */
+export function checked<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const { path, message } = result.error.issues[0]!;
   const field = path.filter((part) => typeof part === 'string').join('.');
-  throw invalidOptions(`${what}(): ${field === '' ? '' : `${field}: `}${message}`);
+  throw invalidOptions(`${what}: ${field === '' ? '' : `${field}: `}${message}`);
 }

@@ -34,11 +34,22 @@ export async function infoOf(image: Buffer): Promise<object> {
   return { format, file_size: image.length, width: size.width, height: size.height };
 }
 
-/** Transforms an image. @throws {ImagesError} for images and options that it cannot process */
-export async function transformed({ images, steps, output }: TransformCall): Promise<{
+/** A result, with its size in pixels. That of an animation has all frames, one below the other. */
+export interface Transformed {
   bytes: Buffer;
   type: string;
-}> {
+  width: number;
+  height: number;
+}
+
+/** Transforms an image. @throws {ImagesError} for images and options that it cannot process */
+export async function transformed({
+  images,
+  steps,
+  output: asked,
+  mayBeWebp = false,
+}: TransformCall): Promise<Transformed> {
+  let output = asked;
   const end = performance.now() + CALL_MS;
   const requireTime = () => {
     if (performance.now() > end) throw timedOut(`a call may take ${CALL_MS / 1_000} seconds`);
@@ -58,10 +69,13 @@ export async function transformed({ images, steps, output }: TransformCall): Pro
     else await (await layerAt(step.imageIndex)).transform(step);
     requireTotal(layers);
   }
+  if (mayBeWebp && output.output_format === 'image/avif' && isSlow(canvas, output))
+    output = { ...output, output_format: 'image/webp' };
   requireFast(canvas, output);
   requireTime();
-  const bytes = await guarded(encoded(canvas, output).toBuffer());
-  return { bytes, type: output.output_format.startsWith('rgb') ? RAW : output.output_format };
+  const { data, info } = await guarded(encoded(canvas, output).toBuffer({ resolveWithObject: true }));
+  const type = output.output_format.startsWith('rgb') ? RAW : output.output_format;
+  return { bytes: data, type, width: info.width, height: info.height };
 }
 
 /** Several layers are in memory at once. @param layers some may not be open */
@@ -71,10 +85,15 @@ function requireTotal(layers: Layer[]): void {
     throw tooManyPixels(`the images of a call may have ${MAX_PIXELS / 1_000_000} megapixels together`);
 }
 
+/** Whether a result takes too long to encode. */
+function isSlow({ framePixels }: Layer, { output_format: format }: Output): boolean {
+  return framePixels > (SLOW[format]?.pixels ?? Number.POSITIVE_INFINITY);
+}
+
 /** @throws {ImagesError} for a result that takes too long to encode */
-function requireFast({ framePixels }: Layer, { output_format: format }: Output): void {
-  const slow = SLOW[format];
-  if (slow === undefined || framePixels <= slow.pixels) return;
+function requireFast(layer: Layer, output: Output): void {
+  if (!isSlow(layer, output)) return;
+  const slow = SLOW[output.output_format]!;
   const limit = `${slow.name} may have ${slow.pixels / 1_000_000} megapixels`;
   throw invalidOptions(`output(): format: ${limit}; make the image smaller, or choose image/webp`);
 }

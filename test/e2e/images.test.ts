@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import sharp from 'sharp';
 import { sharedCellar } from '../support/e2e/shared.ts';
-import { plain } from '../support/images/forms.ts';
+import { differenceOf, pixelsOf, plain } from '../support/images/forms.ts';
 
 const cellar = sharedCellar('storage');
 
@@ -81,13 +81,3 @@ test('results have the size, the format and about the pixels of those of Minifla
     await miniflare.dispose();
   }
 });
-
-async function pixelsOf(bytes: Buffer): Promise<{ size: number[]; data: Buffer }> {
-  const { data, info } = await sharp(bytes).removeAlpha().raw().toBuffer({ resolveWithObject: true });
-  return { size: [info.width, info.height], data };
-}
-
-/** Returns the mean difference of two images, of 255. */
-function differenceOf(one: Buffer, other: Buffer): number {
-  return one.reduce((sum, value, at) => sum + Math.abs(value - other[at]!), 0) / one.length;
-}

@@ -80,3 +80,30 @@ test('a body is refused at its limit, and its memory is free again', async (t) =
   }, 'its memory is free again');
   assert.equal((await post(socket, '/info', INFO)).status, 200);
 });
+
+test('wrong options of a fetched image are refused by name', async (t) => {
+  const { handle, socket } = listeningSocketOf(t);
+  const budget = new Budget(100 * 2 ** 20, noCapacity);
+  const queue = new FairQueue({ name: 'image calls', running: 2, runningPerOwner: 1, waitingPerOwner: 3 });
+  const answerer = await AppServer.listen(handle, { owner: 'one', budget, queue });
+  t.after(() => answerer.close());
+  const image = await plain(30, 20, 'red');
+  const fetched = async (options: string) => post(socket, '/fetched', await formWith([image], { options }));
+  assert.equal((await fetched('{"width":10}')).status, 200);
+  const wrong: [options: string, field: string][] = [
+    ['[]', ''],
+    ['null', ''],
+    ['{"width":"auto"}', 'width: '],
+    ['{"width":2000,"dpr":10}', 'width: '],
+    ['{"dpr":1e9}', 'dpr: '],
+    ['{"format":"__proto__"}', 'format: '],
+    ['{"quality":"best"}', 'quality: '],
+    ['{"background":"url(http://x)"}', 'background: '],
+    ['{"draw":[{"url":"http://x"}]}', 'draw: '],
+    ['{"segment":"foreground"}', 'segment: '],
+  ];
+  for (const [options, field] of wrong)
+    assert.match((await fetched(options)).text, new RegExp(`^ERROR 9401: cf.image: ${field}`), options);
+  assert.match((await fetched('{')).text, /^ERROR 9401: the operations are not JSON/);
+  assert.match((await fetched(`"${'x'.repeat(70_000)}"`)).text, /^ERROR 9401: the operations may have/);
+});

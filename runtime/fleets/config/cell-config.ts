@@ -83,6 +83,8 @@ export interface ConfigOptions {
   serviceSocket: string;
   /** Whether what the app fetches goes to an outbound Worker. */
   hasOutbound: boolean;
+  /** Whether `fetch()` transforms images. */
+  fetchesImages: boolean;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
   /** Limit of the Cache API, in MiB; 0: it caches nothing. */
@@ -231,7 +233,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   list.push(...storeSecretServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
-  list.push(...outwardServices(release, options.outwardSockets));
+  list.push(...outwardServices(release, options.outwardSockets, options.fetchesImages));
   list.push(...pipelineServices(release));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
@@ -254,6 +256,7 @@ function appWorker(
     changedModules,
     hasMethods,
     hasOutbound,
+    fetchesImages,
     cacheMb,
   }: ConfigOptions,
 ): Fields {
@@ -289,7 +292,7 @@ function appWorker(
       ...serviceBindingsOf(release),
       ...dispatchBindingsOf(release),
       ...storeSecretBindingsOf(release),
-      ...outwardBindings(release, secrets),
+      ...outwardBindings(release, secrets, fetchesImages),
       ...pipelineBindings(release),
       ...versionBinding(release),
       ...loaderBindings(release),

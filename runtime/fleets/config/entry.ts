@@ -2,6 +2,7 @@
 import type { Release } from '../../../bundler/release.ts';
 import { FROM_ENV, READ_OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
 import type { Fields } from './capnp.ts';
+import { FETCHED_IMAGES } from './fetched-images/fetched-images.ts';
 import { CAPNWEB } from './services.ts';
 import { type CellModule, textOf } from './texts.ts';
 
@@ -61,22 +62,28 @@ export interface EntryOptions {
   timesCalls: boolean;
   /** Whether what the app fetches goes to an outbound Worker. */
   hasOutbound: boolean;
+  /** Whether `fetch()` transforms images. */
+  fetchesImages: boolean;
 }
 
 /** Returns Cellar's modules around a release's Worker. The first is the entry. */
 export function entryModules(
   worker: NonNullable<Release['worker']>,
   release: Pick<Release, 'exports' | 'workflows' | 'services'>,
-  { changed, hasMethods, uiUrl, timesCalls, hasOutbound }: EntryOptions,
+  { changed, hasMethods, uiUrl, timesCalls, hasOutbound, fetchesImages }: EntryOptions,
 ): CellModule[] {
   return [
-    { name: ENTRY, text: entryText(worker, release, { hasPage: uiUrl !== null, timesCalls, hasOutbound }) },
+    {
+      name: ENTRY,
+      text: entryText(worker, release, { hasPage: uiUrl !== null, timesCalls, hasOutbound, fetchesImages }),
+    },
     CAPTURE,
     ERROR_REPORTER,
     EVENTS,
     CALLED,
     EMAIL,
     ...(hasOutbound ? [OUTBOUND] : []),
+    ...(fetchesImages ? [FETCHED_IMAGES] : []),
     ...(timesCalls ? [CALLS] : []),
     ...(changed.length > 0 ? [WORKERS] : []),
     ...(release.workflows?.length ? [STEPS] : []),
@@ -117,7 +124,8 @@ function entryText(
     hasPage,
     timesCalls,
     hasOutbound,
-  }: { hasPage: boolean } & Pick<EntryOptions, 'timesCalls' | 'hasOutbound'>,
+    fetchesImages,
+  }: { hasPage: boolean } & Pick<EntryOptions, 'timesCalls' | 'hasOutbound' | 'fetchesImages'>,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
   const wrapped = exports
@@ -137,9 +145,10 @@ function entryText(
         .replace(CAPTURE_IMPORT, (first) => `import { withOutbound } from './${OUTBOUND.name}'; ${first}`)
         .replace('(app.default)', () => '(withOutbound(app.default))')
     : text;
-  const timed = timesCalls
-    ? watched.replace(CAPTURE_IMPORT, (first) => `${first} import './${CALLS.name}';`)
-    : watched;
+  // A timed call includes the transformation, so that module comes last.
+  const modules = [...(fetchesImages ? [FETCHED_IMAGES] : []), ...(timesCalls ? [CALLS] : [])];
+  const imports = modules.map(({ name }) => ` import './${name}';`).join('');
+  const timed = watched.replace(CAPTURE_IMPORT, (first) => first + imports);
   return timed.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }
 

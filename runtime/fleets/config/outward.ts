@@ -8,6 +8,7 @@ import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
 import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
+import { FETCHED_IMAGES_BINDING } from './fetched-images/fetched-images.ts';
 import { fromSecret } from './secret-bindings.ts';
 import { type CellModule, textOf } from './texts.ts';
 
@@ -51,22 +52,29 @@ export function mayImportEmail(text: string): boolean {
   return text.includes('cloudflare:email');
 }
 
-/** The host's services that a release uses and that are running. */
+/** The host's services that a release uses and that are running. @param fetchesImages whether `fetch()` transforms images */
 export function outwardServicesOf(
   { outward = [], vectorIndexes = [] }: Release,
   sockets: OutwardSockets,
+  fetchesImages: boolean,
 ): OutwardService[] {
-  const used = SERVICES.filter((service) => outward.some(({ type }) => type === service));
+  const used = SERVICES.filter(
+    (service) => outward.some(({ type }) => type === service) || (service === 'images' && fetchesImages),
+  );
   const all = [...used, ...(vectorIndexes.length > 0 ? (['vectors'] as const) : [])];
   return all.filter((service) => sockets[service] !== undefined);
 }
 
-/** The services that the bindings need. */
-export function outwardServices({ outward = [] }: Release, sockets: OutwardSockets): CapnpValue[] {
+/** The services that the bindings need. @param fetchesImages whether `fetch()` transforms images */
+export function outwardServices(
+  { outward = [] }: Release,
+  sockets: OutwardSockets,
+  fetchesImages: boolean,
+): CapnpValue[] {
   const has = (type: Outward['type']) => outward.some((bound) => bound.type === type);
   return [
     ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
-    ...(has('images') ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
+    ...(has('images') || fetchesImages ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
     ...(has('browser') ? [service(BROWSER_SERVICE, sockets.browser, NO_BROWSER)] : []),
     // One for each binding: workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
@@ -86,10 +94,18 @@ export function outwardModules({ outward = [] }: Release, importsEmail: boolean)
   return modules.map(({ name, text }) => ({ name, internal: true, esModule: text }));
 }
 
-/** The bindings of the app's Worker. @param secrets names of all secrets of the app */
-export function outwardBindings({ outward = [] }: Release, secrets: string[]): CapnpValue[] {
+/**
+ * The bindings of the app's Worker.
+ * @param secrets names of all secrets of the app
+ * @param fetchesImages whether `fetch()` transforms images
+ */
+export function outwardBindings(
+  { outward = [] }: Release,
+  secrets: string[],
+  fetchesImages: boolean,
+): CapnpValue[] {
   const wrapped = outward.filter((bound) => bound.type !== 'pipelines');
-  return wrapped.map((bound) => ({
+  const bindings = wrapped.map((bound) => ({
     name: bound.binding,
     // Puppeteer and Playwright call fetch() of the binding.
     ...(bound.type === 'browser'
@@ -101,6 +117,7 @@ export function outwardBindings({ outward = [] }: Release, secrets: string[]): C
           },
         }),
   }));
+  return fetchesImages ? [...bindings, { name: FETCHED_IMAGES_BINDING, service: IMAGES_SERVICE }] : bindings;
 }
 
 function inner(bound: Exclude<Outward, { type: 'browser' | 'pipelines' }>, secrets: string[]): CapnpValue[] {

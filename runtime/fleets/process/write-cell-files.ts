@@ -9,6 +9,7 @@ import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
 import type { ClusterSettings } from '../config/cluster/cluster.ts';
 import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
+import { mayFetchImages } from '../config/fetched-images/fetched-images.ts';
 import {
   mayImportEmail,
   type OutwardService,
@@ -115,10 +116,11 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const changed = await changedModules(texts);
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
+  const fetchesImages = [...texts.values()].some(mayFetchImages);
   const around =
     worker === null
       ? []
-      : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls, hasOutbound });
+      : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls, hasOutbound, fetchesImages });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, vars, pageMaps, heapMb, reloads },
@@ -126,11 +128,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     changedModules: changed.map(({ name }) => name),
     egress,
     hasOutbound,
+    fetchesImages,
     hasMethods,
     importsEmail,
   };
   const hasBuckets = buckets.length > 0;
-  const outwardServices = outwardServicesOf(release, outwardSockets);
+  const outwardServices = outwardServicesOf(release, outwardSockets, fetchesImages);
   const { tailConsumers: tails = [] } = release;
   const calls = {
     services: callsOf(release),

@@ -25,3 +25,14 @@ export async function formWith(images: Uint8Array[], fields: Record<string, stri
     body: new Uint8Array(await request.arrayBuffer()),
   };
 }
+
+/** Returns the size of an image, and its pixels without transparency. */
+export async function pixelsOf(bytes: Buffer): Promise<{ size: number[]; data: Buffer }> {
+  const { data, info } = await sharp(bytes).removeAlpha().raw().toBuffer({ resolveWithObject: true });
+  return { size: [info.width, info.height], data };
+}
+
+/** Returns the mean difference of two images, of 255. */
+export function differenceOf(one: Buffer, other: Buffer): number {
+  return one.reduce((sum, value, at) => sum + Math.abs(value - other[at]!), 0) / one.length;
+}

@@ -1,0 +1,25 @@
+// Images that an app's `fetch()` transforms by `cf.image`, in a cell. Apps whose code does not mention it get none of this.
+import { type CellModule, textOf } from '../texts.ts';
+
+/** Replaces `fetch()` in the app's process. */
+export const FETCHED_IMAGES: CellModule = {
+  name: 'cellar-fetched-images.js',
+  text: textOf('./fetched-images/fetched-images-worker.js'),
+};
+/** The binding to the images service. The module removes it before the app's code runs. No app can choose this name. */
+export const FETCHED_IMAGES_BINDING = 'cellar images';
+
+/** Names of a property, or a variable that gives its value. */
+const NAMES = /(?<![\w$-])(cf|image)["']?\]?\s*[:,}=.?)[]/g;
+/** Most characters between the two names. */
+const NEAR = 1_000;
+
+/** Whether a module may set `cf.image`: both names are near each other. */
+export function mayFetchImages(text: string): boolean {
+  let last = { name: '', at: 0 };
+  for (const { 1: name = '', index: at } of text.matchAll(NAMES)) {
+    if (last.name !== '' && name !== last.name && at - last.at <= NEAR) return true;
+    last = { name, at };
+  }
+  return false;
+}

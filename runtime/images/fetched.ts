@@ -1,0 +1,108 @@
+// Calls of `fetch()` with `cf.image`: the options that Cloudflare has there, as operations of the images service.
+import * as z from 'zod';
+import { requireFormat } from './decoder.ts';
+import { invalidOptions } from './errors.ts';
+import { type Format, SVG } from './formats.ts';
+import { Draw, type Output, Transform } from './options.ts';
+import { checked, imagesOf, jsonOf } from './request.ts';
+import { infoOf, type Transformed, transformed } from './transform.ts';
+
+/** Values of `quality` besides numbers. */
+const QUALITIES = { low: 35, 'medium-low': 50, 'medium-high': 70, high: 90 };
+const FORMATS = {
+  avif: 'image/avif',
+  webp: 'image/webp',
+  jpeg: 'image/jpeg',
+  'baseline-jpeg': 'image/jpeg',
+  png: 'image/png',
+  'png-force': 'image/png',
+} as const;
+
+type Asked = 'auto' | 'json' | keyof typeof FORMATS;
+const AVIF = ['image/avif'] as const;
+const WEBP = ['image/webp'] as const;
+/** What errors call the options. */
+const WHAT = 'cf.image';
+
+const Fetched = Transform.omit({ imageIndex: true }).extend({
+  format: z.enum(['auto', 'json', ...Object.keys(FORMATS)] as Asked[]).nullish(),
+  quality: z
+    .union([
+      z.number().min(1).max(100).transform(Math.round),
+      z.enum(['low', 'medium-low', 'medium-high', 'high']).transform((name) => QUALITIES[name]),
+    ])
+    .nullish(),
+  compression: z.literal('fast').nullish(),
+  anim: z.boolean().nullish(),
+  draw: z.array(z.looseObject({})).nullish(),
+});
+const Density = z.object({ dpr: z.number().min(0.1).max(10).nullish() });
+
+/** Options in pixels, which a screen's density multiplies. */
+const LENGTHS = ['width', 'height', 'top', 'bottom', 'left', 'right'];
+
+interface Answer {
+  type: string;
+  bytes: Buffer;
+}
+
+/** Returns the transformed image of a call, or facts about it. @throws {ImagesError} naming the wrong option */
+export async function fetchedAnswer(form: FormData): Promise<Answer> {
+  const images = await imagesOf(form);
+  const given = jsonOf(form.get('options'));
+  const { dpr } = checked(Density, given, WHAT);
+  const { draw, format, quality, compression, anim, ...canvas } = checked(
+    Fetched,
+    scaled(given, dpr ?? 1),
+    WHAT,
+  );
+  const drawn = (draw ?? []).flatMap((each, at) => [
+    checked(Transform, { ...each, imageIndex: at + 1 }, `${WHAT}: draw`),
+    checked(Draw, { ...each, drawImageIndex: at + 1, targetImageIndex: 0 }, `${WHAT}: draw`),
+  ]);
+  if (drawn.length !== 2 * (images.length - 1)) throw invalidOptions(`${WHAT}: draw: an image is missing`);
+  const source = requireFormat(images[0]!);
+  const accept = form.get('accept');
+  const output = typeOf(format, source, typeof accept === 'string' ? accept : '');
+  const isFast = compression === 'fast' && (output === 'image/webp' || output === 'image/avif');
+  const result = await transformed({
+    images,
+    steps: [{ imageIndex: 0, ...canvas }, ...drawn],
+    output: {
+      output_format: isFast ? 'image/jpeg' : output,
+      output_quality: quality ?? undefined,
+      anim: anim ?? undefined,
+      background: undefined,
+    },
+    mayBeWebp: true,
+  });
+  return format === 'json' ? factsOf(images[0]!, result) : result;
+}
+
+/** Multiplies lengths in pixels, also those of `trim` and `border`. */
+function scaled(options: unknown, dpr: number): unknown {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) return options;
+  return Object.fromEntries(
+    Object.entries(options).map(([name, value]) => {
+      if (LENGTHS.includes(name) && typeof value === 'number') return [name, value * dpr];
+      return [name, name === 'trim' || name === 'border' ? scaled(value, dpr) : value];
+    }),
+  );
+}
+
+/** Returns the media type of the result: without a format, that of the original. */
+function typeOf(format: Asked | null | undefined, source: Format, accept: string): Output['output_format'] {
+  // Facts about the result need no good compression. No SVG gets as far as its encoding.
+  if (format === 'json' || source === SVG) return 'image/jpeg';
+  if (format === 'auto') {
+    // An AVIF has no frames here.
+    const better = source === 'image/gif' ? WEBP : [...AVIF, ...WEBP];
+    return better.find((type) => accept.includes(type)) ?? source;
+  }
+  return format ? FORMATS[format] : source;
+}
+
+async function factsOf(original: Buffer, { width, height }: Transformed): Promise<Answer> {
+  const facts = { width, height, original: await infoOf(original) };
+  return { type: 'application/json', bytes: Buffer.from(JSON.stringify(facts)) };
+}
