@@ -36,6 +36,8 @@ export const paths = {
   alerts: '/apps/:app/alerts',
   collaborators: '/apps/:app/collaborators',
   settings: '/apps/:app/settings',
+  dispatch: '/dispatch',
+  scripts: '/dispatch/:dispatch',
   account: '/account',
   ownAudit: '/account/audit',
   machine: '/machine',

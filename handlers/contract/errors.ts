@@ -35,6 +35,7 @@ const callerErrors = {
     meaning:
       'The connected repository has no open pull request with this number, by what its webhook has reported.',
   },
+  dispatch_not_found: { status: 404, meaning: 'There is no such dispatch namespace.' },
   preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
@@ -53,6 +54,7 @@ const callerErrors = {
   email_taken: { status: 409, meaning: 'Another account has this address.' },
   host_in_use: { status: 409, meaning: 'The host runs, and is the home of apps.' },
   host_incompatible: { status: 409, meaning: 'The versions of two hosts differ by too much.' },
+  dispatch_in_use: { status: 409, meaning: 'The dispatch namespace still has scripts.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
   insight_not_numeric: { status: 409, meaning: 'Only a number can be incremented.' },

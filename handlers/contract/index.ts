@@ -13,6 +13,7 @@ import { previews } from './apps/previews.ts';
 import { secrets, vars } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
 import { versions } from './apps/versions.ts';
+import { dispatch } from './dispatch.ts';
 import { hosts } from './hosts.ts';
 import { mailRoutes } from './mail-routes.ts';
 import type { Operation } from './operation.ts';
@@ -35,6 +36,7 @@ import { requests } from './telemetry/requests.ts';
 export const operations = [
   ...apps,
   ...moves,
+  ...dispatch,
   ...deploys,
   ...folders,
   ...previews,

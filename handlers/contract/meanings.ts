@@ -15,6 +15,7 @@ export const meanings: Readonly<Record<string, string>> = {
   desired_state: 'Whether the app is to run, or to answer 503.',
   replicas:
     'How many processes the app runs, up to 16. More than one needs its data in the bucket. More than the machine has processors is of no use.',
+  'dispatch.delete.owner': 'The id of the account that has the namespace.',
   'apps.create.storage':
     'Where the app keeps its data: `local` on the machine, `bucket` in RUNNER_BUCKET. Default: RUNNER_STORAGE.',
   status: 'Only those in this status.',
@@ -70,6 +71,7 @@ export const meanings: Readonly<Record<string, string>> = {
   delete: 'The file is deleted.',
   url: 'An http or https address.',
   max_apps: 'How many apps the account may own; null: `RUNNER_MAX_APPS_PER_USER`.',
+  dispatch: 'The name of a dispatch namespace.',
   dispatch_namespace: 'The name of a dispatch namespace: its scripts alone; `*` for those of all.',
   template: 'The name of a template, as `apps.templates` lists it.',
   database_id: 'The id of a database, as `storage.overview` lists it.',

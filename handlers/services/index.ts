@@ -6,6 +6,7 @@ import { connectionServices } from './apps/connections.ts';
 import { cronServices } from './apps/crons.ts';
 import { deletedAppServices } from './apps/deleted.ts';
 import { deployServices } from './apps/deploys.ts';
+import { dispatchServices } from './apps/dispatch.ts';
 import { domainServices } from './apps/domains.ts';
 import { folderServices } from './apps/folders.ts';
 import { mailRouteServices } from './apps/mail-routes.ts';
@@ -54,6 +55,7 @@ export const services = {
   ...servicesOfHost,
   ...appServices,
   ...deletedAppServices,
+  ...dispatchServices,
   ...deployServices,
   ...previewServices,
   ...versionServices,

@@ -9,6 +9,7 @@ import { Menu } from '../parts/controls/menu.tsx';
 import {
   IconBookOpen,
   IconChevronsUpDown,
+  IconLayers,
   IconLogOut,
   IconMenu,
   IconMonitor,
@@ -23,7 +24,7 @@ import { Age } from '../parts/status/time.tsx';
 import { role } from '../role.ts';
 import { href, type Route, type RouteName, route } from '../router.ts';
 import { above, type Screen, screens } from '../screens/index.ts';
-import { isAdmin, session, signOut } from '../session.ts';
+import { isAdmin, ownsApps, session, signOut } from '../session.ts';
 import { theme } from '../theme.ts';
 import { Finder, finding } from './finder.tsx';
 import { Keys } from './keys.tsx';
@@ -186,6 +187,9 @@ function AccountMenu({ docs }: { docs: string }) {
       items={[
         { text: account?.name ?? 'Account', icon: IconUser, href: href({ name: 'account' }) },
         ...(isAdmin.value ? [{ text: 'Machine', icon: IconServer, href: href({ name: 'machine' }) }] : []),
+        ...(ownsApps.value
+          ? [{ text: 'Dispatch namespaces', icon: IconLayers, href: href({ name: 'dispatch' }) }]
+          : []),
         { text: 'Docs of this page', icon: IconBookOpen, href: docs },
         null,
         {

@@ -12,6 +12,7 @@ import {
   IconGlobe,
   IconHistory,
   IconKeyRound,
+  IconLayers,
   IconLayoutDashboard,
   IconListFilter,
   IconNetwork,
@@ -230,6 +231,13 @@ const ofMachine: readonly Group[] = [
 /** Sections that every screen can reach with `g`, besides those of the app. */
 export const everywhere: readonly Section[] = [
   { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a', docs: 'readme' },
+  {
+    name: 'dispatch',
+    text: 'Dispatch namespaces',
+    icon: IconLayers,
+    docs: 'projects#dispatch-namespaces',
+    also: 'scripts workers for platforms customers',
+  },
   { name: 'account', text: 'Account', icon: IconUser, key: 'y', docs: 'control-ui', also: 'profile passkey' },
   { name: 'machine', text: 'Machine', icon: IconServer, key: 'c', docs: 'operations' },
 ];

@@ -90,6 +90,17 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   alerts: { load: () => import('./settings/alerts.tsx'), title: 'Alerts', place: 'app' },
   collaborators: { load: () => import('./account/collaborators.tsx'), title: 'Collaborators', place: 'app' },
   settings: { load: () => import('./settings/settings.tsx'), title: 'Settings', place: 'app' },
+  dispatch: {
+    load: () => import('./dispatch/namespaces.tsx'),
+    title: 'Dispatch namespaces',
+    place: 'home',
+  },
+  scripts: {
+    load: () => import('./dispatch/scripts.tsx'),
+    title: ({ dispatch }) => dispatch,
+    place: 'home',
+    above: 'dispatch',
+  },
   account: { load: () => import('./account/account.tsx'), title: 'Account', place: 'home' },
   ownAudit: {
     load: () => import('./account/audit.tsx'),

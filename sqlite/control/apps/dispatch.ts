@@ -1,4 +1,5 @@
 // Dispatch namespaces of accounts.
+import { type Page, pageOf } from '../page.ts';
 import { type Reader, rowsOf } from '../reads.ts';
 
 export interface DispatchNamespace {
@@ -14,6 +15,26 @@ const COLUMNS = `id, name, created_at, (SELECT count(*) FROM apps WHERE apps.own
 
 export function listDispatchNamespaces(db: Reader, owner: string): Promise<DispatchNamespace[]> {
   return rowsOf(db, `SELECT ${COLUMNS} FROM dispatch_namespaces WHERE owner_id = ? ORDER BY name`, owner);
+}
+
+/**
+ * Returns dispatch namespaces with the accounts that own them, by name.
+ * @param filter.owner null: those of all accounts
+ * @param filter.after name and owner of the last one of the page before
+ */
+export async function pageOfDispatchNamespaces(
+  db: Reader,
+  { owner, after, limit }: { owner: string | null; after: readonly [string, string]; limit: number },
+): Promise<Page<DispatchNamespace & { owner_id: string; owner_name: string }>> {
+  const statement = db
+    .prepare(
+      `SELECT ${COLUMNS}, owner_id, (SELECT name FROM accounts WHERE accounts.id = owner_id) AS owner_name
+       FROM dispatch_namespaces
+       WHERE (?1 IS NULL OR owner_id = ?1) AND (name, owner_id) > (?2, ?3) ORDER BY name, owner_id LIMIT ?4`,
+    )
+    .bind(owner, ...after, limit + 1);
+  const [found] = await db.batch<DispatchNamespace & { owner_id: string; owner_name: string }>([statement]);
+  return pageOf(found!.results, limit, ({ name, owner_id }) => [name, owner_id]);
 }
 
 export async function findDispatchNamespace(

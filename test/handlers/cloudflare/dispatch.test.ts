@@ -107,3 +107,32 @@ test('an account has a limited number of namespaces, whose names are checked', a
 test('the bundler and the contract have the same names', () => {
   assert.equal(BUNDLED.source, DISPATCH_NAME.source);
 });
+
+test('people see the namespaces of their account, and delete those without scripts', async () => {
+  const { id: other } = await control.call('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  const { key: eves } = await control.call('keys.create', { account: other });
+  const only = (await control.call('apps.list', { owner: account })).items[0].id;
+  const as = async (key: string, method: string, params: object) => {
+    const { body } = await control.rpc(
+      { jsonrpc: '2.0', id: 1, method, params },
+      { authorization: `Bearer ${key}` },
+    );
+    return body.error?.data.code ?? body.result;
+  };
+  const own = await keyOf({});
+  const first = await as(own, 'dispatch.list', { limit: 60 });
+  const second = await as(own, 'dispatch.list', { limit: 60, cursor: first.next_cursor });
+  const items = [...first.items, ...second.items];
+  assert.equal(new Set(items.map(({ name }) => name)).size, 100);
+  const { name, owner, scripts } = items.find((each) => each.name === 'second');
+  assert.deepEqual({ name, owner, scripts }, { name, owner: { id: account, name: 'Ann' }, scripts: 1 });
+  assert.deepEqual((await as(eves, 'dispatch.list', {})).items, []);
+  const empty = { owner: account, dispatch: 'name-99' };
+  assert.equal(await as(eves, 'dispatch.delete', empty), 'dispatch_not_found');
+  for (const rights of [{ scope: 'deploy' }, { app: only }] as const)
+    assert.equal(await as(await keyOf(rights), 'dispatch.delete', empty), 'forbidden');
+  assert.equal(await as(await keyOf({ app: only }), 'dispatch.list', {}), 'forbidden');
+  assert.equal(await as(own, 'dispatch.delete', { ...empty, dispatch: 'second' }), 'dispatch_in_use');
+  assert.equal(await as(own, 'dispatch.delete', empty), null);
+  assert.equal(await as(own, 'dispatch.delete', empty), 'dispatch_not_found');
+});

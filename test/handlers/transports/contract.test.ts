@@ -94,6 +94,8 @@ const rpcOnly = [
   'apps.figures',
   'apps.overview',
   'apps.templates',
+  'dispatch.list',
+  'dispatch.delete',
   'source.import',
   'source.template',
   'deploys.get',

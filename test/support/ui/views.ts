@@ -54,10 +54,14 @@ export async function makeShop(cellar: Cellar): Promise<Record<string, string>> 
     async () => (await rpc('workflows.instances.get', order)).status === 'waiting',
     'it waits',
   );
+  const { owner } = await rpc('apps.get', { id });
+  const namespaces = `/client/v4/accounts/${owner}/workers/dispatch/namespaces`;
+  assert.equal((await cellar.call('POST', namespaces, { name: 'customers' })).status, 200);
   const overview = await rpc('storage.overview', { id });
   const objects = await rpc('storage.do.get', { id, class_name: overview.classes[0].class_name });
   return {
     app: SHOP,
+    dispatch: 'customers',
     deploy: deploys.items[0].id,
     sha: deploys.items[0].sha,
     fingerprint: errors.items[0]!.fingerprint,

@@ -97,28 +97,41 @@ export default function Overview({ app: slug }: { app: string }) {
 type App = NonNullable<OverviewModel['app']['data']['value']>;
 
 function Title({ model, app }: { model: OverviewModel; app: App }) {
-  const { slug, status, url, git_url, asleep_since, live_deploy_id, home } = app;
+  const { slug, status, url, git_url, asleep_since, live_deploy_id, home, dispatch, owner } = app;
   const isAsleep = status === 'sleeping';
   const isStopped = status === 'stopped';
   const hasCode = model.deploys.data.value?.length !== 0;
   const deploy = async () => open({ name: 'deploy', app: slug, deploy: await model.deploy() });
   return (
     <Head
-      title={slug}
+      title={dispatch?.script ?? slug}
       status={<AppStatus of={status} isIdle={model.isIdle.value} since={asleep_since} />}
       about={
         <span class="address">
-          <a href={url} target="_blank" rel="noreferrer">
-            {url.replace(/^https?:\/\//, '')}
-          </a>
-          <Copy text={url} label="Copy the address" short />
+          {dispatch === null ? (
+            <>
+              <a href={url} target="_blank" rel="noreferrer">
+                {url.replace(/^https?:\/\//, '')}
+              </a>
+              <Copy text={url} label="Copy the address" short />
+            </>
+          ) : (
+            <span>
+              A script of the dispatch namespace{' '}
+              <Link to={{ name: 'scripts', dispatch: dispatch.namespace }} query={{ owner }}>
+                {dispatch.namespace}
+              </Link>
+            </span>
+          )}
           {home && <span class="muted">on {home.name}</span>}
         </span>
       }
     >
-      <LinkButton url={url}>
-        <IconExternalLink /> Open
-      </LinkButton>
+      {dispatch === null && (
+        <LinkButton url={url}>
+          <IconExternalLink /> Open
+        </LinkButton>
+      )}
       {(isAsleep || isStopped) && (
         <Button needs="admin" onClick={() => model.run('running')}>
           <IconPlay /> {isAsleep ? 'Wake' : 'Start'}

@@ -7,7 +7,6 @@ import { type App, appModel } from '../../models/settings.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { useModel } from '../../parts/model.ts';
@@ -17,6 +16,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { open } from '../../router.ts';
 import { askToStop } from './ask-to-stop.ts';
+import { DeleteApp } from './delete-app.tsx';
 import { BuildSettings } from './settings-builds.tsx';
 import { HomePanel } from './settings-home.tsx';
 import { MaintenancePanel } from './settings-maintenance.tsx';
@@ -32,12 +32,14 @@ export default function Settings({ app: slug }: { app: string }) {
       <Loaded of={model.app}>
         {(app) => (
           <div class="stack loose">
-            <section class="panel" aria-labelledby="name">
-              <header>
-                <h2 id="name">Name</h2>
-              </header>
-              <Rename {...{ app, model }} />
-            </section>
+            {app.dispatch === null && (
+              <section class="panel" aria-labelledby="name">
+                <header>
+                  <h2 id="name">Name</h2>
+                </header>
+                <Rename {...{ app, model }} />
+              </section>
+            )}
             <section class="panel" aria-labelledby="runs">
               <header>
                 <h2 id="runs">Whether it runs</h2>
@@ -89,7 +91,7 @@ export default function Settings({ app: slug }: { app: string }) {
               <header>
                 <h2 id="delete">Delete the app</h2>
                 <Button needs="admin" look="danger" onClick={() => setDeleting(true)}>
-                  <span class="cut">Delete {app.slug}</span>
+                  <span class="cut">Delete {app.dispatch?.script ?? app.slug}</span>
                 </Button>
               </header>
               <p class="body muted">
@@ -97,7 +99,18 @@ export default function Settings({ app: slug }: { app: string }) {
                 storage and repository are gone, except in the snapshots that have them.
               </p>
             </section>
-            {deleting && <Delete {...{ app, model }} onClose={() => setDeleting(false)} />}
+            {deleting && (
+              <DeleteApp
+                name={app.dispatch?.script ?? app.slug}
+                about="Visitors see that no app answers here. Its databases, objects, files and repository are moved to the trash. You can undelete it for 7 days."
+                onDelete={async () => {
+                  await model.delete();
+                  toast(`${app.dispatch?.script ?? app.slug} is deleted`);
+                  open({ name: 'apps' });
+                }}
+                onClose={() => setDeleting(false)}
+              />
+            )}
           </div>
         )}
       </Loaded>
@@ -194,37 +207,5 @@ function State({ app, model }: Parts) {
         </Button>
       </div>
     </>
-  );
-}
-
-function Delete({ app, model, onClose }: Parts & { onClose: () => void }) {
-  const [typed, setTyped] = useState('');
-  const { busy, onSubmit } = useSubmit(async () => {
-    await model.delete();
-    toast(`${app.slug} is deleted`);
-    open({ name: 'apps' });
-  });
-  return (
-    <Dialog title={`Delete ${app.slug}`} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <p>
-          Visitors see that no app answers here. Its databases, objects, files and repository are moved to the
-          trash. You can undelete it for 7 days.
-        </p>
-        <TextField
-          label={`Type ${app.slug} to delete it`}
-          value={typed}
-          onValue={setTyped}
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <footer>
-          <Button onClick={onClose}>Keep it</Button>
-          <Button look="danger primary" type="submit" disabled={busy || typed !== app.slug}>
-            Delete the app
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
   );
 }
