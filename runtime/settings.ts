@@ -357,6 +357,12 @@ export const settings = {
       'Whether traces show what requests waited for: storage, objects, queues, services, AI and outgoing requests. Apps get a change at the next start of their process.',
     schema: z.enum(['on', 'off'], 'must be on or off'),
   },
+  RUNNER_CRON_SECONDS: {
+    default: 'off',
+    meaning:
+      'Whether crons may have a field for seconds in front of the five others, such as `*/5 * * * * *`. Cloudflare has no such crons. With one of every few seconds an app never rests.',
+    schema: z.enum(['on', 'off'], 'must be on or off'),
+  },
   RUNNER_FLEET_LOG: {
     default: 'error,celld=warn',
     meaning:

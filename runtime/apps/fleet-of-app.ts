@@ -36,6 +36,8 @@ export interface FleetsOptions {
   cacheMb: number;
   /** Whether what requests wait for is timed. Default: false. */
   timesCalls?: boolean;
+  /** Whether crons may have a field for seconds. Default: false. */
+  cronSeconds?: boolean;
   slots: Slots;
   memory: MemoryGauge;
   secrets: Secrets;
@@ -95,6 +97,7 @@ export function fleetOf(
     ...(options.cpuMaxMs !== undefined && { cpuMaxMs: options.cpuMaxMs }),
     cacheMb: options.cacheMb,
     timesCalls: options.timesCalls ?? false,
+    cronSeconds: options.cronSeconds ?? false,
     lastRequestAt: activity.atBoot(id)?.lastRequestAt ?? null,
     slots: options.slots,
     memory: options.memory,

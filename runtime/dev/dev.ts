@@ -132,6 +132,7 @@ export class Dev {
       user: null,
       idleMs: Number.POSITIVE_INFINITY,
       memoryMb: CELL_MB,
+      cronSeconds: true,
       drainMs: DRAIN_MS,
       lastRequestAt: null,
       owner: () => 'developer',

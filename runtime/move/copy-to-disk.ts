@@ -12,7 +12,7 @@ import { MissingObject } from '../bucket/store.ts';
 import { readRelease } from '../builds/release/release.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { syncFiles } from '../disk/publish.ts';
-import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
+import { CRON_KEY, CRON_SECONDS_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
 import { PIPELINE_KEY } from '../fleets/config/pipelines/pipelines.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
 import { log } from '../log.ts';
@@ -37,7 +37,7 @@ const OBJECTS_MS = 4 * 60 * 60_000;
 const PROGRESS_MS = 10_000;
 /** Releases that can be rolled back to, and the live one. */
 const RELEASES = 6;
-const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY, PIPELINE_KEY];
+const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY, CRON_SECONDS_KEY, PIPELINE_KEY];
 
 /** What the copy needs of the host. */
 export interface DiskCopyOptions {

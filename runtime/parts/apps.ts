@@ -127,6 +127,7 @@ export function makeApps(
     cpuMaxMs: config.RUNNER_CELL_CPU_MAX_S * 1000,
     cacheMb: config.RUNNER_FLEET_ASSET_CACHE_MB,
     timesCalls: config.RUNNER_TRACE_CALLS === 'on',
+    cronSeconds: config.RUNNER_CRON_SECONDS === 'on',
     slots,
     memory,
     secrets,

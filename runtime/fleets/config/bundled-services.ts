@@ -8,12 +8,14 @@ import { textOf } from './texts.ts';
 /** RPC needs 2024-04-03 or later. */
 export const SERVICE_DATE = '2026-01-01';
 /** Lets them call a Worker's `queue()` and `scheduled()`. */
-const CALLS_HANDLERS = 'service_binding_extra_handlers';
+export const CALLS_HANDLERS = 'service_binding_extra_handlers';
 
 /** Unique key of the queues. A queue's alarm is its next batch, retry or dead letter. */
 export const QUEUE_KEY = 'QueueShard';
 /** Unique key of the crons. Each cron's alarm, named by its expression, is its next run. */
 export const CRON_KEY = 'Schedule';
+/** The same for crons with a field for seconds. */
+export const CRON_SECONDS_KEY = 'CellarScheduleOfSeconds';
 
 /** Each database is a Durable Object. @param own modules loaded before workerd's own, which they import as `d1.js` */
 export function d1Worker(own: Fields[] = []): Fields {
@@ -67,23 +69,8 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
   };
 }
 
-/**
- * Returns workerd's own service for crons. It ends a run after ten minutes, and retries a failed one up to six times.
- * Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new schedule. A
- * schedule's name is also a binding's name.
- * @param target the service that is called
- */
-export function cronWorker(crons: string[], target: string): Fields {
-  const schedules = Object.fromEntries(crons.map((cron) => [cron, [cron]]));
-  const bindings = [
-    { name: 'SCHEDULE', durableObjectNamespace: CRON_KEY },
-    { name: 'CRONS', json: JSON.stringify(schedules) },
-    ...crons.map((cron) => ({ name: cron, service: target })),
-  ];
-  return bundledWorker('cron.js', CRON_KEY, bindings, [CALLS_HANDLERS]);
-}
-
-function bundledWorker(
+/** One of workerd's own services. */
+export function bundledWorker(
   module: string,
   className: string,
   bindings: CapnpValue[],

@@ -4,11 +4,12 @@ import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
-import { cronWorker, QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, configText, embed, type Fields } from './capnp.ts';
 import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
 import { LOAD_SOCKET, loadService } from './cluster/load-service.ts';
+import { cronServices } from './crons/crons.ts';
 import {
   dispatchBindingsOf,
   dispatchModules,
@@ -87,6 +88,8 @@ export interface ConfigOptions {
   fetchesImages: boolean;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
+  /** Whether crons may have a field for seconds. */
+  cronSeconds: boolean;
   /** Limit of the Cache API, in MiB; 0: it caches nothing. */
   cacheMb: number;
   /** This app's own sockets of the host's outward services. Nothing listens there for a trial. */
@@ -239,7 +242,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }
   if (triggers && triggers.crons.length > 0) {
-    list.push({ name: 'cron-service', worker: cronWorker(triggers.crons, isTrial ? 'do' : 'app') });
+    list.push(...cronServices(triggers.crons, isTrial ? 'do' : 'app', options.cronSeconds));
   }
   return list;
 }

@@ -1,4 +1,4 @@
-// Runs a cron of an app now, on request. On schedule, workerd runs it (`cronWorker` in `runtime/fleets/config/bundled-services.ts`).
+// Runs a cron of an app now, on request. On schedule, workerd runs it (`cronServices` in `runtime/fleets/config/crons/crons.ts`).
 import type { Result } from '../../../handlers/contract/index.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { LeasedCell } from '../admission/leasing.ts';

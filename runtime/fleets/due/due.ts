@@ -1,7 +1,7 @@
 // Finds when an app without a process has work to do. workerd keeps alarms on disk, and runs overdue ones as soon as it
 // starts.
 import { SerialQueue } from '../../queues/serial-queue.ts';
-import { CRON_KEY } from '../config/bundled-services.ts';
+import { cronKeys } from '../config/crons/crons.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
@@ -157,7 +157,7 @@ export class DueReader {
   ): Promise<{ times: (number | null)[]; alarms: Alarm[] }> {
     const asked = {
       earliest: keys,
-      named: crons.length === 0 ? [] : [CRON_KEY],
+      named: cronKeys(crons),
       before: Number.POSITIVE_INFINITY,
     };
     const { times, alarms } = await this.#options.readAlarms(asked, signal);

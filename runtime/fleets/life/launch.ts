@@ -48,6 +48,8 @@ export interface Place {
   cacheMb?: number;
   /** Whether what requests wait for is timed (`RUNNER_TRACE_CALLS`). Default: false. */
   timesCalls?: boolean;
+  /** Whether crons may have a field for seconds (`RUNNER_CRON_SECONDS`). Default: false. */
+  cronSeconds?: boolean;
   /** The control UI's address on error pages; null: no error pages. */
   uiUrl?: () => string | null;
   /** The app's access to its buckets. Left out without a bucket service. */
@@ -109,6 +111,7 @@ export class Launcher {
       development,
       cacheMb,
       timesCalls,
+      cronSeconds,
     } = place;
     const around = {
       egress,
@@ -131,6 +134,7 @@ export class Launcher {
       development !== undefined,
       cacheMb,
       timesCalls,
+      cronSeconds,
     );
   }
 

@@ -21,7 +21,10 @@ const TRIAL_PREFIX = 'trial-';
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
 /** workerd's message for a bad cron expression, up to the position in its own code. */
-const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
+const BAD_CRON = /cron trigger ".*": .*?(?= at cron(-seconds)?\.js:)/;
+/** workerd's words for a cron with a field for seconds, where `RUNNER_CRON_SECONDS` is off. */
+const HAS_SECONDS = '6 fields, not 5';
+const NEEDS_SETTING = '; a field for seconds needs RUNNER_CRON_SECONDS=on';
 
 /**
  * Starts a release on empty storage and ends it once it has loaded. Runs beside the release that serves. No cron calls it,
@@ -76,7 +79,9 @@ export async function tryRelease(
   } catch (error) {
     const message = reason(error);
     const explained = BAD_CRON.exec(message)?.[0] ?? (await toSourcePlaces(directory, message));
-    throw new Error(explained, { cause: error });
+    throw new Error(explained.endsWith(HAS_SECONDS) ? explained + NEEDS_SETTING : explained, {
+      cause: error,
+    });
   } finally {
     await removeScratch(scratch, ownDirectories(place), user);
   }

@@ -57,6 +57,7 @@ export class CellFilesCache {
   readonly #reloads: boolean;
   readonly #cacheMb: number;
   readonly #timesCalls: boolean;
+  readonly #cronSeconds: boolean;
   #last: CellFiles | null = null;
   /** Settles when the last requested write has ended, even a failed one. */
   readonly #queue = new SerialQueue();
@@ -69,6 +70,7 @@ export class CellFilesCache {
    * @param reloads whether browsers reload pages when the app has changed
    * @param cacheMb limit of the Cache API, in MiB; 0: no cache
    * @param timesCalls whether what requests wait for is timed
+   * @param cronSeconds whether crons may have a field for seconds
    */
   constructor(
     directory: string,
@@ -84,7 +86,9 @@ export class CellFilesCache {
     reloads = false,
     cacheMb = 0,
     timesCalls = false,
+    cronSeconds = false,
   ) {
+    this.#cronSeconds = cronSeconds;
     this.#timesCalls = timesCalls;
     this.#cacheMb = cacheMb;
     this.#uiUrl = uiUrl;
@@ -137,6 +141,7 @@ export class CellFilesCache {
       this.#uiUrl(),
       this.#reloads,
       this.#timesCalls,
+      this.#cronSeconds,
       internetService(this.#around.egress),
       place,
       mtimeMs,
@@ -160,6 +165,7 @@ export class CellFilesCache {
       reloads: this.#reloads,
       cacheMb: this.#cacheMb,
       timesCalls: this.#timesCalls,
+      cronSeconds: this.#cronSeconds,
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
       deadlineMs: WRITE_TIMEOUT_MS,

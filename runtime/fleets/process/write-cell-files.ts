@@ -8,6 +8,7 @@ import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
 import type { ClusterSettings } from '../config/cluster/cluster.ts';
+import { CRON_SECONDS, isBySecond } from '../config/crons/crons.ts';
 import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import { mayFetchImages } from '../config/fetched-images/fetched-images.ts';
 import {
@@ -95,12 +96,14 @@ export interface CellFilesOrder {
   cacheMb: number;
   /** Whether what requests wait for is timed. */
   timesCalls: boolean;
+  /** Whether crons may have a field for seconds. */
+  cronSeconds: boolean;
 }
 
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, outwardSockets } = order;
-  const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound } = order;
+  const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound, cronSeconds } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   // In `cellar dev` nobody takes events.
   if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
@@ -128,6 +131,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     changedModules: changed.map(({ name }) => name),
     egress,
     hasOutbound,
+    cronSeconds,
     fetchesImages,
     hasMethods,
     importsEmail,
@@ -143,9 +147,10 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     tails,
   };
   const callsServices = calls.services.length > 0;
+  const crons = (triggers?.crons ?? []).filter((cron) => cronSeconds || !isBySecond(cron));
   const due = {
     keys: alarmKeys(release),
-    crons: triggers?.crons ?? [],
+    crons,
     workflows: workflows.map(({ binding, name }) => ({ binding, key: workflowKey(name) })),
   };
   const launch = JSON.stringify({
@@ -169,7 +174,9 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     serviceSocket: NO_SOCKET,
     outwardSockets: Object.fromEntries(outwardServices.map((type) => [type, NO_SOCKET])),
   };
-  await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, cluster, isTrial: false }));
+  // The trial refuses other crons. They are left out when the operator takes the seconds back.
+  const served = triggers ? { ...release, triggers: { ...triggers, crons } } : release;
+  await write(CONFIG, cellConfig(served, { ...options, ...sockets, cacheMb, cluster, isTrial: false }));
   if (worker !== null)
     await write(
       TRIAL_CONFIG,
@@ -180,6 +187,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     ...changed,
     ...(callsServices && !hasMethods ? [CAPNWEB] : []),
     ...(databases.length > 0 ? D1_MODULES : []),
+    ...(crons.some(isBySecond) ? [CRON_SECONDS] : []),
     ...(reloads ? [RELOAD] : []),
   ];
   for (const { name, text } of modules) await write(name, text);

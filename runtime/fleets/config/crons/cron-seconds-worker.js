@@ -1,0 +1,113 @@
+// Crons with a field for seconds in front of the five others. workerd's own module reads the five fields, and arms each schedule at
+// the start of the process. As there, runs of a cron never overlap, a time that passes during a run is skipped, and times that passed
+// without a process are one run.
+import { DurableObject, env } from 'cloudflare:workers';
+import { next, parse } from 'cron.js';
+
+const MINUTE_MS = 60_000;
+/** A longer run counts as failed, as in workerd's module. */
+const RUN_MS = 10 * MINUTE_MS;
+/** How often, and how long after its end, a failed run is repeated: after 30 s, then twice as long each time. */
+const RETRIES = 6;
+const BACKOFF_MS = 30_000;
+
+/** The times of a cron by the second. @throws {Error} for a wrong field */
+class Times {
+  #minutes;
+  #seconds;
+
+  constructor(cron) {
+    const [seconds, ...rest] = cron.split(/\s+/);
+    this.#minutes = parse(rest.join(' '));
+    try {
+      this.#seconds = [...parse(`${seconds} * * * *`).minute].sort((one, other) => one - other);
+    } catch ({ message }) {
+      throw new Error(
+        `cron trigger "${cron}": ${message.slice(message.indexOf('minute')).replace('minute', 'second')}`,
+      );
+    }
+  }
+
+  /** Returns the first time after another, in ms since 1970; null for never. */
+  after(time) {
+    const now = Math.floor(time / MINUTE_MS) * MINUTE_MS;
+    // The running minute counts while some of its seconds are left.
+    const isNow = next(this.#minutes, now - 1) === now;
+    const second = this.#seconds.find((each) => now + each * 1000 > time);
+    if (isNow && second !== undefined) return now + second * 1000;
+    const minute = next(this.#minutes, now);
+    return minute === null ? null : minute + this.#seconds[0] * 1000;
+  }
+}
+
+/**
+ * One cron, by its text. It stores `at`, the time of its alarm; `name`; `owed`, the failed run that the alarm repeats, or null; and
+ * `ran`, the last time that ran.
+ */
+export class Schedule extends DurableObject {
+  #running = null;
+
+  /** Called at each start of the process. Keeps an alarm that is already due, or sooner. */
+  async arm(name) {
+    await this.#running?.catch(() => {});
+    const { storage } = this.ctx;
+    const ran = (await storage.get('ran')) ?? 0;
+    // A clock that was set back must not bring the same time again.
+    const at = new Times(name).after(Math.max(Date.now(), ran));
+    const alarm = await storage.getAlarm();
+    if (at === null) return null;
+    if (alarm !== null && alarm <= at) return alarm;
+    await this.#plan({ name, at, owed: null });
+    return at;
+  }
+
+  alarm() {
+    this.#running = this.#fire();
+    return this.#running;
+  }
+
+  async #fire() {
+    const { storage } = this.ctx;
+    const stored = await storage.get(['name', 'at', 'owed']);
+    const name = stored.get('name');
+    // The alarm of a cron that the release no longer has.
+    if (this.env[name] === undefined) return storage.deleteAll();
+    const { time, retry } = stored.get('owed') ?? { time: stored.get('at'), retry: 0 };
+    const isDone = await this.#run(name, time);
+    const now = Date.now();
+    const at = new Times(name).after(Math.max(now, time));
+    const again = isDone || retry >= RETRIES ? null : now + BACKOFF_MS * 2 ** retry;
+    await storage.put('ran', time);
+    if (again !== null && (at === null || again < at))
+      await this.#plan({ name, at: again, owed: { time, retry: retry + 1 } });
+    else if (at !== null) await this.#plan({ name, at, owed: null });
+  }
+
+  async #plan(entries) {
+    await this.ctx.storage.put(entries);
+    await this.ctx.storage.setAlarm(entries.at);
+  }
+
+  /** Runs the cron for a time. Returns whether it needs no repetition. */
+  async #run(name, time) {
+    let timer;
+    const timeout = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error('timed out')), RUN_MS);
+    });
+    try {
+      const run = this.env[name].scheduled({ scheduledTime: new Date(time), cron: name });
+      const { outcome, noRetry } = await Promise.race([run, timeout]);
+      return outcome === 'ok' || noRetry;
+    } catch (error) {
+      console.error(`cron "${name}": ${error}`);
+      return false;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+// A wrong cron fails the config when it loads.
+for (const cron of env.SECONDS) new Times(cron);
+
+export default {};

@@ -1,0 +1,105 @@
+// The crons of a cell. workerd plans them by minutes; those with a field for seconds have a service of their own.
+import {
+  bundledWorker,
+  CALLS_HANDLERS,
+  CRON_KEY,
+  CRON_SECONDS_KEY,
+  SERVICE_DATE,
+} from '../bundled-services.ts';
+import { type CapnpValue, embed, type Fields } from '../capnp.ts';
+import { type CellModule, textOf } from '../texts.ts';
+
+/** Plans crons by seconds. Imports workerd's own module. */
+export const CRON_SECONDS: CellModule = {
+  name: 'cron-seconds.js',
+  text: textOf('./crons/cron-seconds-worker.js'),
+};
+const SECONDS_SERVICE = 'cron-seconds-service';
+
+/** Whether a cron has a field for seconds. */
+export function isBySecond(cron: string): boolean {
+  return cron.split(/\s+/).length === 6;
+}
+
+/** The namespaces of the schedules of crons, by their unique keys. */
+export function cronKeys(crons: string[]): string[] {
+  return [
+    ...(crons.some((cron) => !isBySecond(cron)) ? [CRON_KEY] : []),
+    ...(crons.some(isBySecond) ? [CRON_SECONDS_KEY] : []),
+  ];
+}
+
+/**
+ * Returns the services that call the Worker on schedule. Each ends a run after ten minutes, and retries a failed one up to six
+ * times. Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new
+ * schedule. A schedule's name is also a binding's name.
+ * @param target the service that is called
+ * @param bySecond whether a field for seconds is allowed. If not, workerd refuses it when it loads the config
+ */
+export function cronServices(crons: string[], target: string, bySecond: boolean): Fields[] {
+  const seconds = bySecond ? crons.filter(isBySecond) : [];
+  const minutes = crons.filter((cron) => !seconds.includes(cron));
+  const targets = (of: string[]) => of.map((cron) => ({ name: cron, service: target }));
+  return [
+    ...(minutes.length === 0
+      ? []
+      : [
+          {
+            name: 'cron-service',
+            worker: bundledWorker(
+              'cron.js',
+              CRON_KEY,
+              [
+                { name: 'SCHEDULE', durableObjectNamespace: CRON_KEY },
+                {
+                  name: 'CRONS',
+                  json: JSON.stringify(Object.fromEntries(minutes.map((cron) => [cron, [cron]]))),
+                },
+                ...targets(minutes),
+              ],
+              [CALLS_HANDLERS],
+            ),
+          },
+        ]),
+    ...(seconds.length === 0
+      ? []
+      : [
+          {
+            name: SECONDS_SERVICE,
+            worker: {
+              modules: [
+                { name: CRON_SECONDS.name, esModule: embed(CRON_SECONDS.name) },
+                { name: 'cron.js', bundled: '/workerd/cron.js' },
+              ],
+              compatibilityDate: SERVICE_DATE,
+              compatibilityFlags: [CALLS_HANDLERS],
+              bindings: [{ name: 'SECONDS', json: JSON.stringify(seconds) }, ...targets(seconds)],
+              durableObjectNamespaces: [
+                { className: CRON_KEY, uniqueKey: CRON_SECONDS_KEY, enableSql: true },
+              ],
+              durableObjectStorage: { localDisk: 'do' },
+            },
+          },
+          // workerd starts the schedules of a Worker whose main module is its own. They are the objects of the service above.
+          {
+            name: 'cron-seconds-start',
+            worker: {
+              modules: [{ name: 'cron.js', bundled: '/workerd/cron.js' }],
+              compatibilityDate: SERVICE_DATE,
+              compatibilityFlags: [CALLS_HANDLERS],
+              bindings: startBindings(seconds, targets(seconds)),
+            },
+          },
+        ]),
+  ];
+}
+
+/** That module accepts five fields only. */
+function startBindings(seconds: string[], targets: CapnpValue[]): CapnpValue[] {
+  const withoutSeconds = seconds.map((cron) => [cron, [cron.split(/\s+/).slice(1).join(' ')]]);
+  return [
+    { name: 'SCHEDULE', durableObjectNamespace: { className: CRON_KEY, serviceName: SECONDS_SERVICE } },
+    { name: 'CRONS', json: JSON.stringify(Object.fromEntries(withoutSeconds)) },
+    ...targets,
+  ];
+}
