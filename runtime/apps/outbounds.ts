@@ -1,10 +1,13 @@
 // Which outbound Worker gets what a script of a dispatch namespace fetches.
 import { randomUUID } from 'node:crypto';
+import type { HostStore } from '../../sqlite/host/index.ts';
 
 /** After an answer a script may go on as long as this, in ms: the limit of `waitUntil`. */
 const AFTER_MS = 30_000;
 /** Most calls of one script that are known. Older ones have no parameters any more. */
 const CALLS_MAX = 2_000;
+/** Shortest time between writes to the disk for one script, in ms. Two apps may call it in turn. */
+const WRITES_MS = 60_000;
 
 /** Where a request of a script goes. */
 interface Outbound {
@@ -19,23 +22,32 @@ interface Outbounds {
   calls: Map<string, Outbound>;
   /** For requests that belong to no known call. */
   last: string;
+  /** What the disk has; null for nothing. */
+  written: string | null;
+  /** When it was written, in ms since 1970. */
+  writtenAt: number;
 }
 
-/** The calls of scripts that have an outbound Worker. */
+/** The calls of scripts that have an outbound Worker. The store has which, so a restarted Cellar knows it too. */
 export class OutboundCalls {
   readonly #scripts = new Map<string, Outbounds>();
+  readonly #store: Pick<HostStore['apps'], 'outbound' | 'setOutbound'>;
+
+  constructor(store: Pick<HostStore['apps'], 'outbound' | 'setOutbound'>) {
+    this.#store = store;
+  }
 
   /** Whether a script was ever called with an outbound Worker. All that it fetches then goes to one. */
   has(script: string): boolean {
-    return this.#scripts.has(script);
+    return this.#known(script) !== undefined;
   }
 
   /** Returns a text that names the call, and a function to call at its end. */
   begin(script: string, outbound: Outbound): { name: string; ended: () => void } {
-    const known = this.#scripts.get(script) ?? { calls: new Map<string, Outbound>(), last: '' };
-    this.#scripts.set(script, known);
+    const known = this.#known(script) ?? this.#add(script, null);
     const { calls } = known;
     known.last = outbound.service;
+    this.#write(script, known);
     const name = randomUUID();
     calls.set(name, outbound);
     if (calls.size > CALLS_MAX) calls.delete(calls.keys().next().value!);
@@ -44,11 +56,33 @@ export class OutboundCalls {
 
   /** Returns where a request of a script goes; undefined for a script without an outbound Worker. */
   find(script: string, name: string | undefined): Outbound | undefined {
-    const known = this.#scripts.get(script);
+    const known = this.#known(script);
     return known && (known.calls.get(name ?? '') ?? { service: known.last, values: '{}' });
   }
 
+  /** Frees memory. What the store has stays, for an app that comes back. */
   forget(script: string): void {
     this.#scripts.delete(script);
+  }
+
+  #known(script: string): Outbounds | undefined {
+    const known = this.#scripts.get(script);
+    if (known !== undefined) return known;
+    const written = this.#store.outbound(script);
+    return written === null ? undefined : this.#add(script, written);
+  }
+
+  #add(script: string, written: string | null): Outbounds {
+    const added = { calls: new Map<string, Outbound>(), last: written ?? '', written, writtenAt: 0 };
+    this.#scripts.set(script, added);
+    return added;
+  }
+
+  #write(script: string, known: Outbounds): void {
+    const now = Date.now();
+    if (known.written === known.last || now - known.writtenAt < WRITES_MS) return;
+    this.#store.setOutbound(script, known.last);
+    known.written = known.last;
+    known.writtenAt = now;
   }
 }

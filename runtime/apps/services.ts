@@ -51,6 +51,8 @@ export interface ServicesOptions {
   hosts: Hosts | null;
   /** Of the calls of all apps here. */
   depths: CallDepths;
+  /** Which scripts have an outbound Worker. */
+  store: ConstructorParameters<typeof OutboundCalls>[0];
   /** Of the accounts of the apps. */
   storeSecrets: Pick<StoreSecrets, 'get'>;
 }
@@ -68,10 +70,11 @@ interface Caller {
 export class Services {
   readonly #options: ServicesOptions;
   readonly #callers = new Map<string, Caller>();
-  readonly #outbounds = new OutboundCalls();
+  readonly #outbounds: OutboundCalls;
 
   constructor(options: ServicesOptions) {
     this.#options = options;
+    this.#outbounds = new OutboundCalls(options.store);
   }
 
   /** Returns an app's access to the apps of its bindings. */

@@ -97,6 +97,7 @@ export function makeApps(
           ...{ paths, users, gateway: edge, apps: () => apps, hosts, depths },
         });
   const services = new Services({
+    store: store.apps,
     paths,
     users,
     baseDomain: config.RUNNER_BASE_DOMAIN,

@@ -29,6 +29,8 @@ export interface AppRecord {
   storageNames: object;
   asleepSince: string | null;
   wokeAt: string | null;
+  /** The slug of the app that gets what a script fetches. Left out by an older Cellar. */
+  outbound?: string | null;
   /** Encrypted values as base64. */
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
   /** In their order. */
@@ -79,6 +81,7 @@ interface StoredApp {
   storage_names: string;
   asleep_since: string | null;
   woke_at: string | null;
+  outbound: string | null;
 }
 
 /** Typed queries over the records of apps in the bucket. */
@@ -93,7 +96,7 @@ export function appRecordQueries(database: Database) {
     'DELETE FROM changed_records WHERE app_id = ? AND revision = ?',
   );
   const app = database.prepare<[string], StoredApp>(
-    `SELECT wanted, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at
+    `SELECT wanted, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at, outbound
      FROM apps WHERE id = ? AND deleted_at IS NULL`,
   );
   const preview = database.prepare<[string], PreviewRow>(
@@ -149,11 +152,13 @@ export function appRecordQueries(database: Database) {
     'INSERT INTO pulls (app_id, number, pull, due_at) VALUES (?, ?, ?, ?)',
   );
   const addApp = database.prepare<unknown[]>(
-    `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at,
+       outbound)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET wanted = excluded.wanted, generation = excluded.generation, deleted_at = NULL,
        live_deploy_id = excluded.live_deploy_id, deployed_at = excluded.deployed_at, consumes = excluded.consumes,
-       storage_names = excluded.storage_names, asleep_since = excluded.asleep_since, woke_at = excluded.woke_at`,
+       storage_names = excluded.storage_names, asleep_since = excluded.asleep_since, woke_at = excluded.woke_at,
+       outbound = excluded.outbound`,
   );
   const addPreview = database.prepare<PreviewRow>(
     `INSERT OR IGNORE INTO previews (id, parent_id, name, source, version_id, created_at, expires_at, share)
@@ -245,6 +250,7 @@ export function appRecordQueries(database: Database) {
       storageNames: JSON.parse(row.storage_names) as object,
       asleepSince: row.asleep_since,
       wokeAt: row.woke_at,
+      outbound: row.outbound,
       secrets: secrets.all(id).map((secret) => ({ ...secret, sealed: secret.sealed.toString('base64') })),
       deploys: deploys
         .all({ app: id, newest: NEWEST })
@@ -260,10 +266,19 @@ export function appRecordQueries(database: Database) {
   };
   /** Replaces the rows of an app, except those of its activity and of previews. */
   const putApp = (record: AppRecord): void => {
-    const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
+    const {
+      wanted,
+      liveDeployId,
+      deployedAt,
+      consumes,
+      storageNames,
+      asleepSince,
+      wokeAt,
+      outbound = null,
+    } = record;
     const { id } = wanted;
     const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
-    const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
+    const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt, outbound];
     addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
     for (const statement of belongings) statement.run(id);
     for (const { name, sealed, createdAt, updatedAt } of record.secrets)

@@ -70,6 +70,10 @@ export function appQueries(database: Database) {
   const setSleep = database.prepare<[string | null, string | null, string]>(
     'UPDATE apps SET asleep_since = ?, woke_at = ? WHERE id = ?',
   );
+  const outbound = database
+    .prepare<[string], string | null>('SELECT outbound FROM apps WHERE id = ?')
+    .pluck();
+  const setOutbound = database.prepare<[string, string]>('UPDATE apps SET outbound = ? WHERE id = ?');
   const name = database.prepare<[string, string]>('UPDATE apps SET storage_names = ? WHERE id = ?');
 
   return {
@@ -105,6 +109,11 @@ export function appQueries(database: Database) {
     },
     setSleep: (id: string, { asleepSince, wokeAt }: SleepMarker): void => {
       setSleep.run(asleepSince, wokeAt, id);
+    },
+    /** Returns the slug of the app that gets what a script fetches; null for none. */
+    outbound: (id: string): string | null => outbound.get(id) ?? null,
+    setOutbound: (id: string, slug: string): void => {
+      setOutbound.run(slug, id);
     },
     /** Stores the names of the storage that an app got before its first deploy. */
     setStorageNames: (id: string, storage: object): void => {

@@ -239,6 +239,11 @@ const MIGRATIONS = [
   ${changesRecord('pull_removed', 'DELETE ON pulls', 'OLD.app_id', inBucket('OLD.app_id'))}
   INSERT OR IGNORE INTO changed_records SELECT DISTINCT app_id, 1 FROM pulls WHERE ${inBucket('app_id')};
   `,
+  // The slug of the app that gets what a script of a dispatch namespace fetches; NULL for none.
+  `
+  ALTER TABLE apps ADD COLUMN outbound TEXT;
+  ${changesRecord('outbound_changed', 'UPDATE OF outbound ON apps', 'NEW.id', inBucket('NEW.id'))}
+  `,
 ];
 
 function appOf(alertId: string): string {

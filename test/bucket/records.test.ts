@@ -102,6 +102,7 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   store.apps.setLive(SHOP, D2, AT, { databases: { DB: 'db1' } }, ['orders']);
   store.secrets.set(SHOP, 'KEY', Buffer.from([0, 255]), AT);
   store.apps.setSleep(SHOP, { asleepSince: AT, wokeAt: null });
+  store.apps.setOutbound(SHOP, 'egress');
   store.apps.want({ ...wanted(PR1), slug: 'pr1-shop' });
   const preview = {
     id: PR1,
@@ -135,6 +136,7 @@ test('an empty machine gets all that another one had of its apps in the bucket',
     consumes: ['orders'],
     sleep: { asleepSince: AT, wokeAt: null },
   });
+  assert.equal(found.apps.outbound(SHOP), 'egress');
   assert.deepEqual(found.apps.storageNames(SHOP), { databases: { DB: 'db1' } });
   assert.deepEqual(found.deploys.last(SHOP, 5), store.deploys.last(SHOP, 5));
   assert.deepEqual(found.secrets.all(SHOP), store.secrets.all(SHOP));

@@ -143,3 +143,11 @@ test('wrong parameters are refused with the field to change', async () => {
   assert.match(await asked('/alice/unknown'), /add password to the "parameters"/);
   assert.match(await asked('/alice/long'), /more than 4096/);
 });
+
+test('a restarted Cellar starts a script with its outbound Worker', async () => {
+  await asked('/alice/given');
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  const { url, customer } = await asked('/alice/direct');
+  assert.deepEqual([url, customer], ['https://api.example.com/a?b=1', null]);
+});

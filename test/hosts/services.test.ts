@@ -72,6 +72,7 @@ async function bound(
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
     ...{ apps: () => apps, hosts: entry.hosts, depths: entry.depths },
+    store: { outbound: () => null, setOutbound: () => {} },
     storeSecrets: { get: async (asked) => stored(asked) },
   });
   t.after(() => services.forget(CALLER));

@@ -408,6 +408,7 @@ test('an app whose socket to other apps could not be opened gets it at its next 
     apps: () => assert.fail('no call was made'),
     hosts: null,
     depths: new CallDepths(),
+    store: { outbound: () => null, setOutbound: () => {} },
     storeSecrets: { get: () => assert.fail('no secret was asked for') },
   });
   const access = services.access(APP);

@@ -87,6 +87,7 @@ const appRecord = z.looseObject({
   }),
   asleepSince: time,
   wokeAt: time,
+  outbound: z.string().nullish(),
   secrets: z.array(
     z.looseObject({ name: z.string(), sealed: z.base64(), createdAt: z.string(), updatedAt: z.string() }),
   ),

@@ -40,6 +40,7 @@ export function accessTo(
   const services = new Services({
     ...{ paths, baseDomain: 'test', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
     ...{ apps: () => apps, hosts: null, depths: new CallDepths() },
+    store: { outbound: () => null, setOutbound: () => {} },
     storeSecrets: { get: () => assert.fail('no secret was asked for') },
   });
   t.after(() => services.forget(CALLER));
