@@ -175,3 +175,11 @@ test('no file of the Cellar has a value as it is', async () => {
   assert.notEqual(found('kept'), '', 'the secret is there');
   assert.equal(found(value), '');
 });
+
+test('of concurrent calls that add one name, one adds it', async () => {
+  const added = [{ name: 'raced', value: 'v', scopes: ['workers'] }];
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => send('POST', `/${store}/secrets`, added)),
+  );
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409, 409, 409]);
+});

@@ -1,5 +1,6 @@
 // Wrangler's calls about Secrets Stores. They write values, and never show one. An app reads the secrets that it binds.
 import * as z from 'zod';
+import { isUniqueViolation } from '../../../sqlite/control/apps/transitions.ts';
 import {
   addStore,
   addStoreSecrets,
@@ -193,7 +194,18 @@ async function add(
   { db, account }: CallContext,
   added: (StoredSecret & { sealed: string })[],
 ): Promise<void> {
-  if (await addStoreSecrets(db, account, added, SECRETS_MAX)) return;
+  try {
+    if (await addStoreSecrets(db, account, added, SECRETS_MAX)) return;
+  } catch (error) {
+    // Another call added it after the names were checked.
+    if (!isUniqueViolation(error, 'store_secrets.store_id')) throw error;
+    const names = added.map(({ name }) => name).join(', ');
+    throw new CloudflareError(
+      409,
+      CODES.BAD_REQUEST,
+      `The Secrets Store has one of these already: ${names}.`,
+    );
+  }
   const message = `An account may have ${SECRETS_MAX} secrets in its Secrets Stores: delete one first.`;
   throw new CloudflareError(409, CODES.BAD_REQUEST, message);
 }
