@@ -83,7 +83,10 @@ async function bound(
   await access.open({
     services: [plain, named, objects],
     queues: ['orders'],
-    namespaces: [{ binding: 'DISPATCHER', namespace: 'customers' }],
+    namespaces: [
+      { binding: 'DISPATCHER', namespace: 'customers' },
+      { binding: 'WATCHED', namespace: 'customers', outbound: { service: 'shop', parameters: [] } },
+    ],
     secrets: [{ binding: 'KEY', store: 's', secret: 'key' }],
     tails: ['shop'],
   });
@@ -172,10 +175,20 @@ test('a script of a dispatch namespace is called at its home, and only by its ow
       name,
     );
   assert.deepEqual(await ask('dispatch 0'), { status: 404, body: '', missing: '' });
-  assert.equal((await ask('dispatch 1', { 'x-cellar-script': 'alice' })).status, 403);
+  assert.equal((await ask('dispatch 2', { 'x-cellar-script': 'alice' })).status, 403);
   assert.equal(entry.homes.resolve(`${slug}.test`), undefined);
   learn([routeOf('home', { slug, owner: 'another' })]);
   assert.equal((await ask('dispatch 0', { 'x-cellar-script': 'alice' })).status, 404);
+});
+
+test('a script at another host is not called without its outbound Worker', async (t) => {
+  const { ask, main, learn } = await bound(t);
+  const slug = slugOfScript(createHash('sha256').update('o/customers/alice').digest('hex'));
+  learn([routeOf('home', { slug })]);
+  const { status, body } = await ask('dispatch 1', { 'x-cellar-script': 'alice call' });
+  assert.equal(status, 501);
+  assert.match(body, /outbound_elsewhere/);
+  assert.equal(main.got.length, 0);
 });
 
 test('an object is called at the home of its app, and the home says which classes the app has', async (t) => {
