@@ -21,7 +21,11 @@ writeFileSync(
     },
   }),
 );
-const cellar = new Cellar({ RUNNER_GEOIP_DB: database, RUNNER_TRUSTED_PROXIES: '127.0.0.0/8' });
+const cellar = new Cellar({
+  RUNNER_GEOIP_DB: database,
+  RUNNER_TRUSTED_PROXIES: '127.0.0.0/8',
+  RUNNER_MAX_APPS_PER_USER: '100',
+});
 const rpc = rpcOf(cellar);
 let called = '';
 before(async () => {
@@ -310,4 +314,39 @@ test('the service cellar has no entrypoints', async () => {
     cellar.deploy('no-entrypoint', 'hello', files),
     /the service cellar has no entrypoint Admin/,
   );
+});
+
+test('a connection to the app itself reaches its connect() handlers', async () => {
+  const code = `
+import { WorkerEntrypoint } from 'cloudflare:workers';
+export class Named extends WorkerEntrypoint {
+  connect(socket) { return socket.readable.pipeTo(socket.writable); }
+}
+async function echoed(binding) {
+  const { readable, writable } = binding.connect('example.com:25');
+  // A write ends when the other side has read it.
+  writable.getWriter().write(new TextEncoder().encode('hello')).catch(() => {});
+  const { value } = await readable.getReader().read();
+  return new TextDecoder().decode(value);
+}
+export default {
+  async fetch(request, env) {
+    return Response.json([await echoed(env.SELF), await echoed(env.NAMED)]);
+  },
+  async connect(socket) {
+    const { localAddress } = await socket.opened;
+    await socket.writable.getWriter().write(new TextEncoder().encode(localAddress));
+  },
+};`;
+  const config = {
+    name: 'echoes',
+    main: 'index.js',
+    compatibility_date: '2026-10-01',
+    services: [
+      { binding: 'SELF', service: 'echoes' },
+      { binding: 'NAMED', service: 'echoes', entrypoint: 'Named' },
+    ],
+  };
+  await cellar.deploy('echoes', 'hello', { 'wrangler.jsonc': JSON.stringify(config), 'index.js': code });
+  assert.equal((await cellar.get('echoes')).text, '["example.com:25","hello"]');
 });
