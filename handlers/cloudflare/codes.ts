@@ -50,6 +50,7 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   deploy_failed: CODES.SCRIPT_INVALID,
   secret_not_found: CODES.SECRET_NOT_FOUND,
   query_failed: CODES.QUERY_FAILED,
+  dataset_spread: CODES.QUERY_FAILED,
   workflow_not_found: CODES.WORKFLOW_NOT_FOUND,
   workflow_instance_not_found: CODES.INSTANCE_NOT_FOUND,
   rate_limited: CODES.RATE_LIMITED,

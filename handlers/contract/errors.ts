@@ -76,6 +76,7 @@ const callerErrors = {
     status: 409,
     meaning: 'The app has data that cannot be moved to the other place; `detail` says which.',
   },
+  dataset_spread: { status: 409, meaning: 'Apps on several hosts have written to this dataset.' },
   transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
   workflow_conflict: {

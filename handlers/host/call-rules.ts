@@ -227,7 +227,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/renew': { deadlineMs: 'start' },
   'POST /store-secrets': {},
   'POST /datapoints/query': {
-    refusals: ['storage_not_found', 'query_failed', 'query_timeout', 'rate_limited'],
+    refusals: ['storage_not_found', 'query_failed', 'dataset_spread', 'query_timeout', 'rate_limited'],
     deadlineMs: READ_DEADLINE_MS,
   },
   'PATCH /apps/:id/secrets': {

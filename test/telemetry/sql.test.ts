@@ -233,6 +233,35 @@ test('a query reads only points of the apps that it is for', () => {
   assert.equal(query(PATH, [], 'SHOW TABLES'), null);
 });
 
+test('datasets of other hosts are listed, and a dataset that is there too is not queried', () => {
+  const elsewhere = ['views', 'alone'];
+  const ask = (apps: string[], sql: string) => query(PATH, apps, `${sql} FORMAT TabSeparated`, elsewhere);
+  assert.equal(ask(['b'], 'SHOW TABLES')!.text, 'alone\tnative\nother\tnative\nviews\tnative\n');
+  assert.equal(ask([], 'SHOW TABLES')!.text, 'alone\tnative\nviews\tnative\n');
+  assert.equal(ask(['b'], 'SELECT 1')!.text, '1\n');
+  assert.equal(ask(['b'], 'SELECT count() FROM other')!.text, '1\n');
+  assert.equal(ask(['b'], 'SELECT count() FROM views'), null);
+  assert.throws(
+    () => ask(['a'], 'SELECT n FROM (SELECT count() AS n FROM views)'),
+    /^DatasetSpread|several hosts/,
+  );
+});
+
+test('a text does not get long before it is refused', () => {
+  const made = (last: string) =>
+    `SELECT length(${last}) AS n, '${'x'.repeat(30_000)}' AS a, concat(${Array(34).fill('a').join()}) AS b`;
+  assert.equal(rows(made(`format('{}-{0}', 'xy')`))[0][0], '5');
+  const before = process.memoryUsage().rss;
+  for (const last of [`format('${'{0}'.repeat(500)}', b)`, `concat(${Array(100).fill('b').join()})`])
+    assert.throws(() => rows(made(last)), /a text gets longer than 1 MiB/);
+  assert.ok(process.memoryUsage().rss - before < 100 * 1024 * 1024);
+});
+
+test('the last times of a Date have no error in any zone', () => {
+  const sql = "SELECT toDateTime(8639999999999, 'Asia/Tokyo'), toDateTime(8639999999999, 'Pacific/Niue')";
+  assert.deepEqual(rows(sql), [['1970-01-01 00:00:00', '1970-01-01 00:00:00']]);
+});
+
 test('a query that takes too long is ended, and others go on', async () => {
   for (let n = 0; n < 2_000; n++)
     points.report('slow', 0, { dataset: 'slow', index: null, blobs: ['a'.repeat(8_000)], doubles: [n] });

@@ -50,36 +50,47 @@ async function answered(context: CallContext, sql: string): Promise<Response> {
   if (sql.trim() === '')
     throw new CloudflareError(400, CODES.QUERY_FAILED, 'The query is empty: send SQL as the body.');
   const apps = await appsOf(context);
-  const homes = Map.groupBy(apps, ({ home }) => home ?? undefined);
-  const answers: Response[] = [];
-  for (const [home, own] of homes.size === 0 ? [[undefined, []] as const] : homes) {
-    const answer = await asked(context, home, own, sql);
-    if (answer !== null) answers.push(answer);
+  const homes = [...Map.groupBy(apps, ({ home }) => home ?? undefined)];
+  if (homes.length === 0) homes.push([undefined, []]);
+  const datasets =
+    homes.length === 1 ? [[]] : await Promise.all(homes.map(([home, own]) => datasetsOf(context, home, own)));
+  for (const [i, [home, own]] of homes.entries()) {
+    const answer = await asked(context, home, own, sql, datasets.toSpliced(i, 1).flat());
+    if (answer !== null) return answer;
   }
-  const [answer, ...others] = answers;
-  if (answer === undefined)
-    throw new CloudflareError(
-      404,
-      CODES.QUERY_FAILED,
-      'No app of this account has written a data point to this dataset; SHOW TABLES lists the datasets.',
-    );
-  if (others.length === 0) return answer;
-  for (const each of answers) await each.body?.cancel();
   throw new CloudflareError(
-    409,
+    404,
     CODES.QUERY_FAILED,
-    'Apps on several hosts have written to this dataset: move them to one host by `cellar move --host`, or query with a key for one app.',
+    'No app of this account has written a data point to this dataset; SHOW TABLES lists the datasets.',
   );
 }
 
-/** Asks one host. @returns null when its apps have no such points */
+/** Returns the datasets of apps on one host. */
+async function datasetsOf(
+  context: CallContext,
+  home: string | undefined,
+  apps: readonly AppRow[],
+): Promise<string[]> {
+  const answer = await asked(context, home, apps, 'SHOW TABLES');
+  if (answer === null) return [];
+  const { data } = await answer.json<{ data: { dataset: string }[] }>();
+  return data.map(({ dataset }) => dataset);
+}
+
+/**
+ * Asks one host.
+ * @param elsewhere datasets of apps on other hosts
+ * @returns null when its apps have no such points
+ * @throws {Problem} also `dataset_spread`
+ */
 async function asked(
   { host, account }: CallContext,
   home: string | undefined,
   apps: readonly AppRow[],
   sql: string,
+  elsewhere: string[] = [],
 ): Promise<Response | null> {
-  const body = { app_ids: apps.map(({ id }) => id), owner: account, sql };
+  const body = { app_ids: apps.map(({ id }) => id), owner: account, sql, elsewhere };
   try {
     const { headers, body: bytes } = await host.bytes(
       'POST /datapoints/query',

@@ -364,8 +364,14 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/vectors/read': { body: Bytes; answer: PassedOn<Result<'storage.vectorize.read'>> };
   'POST /apps/:id/vectors/write': { body: Bytes; answer: PassedOn<Result<'storage.vectorize.write'>> };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
-  /** SQL of Analytics Engine over the data points of some apps. `owner`: the account that waits for its turn. */
-  'POST /datapoints/query': { body: { app_ids: string[]; owner: string; sql: string }; answer: Bytes };
+  /**
+   * SQL of Analytics Engine over the data points of some apps. `owner`: the account that waits for its turn. `elsewhere`: the
+   * datasets of the account's apps on other hosts.
+   */
+  'POST /datapoints/query': {
+    body: { app_ids: string[]; owner: string; sql: string; elsewhere?: string[] };
+    answer: Bytes;
+  };
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };

@@ -5,8 +5,8 @@ import { showTime, UTC } from './times.ts';
 import { SqlError } from './tokens.ts';
 import { type Column, isTime, type Value } from './types.ts';
 
-/** Longest response, in characters. */
-const ANSWER_LENGTH = 16 * 1024 * 1024;
+/** Longest response, in bytes. */
+const ANSWER_BYTES = 16 * 1024 * 1024;
 
 export interface Written {
   contentType: string;
@@ -16,10 +16,10 @@ export interface Written {
 /** @throws {SqlError} when it gets too long */
 export function write({ columns, rows, beforeLimit }: Result, format: Format): Written {
   const lines: string[] = [];
-  let left = ANSWER_LENGTH;
+  let left = ANSWER_BYTES;
   for (const row of rows) {
     const line = format === 'TabSeparated' ? tabs(row, columns) : JSON.stringify(shownRow(row, columns));
-    left -= line.length;
+    left -= Buffer.byteLength(line) + 1;
     if (left < 0) throw new SqlError('the response exceeds 16 MiB: select fewer columns, or add LIMIT', null);
     lines.push(line);
   }

@@ -26,9 +26,14 @@ const number = (run: (...values: number[]) => number, kinds = 'n') => of(kinds, 
 const whole = ([a, b]: Type[]) => wide(commonType(a!, b ?? a!)!);
 const same = ([a]: Type[]) => a!;
 
-function bounded(text: string): string {
-  if (text.length > TEXT_LENGTH) throw new SqlError('a text gets longer than 1 MiB', null);
-  return text;
+/** Joins texts. Counts before it joins: the parts may have many times the limit together. */
+function joined(parts: readonly string[]): string {
+  let length = 0;
+  for (const part of parts) {
+    length += part.length;
+    if (length > TEXT_LENGTH) throw new SqlError('a text gets longer than 1 MiB', null);
+  }
+  return parts.join('');
 }
 
 /** Makes both sides of a comparison comparable: a literal text beside a time is one. */
@@ -170,7 +175,7 @@ function text(value: Value): string {
 }
 
 const toWhole = (type: Type) => of('a', type, (value) => Math.trunc(Number(value)) || 0);
-const concat = of('aa*', STRING, (...values) => bounded(values.map(text).join('')));
+const concat = of('aa*', STRING, (...values) => joined(values.map(text)));
 const substring = of('sn|n', STRING, (value: string, from: number, length?: number) => {
   const start = from > 0 ? from - 1 : Math.max(0, value.length + from);
   return value.slice(start, length === undefined ? undefined : start + length);
@@ -242,8 +247,11 @@ export const functions: Record<string, Definition> = {
   concat,
   format: of('sa*', STRING, (format: string, ...values: Value[]) => {
     let next = 0;
-    return bounded(
-      format.replace(/\{(\d*)\}/g, (_, at) => text(values[at === '' ? next++ : Number(at)] ?? '')),
+    // Every second part is what is in the braces.
+    const parts = format.split(/\{(\d*)\}/);
+    const texts = values.map(text);
+    return joined(
+      parts.map((part, i) => (i % 2 === 0 ? part : (texts[part === '' ? next++ : Number(part)] ?? ''))),
     );
   }),
   toint64: toWhole(INT64),

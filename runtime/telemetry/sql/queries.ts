@@ -5,7 +5,7 @@ import { QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal } from '../../refusal.ts';
 import { WorkerThreads } from '../../threads/worker.ts';
 import type { Written } from './formats.ts';
-import { QueryRefused, type query } from './query.ts';
+import { DatasetSpread, QueryRefused, type query } from './query.ts';
 
 const DEADLINE_MS = 10_000;
 /** Two queries run at once, one of each account. */
@@ -20,19 +20,21 @@ const MODULE = new URL('./query.ts', import.meta.url);
  */
 export async function queryDatapoints(
   directory: string,
-  { app_ids, owner, sql }: HostCalls['POST /datapoints/query']['body'],
+  { app_ids, owner, sql, elsewhere = [] }: HostCalls['POST /datapoints/query']['body'],
   deadlineMs = DEADLINE_MS,
 ): Promise<Written> {
   const path = join(directory, 'datapoints.sqlite');
-  const options = { deadlineMs, owner, errors: [QueryRefused] };
+  const options = { deadlineMs, owner, errors: [QueryRefused, DatasetSpread] };
   try {
-    const written = await threads.run<typeof query>(MODULE, 'query', [path, app_ids, sql], options);
+    const values: Parameters<typeof query> = [path, app_ids, sql, elsewhere];
+    const written = await threads.run<typeof query>(MODULE, 'query', values, options);
     if (written === null)
       throw new Refusal(404, 'storage_not_found', 'no app has written a data point to this dataset');
     return written;
   } catch (error) {
     if (error instanceof Refusal) throw error;
     if (error instanceof QueryRefused) throw new Refusal(400, 'query_failed', error.message);
+    if (error instanceof DatasetSpread) throw new Refusal(409, 'dataset_spread', error.message);
     if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
     throw new Refusal(
       504,

@@ -25,18 +25,27 @@ const COLUMNS: Column[] = [
 /** A query that cannot be run. The message has the place in the query. */
 export class QueryRefused extends Error {}
 
+/** Apps on other hosts have points of the dataset too. */
+export class DatasetSpread extends Error {}
+
 /**
  * Runs a query over the data points of some apps.
  * @param path of the database
+ * @param elsewhere datasets of apps on other hosts
  * @returns null when no app has points of the dataset
- * @throws {QueryRefused}
+ * @throws {QueryRefused | DatasetSpread}
  */
-export function query(path: string, appIds: string[], sql: string): Written | null {
+export function query(
+  path: string,
+  appIds: string[],
+  sql: string,
+  elsewhere: readonly string[] = [],
+): Written | null {
   try {
     const { statement, format } = parse(sql);
     const database = openTelemetryReader(path);
     try {
-      const result = resultOf(statement, datapointReads(database, appIds));
+      const result = resultOf(statement, datapointReads(database, appIds), elsewhere);
       return result && write(result, format);
     } finally {
       database.close();
@@ -54,17 +63,17 @@ function place(sql: string, at: number | null): string {
 
 class NoDataset extends Error {}
 
-function resultOf(statement: Statement, reads: DatapointReads): Result | null {
+function resultOf(statement: Statement, reads: DatapointReads, elsewhere: readonly string[]): Result | null {
   if (statement.kind === 'select') {
     try {
-      return select(statement, (name) => dataset(reads, name));
+      return select(statement, (name) => dataset(reads, name, elsewhere));
     } catch (error) {
       if (error instanceof NoDataset) return null;
       throw error;
     }
   }
   if (statement.kind === 'tables') {
-    const names = reads.datasets();
+    const names = [...new Set([...reads.datasets(), ...elsewhere])].sort();
     return names.length === 0
       ? null
       : table(
@@ -83,8 +92,12 @@ function table(names: string[], rows: Value[][]): Result {
   return { columns: names.map((name) => ({ name, type: STRING })), rows, beforeLimit: rows.length };
 }
 
-function dataset(reads: DatapointReads, name: string): Table {
+function dataset(reads: DatapointReads, name: string, elsewhere: readonly string[]): Table {
   if (!reads.has(name)) throw new NoDataset();
+  if (elsewhere.includes(name))
+    throw new DatasetSpread(
+      'apps on several hosts have written to this dataset: move them to one host by `cellar move --host`, or query with a key for one app',
+    );
   return { columns: COLUMNS, rows: rowsOf(reads, name) };
 }
 

@@ -15,8 +15,8 @@ const FIRST_MONDAY_S = 4 * DAY_S;
 /** Zones change their offsets only at multiples of this. */
 const OFFSET_S = 900;
 const MOST_OFFSETS = 100_000;
-/** The times that a `Date` can have. */
-const LAST_S = 8.64e12;
+/** The times that a `Date` can have in every zone. */
+const LAST_S = 8.64e12 - 2 * DAY_S;
 
 export const UTC = 'Etc/UTC';
 
