@@ -79,6 +79,9 @@ function contradictions(config: Partial<Config>): string[] {
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }
+  if (config.RUNNER_BROWSER && config.RUNNER_BROWSER_URL) {
+    problems.push('RUNNER_BROWSER must not be set when RUNNER_BROWSER_URL is: both name the browser of apps');
+  }
   if (config.RUNNER_OIDC_URL && !(config.RUNNER_OIDC_CLIENT_ID && config.RUNNER_OIDC_CLIENT_SECRET)) {
     problems.push(
       'RUNNER_OIDC_CLIENT_ID and RUNNER_OIDC_CLIENT_SECRET must be set when RUNNER_OIDC_URL is; the provider shows both',

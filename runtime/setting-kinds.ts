@@ -61,6 +61,16 @@ export const browserPath = z.string().refine((path) => {
     return false;
   }
 }, 'must be the absolute path of a program, such as /usr/bin/chromium');
+/** The address of a WebSocket, which may have a key in its query; empty for none. */
+export const browserUrl = z.union([
+  z.literal(''),
+  z
+    .string()
+    .refine(
+      (text) => /^wss?:\/\/[^\s#@]+$/.test(text) && URL.canParse(text),
+      'must be like ws://127.0.0.1:3000 or wss://browser.example.com?token=key, without a user',
+    ),
+]);
 export const perMinute = integer(0, 10_000_000);
 export const addressRanges = commaList.superRefine((ranges, context) => {
   try {

@@ -7,6 +7,7 @@ import {
   aiModels,
   appSenderList,
   browserPath,
+  browserUrl,
   bucketPrices,
   clusterKey,
   dataDirectory,
@@ -242,6 +243,13 @@ export const settings = {
     meaning:
       'Path of Chromium, which `browser` bindings of apps start, such as `/usr/bin/chromium` of Debian. Empty: none, and `launch()` says so.',
     schema: browserPath,
+  },
+  RUNNER_BROWSER_URL: {
+    secret: true,
+    default: '',
+    meaning:
+      'Instead of `RUNNER_BROWSER`: an endpoint of the Chrome DevTools Protocol that gives each connection a browser of its own, such as `ws://127.0.0.1:3000?token=…` of browserless. That endpoint then decides what pages may reach. Empty: none.',
+    schema: browserUrl,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: '',

@@ -19,7 +19,9 @@ export interface OutwardServicesOptions {
   /** Null without an AI server. */
   ai: AiServer | null;
   /** Null without a browser. */
-  browser?: (Pick<LauncherOptions, 'program' | 'isolation'> & Pick<BrowserServiceOptions, 'egress'>) | null;
+  browser?:
+    | (Pick<LauncherOptions, 'program' | 'isolation'> & Pick<BrowserServiceOptions, 'egress' | 'url'>)
+    | null;
   /** Null without a mail server. */
   mail: MailServiceOptions | null;
 }
@@ -65,6 +67,8 @@ const PROGRAMS: Record<Exclude<OutwardService, 'vectors'>, Program> = {
     socket: 'browser.sock',
     memoryBytes: 2 * GIB,
     heapMb: 256,
+    // Each session may look up two names at a time: one with slow names must not delay others.
+    environment: { UV_THREADPOOL_SIZE: '32' },
   },
   send_email: {
     name: 'mail service',
@@ -84,7 +88,7 @@ export class OutwardServices {
     for (const [type, options] of [
       ['ai', ai],
       ['images', {}],
-      ['browser', browser && { sockets, egress: browser.egress }],
+      ['browser', browser && { sockets, egress: browser.egress, url: browser.url }],
       ['send_email', mail],
     ] as const) {
       if (options === null) continue;

@@ -1,6 +1,7 @@
 // Serves the browser binding of one app, at the app's own socket: the calls of Cloudflare's Puppeteer and Playwright.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { answerHttp, type HttpAnswerer } from '../app-services/app-service-http.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
@@ -28,6 +29,11 @@ const DETAIL = new RegExp(`^/v1/devtools/session/${ID}$`);
 const JSON_PATH = /^\/json(?:\/(?:version|list|protocol|new|(?:activate|close)\/[0-9A-Za-z-]{1,64}))?$/;
 const PAGE_PATH = /^\/page\/[0-9A-Za-z-]{1,64}$/;
 
+interface Answer {
+  status: number;
+  body: string | IncomingMessage;
+}
+
 export interface AppServerOptions {
   app: string;
   /** The app's account. */
@@ -37,6 +43,7 @@ export interface AppServerOptions {
 
 export class AppServer {
   readonly #options: AppServerOptions;
+  #isClosed = false;
 
   private constructor(options: AppServerOptions) {
     this.#options = options;
@@ -53,6 +60,7 @@ export class AppServer {
     );
     return {
       close: async () => {
+        server.#isClosed = true;
         options.sessions.endAll(options.app);
         await http.close();
       },
@@ -62,14 +70,18 @@ export class AppServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const { status, body } = await this.#called(request);
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+      response.writeHead(status, { 'content-type': 'application/json' });
+      if (typeof body === 'string') response.end(body);
+      // It may be large, as a page chooses its title and its address: it is not kept.
+      else await pipeline(body, response);
     } catch (error) {
+      if (response.headersSent) return void response.destroy();
       const { status, message } = refusalOf(error);
       response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(message);
     }
   }
 
-  async #called(request: IncomingMessage): Promise<{ status: number; body: string }> {
+  async #called(request: IncomingMessage): Promise<Answer> {
     const { app, owner, sessions } = this.#options;
     const { pathname, searchParams, search } = new URL(request.url!, 'http://browser');
     const body = await readAtMost(request, REQUEST_BYTES);
@@ -91,10 +103,11 @@ export class AppServer {
       sessions.find(app, id).end(CLOSED.normal, 'the app closed the session');
       return ok({ status: 'closed' });
     }
-    if (id !== undefined && path !== undefined && JSON_PATH.test(path))
-      return sessions
-        .find(app, id)
-        .request(path === '/json/new' ? `${path}${newTab(search)}` : path, request.method!);
+    if (id !== undefined && path !== undefined && JSON_PATH.test(path)) {
+      const asked = path === '/json/new' ? `${path}${newTab(search)}` : path;
+      const answer = await sessions.find(app, id).request(asked, request.method!);
+      return { status: answer.statusCode!, body: answer };
+    }
     throw notFound(`${call} is not available: use @cloudflare/puppeteer or @cloudflare/playwright`);
   }
 
@@ -121,6 +134,7 @@ export class AppServer {
 
   #launch(parameters: URLSearchParams): Promise<Session> {
     const { app, owner, sessions } = this.#options;
+    if (this.#isClosed) throw failed('the app was stopped');
     for (const name of ['browser', 'recording', 'lab'])
       if (!['', 'false', null].includes(parameters.get(name)))
         throw invalid(`"${name}" is not available on this Cellar, which runs Chromium only`);
@@ -144,7 +158,7 @@ function newTab(search: string): string {
   return url === null ? '' : `?${encodeURIComponent(url)}`;
 }
 
-function ok(value: unknown): { status: number; body: string } {
+function ok(value: unknown): Answer {
   return { status: 200, body: JSON.stringify(value) };
 }
 

@@ -17,5 +17,5 @@ export const failed = (message: string) => new BrowserError(503, message);
 /** The operator has configured no browser. */
 export const notSet = () =>
   failed(
-    'This Cellar has no browser. Its operator names one with RUNNER_BROWSER, such as /usr/bin/chromium.',
+    'This Cellar has no browser. Its operator names one with RUNNER_BROWSER, such as /usr/bin/chromium, or with RUNNER_BROWSER_URL.',
   );

@@ -1,5 +1,5 @@
 // Starts the browsers of the browser service, each in a sandbox of its own. The service, which has few rights, asks for them.
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Isolation, makeView } from '../isolation/isolation.ts';
 import type { User } from '../isolation/users.ts';
@@ -54,7 +54,9 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
     if (known !== undefined || browsers.size >= BROWSERS || child.hasEnded()) return;
     const browser: Browser = { isWanted: true, job: null };
     browsers.set(number!, browser);
-    void launch(number!, browser, options)
+    // A service that has restarted counts from 1 again, while browsers of the process before end.
+    const name = `${child.pid}-${number}`;
+    void launch(name, sessionSocket(options.sockets, number!), browser, options)
       .catch((error: unknown) => {
         log('error', 'a browser could not start', { error: reason(error) });
         return 'the browser could not start; the log of this Cellar says why';
@@ -72,19 +74,23 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
 }
 
 /** Runs a browser to its end. @returns why it ended */
-async function launch(number: number, browser: Browser, options: LauncherOptions): Promise<string> {
-  const { isolation, directory, sockets } = options;
+async function launch(
+  name: string,
+  socket: string,
+  browser: Browser,
+  options: LauncherOptions,
+): Promise<string> {
+  const { isolation, directory } = options;
   const user = options.user();
   const sandbox = await isolation.sandbox();
   if (sandbox === null)
     throw new Error('this machine has no sandbox: see the warning of builds, docs/security.md#builds');
-  const place = join(directory, String(number));
+  const place = join(directory, name);
   rmSync(place, { recursive: true, force: true });
   mkdirSync(place, { recursive: true, mode: 0o711 });
-  const group = await isolation.group(`browser-${number}`, MEMORY_MB + 2 * DIRECTORY_MB, TASKS);
+  const group = await isolation.group(`browser-${name}`, MEMORY_MB + 2 * DIRECTORY_MB, TASKS);
   try {
-    const program = LAUNCHERS[options.program] ?? options.program;
-    const socket = sessionSocket(sockets, number);
+    const program = LAUNCHERS[options.program] ?? realpathSync(options.program);
     const view = {
       ...makeView(place),
       apartMb: DIRECTORY_MB,

@@ -20,6 +20,8 @@ export interface BrowserServiceOptions {
   sockets: string;
   /** Private addresses and CIDR ranges that apps may reach. */
   egress: readonly string[];
+  /** The endpoint of the operator's browsers; empty: browsers run on this machine. */
+  url: string;
 }
 
 /** Path of the socket that connects the browser of a session with the service. */

@@ -9,21 +9,24 @@ import {
   type BrowserServiceOptions,
   sessionSocket,
 } from './messages.ts';
+import { RemoteBrowser } from './remote-browser.ts';
+import { SandboxBrowser } from './sandbox-browser.ts';
 import { Sessions } from './sessions.ts';
 
 const GIB = 1024 ** 3;
-/** Sessions on this machine: each may have 1 GiB of memory, and they have half the machine at most. */
-const ALL = Math.max(2, Math.min(16, Math.floor(totalmem() / 2 / GIB)));
-/** One account leaves others a browser. */
-const LIMITS = { all: ALL, perOwner: Math.ceil(ALL / 2) };
+/** Most sessions. */
+const MOST = 16;
 
-const { sockets, egress } = serviceOptions<BrowserServiceOptions>();
+const { sockets, egress, url } = serviceOptions<BrowserServiceOptions>();
+/** On this machine each may have 1 GiB of memory, and they have half the machine at most. */
+const all = url === '' ? Math.max(2, Math.min(MOST, Math.floor(totalmem() / 2 / GIB))) : MOST;
 const addresses = new AppAddresses(egress);
-const sessions = new Sessions(LIMITS, (browser) => ({
-  socket: sessionSocket(sockets, browser),
-  ask: (wanted) => process.send?.({ browser, wanted } satisfies BrowserRequest),
-  addresses,
-}));
+// One account leaves others a browser.
+const sessions = new Sessions({ all, perOwner: Math.ceil(all / 2) }, (browser) => {
+  if (url !== '') return new RemoteBrowser(url);
+  const ask = (wanted: boolean) => process.send?.({ browser, wanted } satisfies BrowserRequest);
+  return new SandboxBrowser({ socket: sessionSocket(sockets, browser), ask, addresses });
+});
 
 process.on('message', ({ browser, ended }: Partial<BrowserEnd>) => {
   if (browser !== undefined) sessions.browserEnded(browser, ended!);

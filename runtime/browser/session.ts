@@ -1,38 +1,38 @@
-// One browser session: its browser runs in a sandbox of its own, and is connected through a socket of the session alone.
+// One browser session of an app: its limits in time, and its connections to the browser's DevTools.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, rmSync } from 'node:fs';
-import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
-import { createServer, type Server, type Socket } from 'node:net';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { readAtMost } from '../sockets/read-at-most.ts';
-import type { AppAddresses } from './app-addresses.ts';
-import { failed, tooMany } from './errors.ts';
-import { read, serveSocks } from './socks.ts';
+import { logRarely, reason } from '../log.ts';
+import { BrowserError, failed, tooMany } from './errors.ts';
 
 /** Timeout for the start of a browser, in ms: many may start at once on a busy machine. */
 const START_MS = 120_000;
 /** Timeout for a connection to DevTools, and for its answers besides WebSockets, in ms. */
 const DEVTOOLS_MS = 15_000;
-/** Most connections of the sandbox: to the internet, and for DevTools. */
-const SANDBOX_CONNECTIONS = 256;
-/** Most unused connections to DevTools: the sandbox offers one at a time. */
-const OFFERED = 4;
-/** Most connections of the app. */
-const APP_CONNECTIONS = 16;
-/** Most bytes of an answer of DevTools besides WebSockets: the description of the protocol has the most. */
-const ANSWER_BYTES = 8 * 2 ** 20;
 
 /** Why a session ended, as Cloudflare numbers it. */
 export const CLOSED = { normal: 1, idle: 2, error: 3 };
 
-/** The machine's side of a session. */
-export interface Place {
-  /** Path of its socket. */
-  socket: string;
-  /** Asks the host to start or end the browser. */
-  ask: (wanted: boolean) => void;
-  addresses: AppAddresses;
+/** The browser of a session. */
+export interface Browser {
+  /** Most connections of the app. With one, the browser ends with its connection. */
+  readonly connections: number;
+  /** What the app is told when the browser does not answer. */
+  readonly silence: string;
+  start(signal: AbortSignal): Promise<void>;
+  /**
+   * Makes a request to DevTools, which the caller ends.
+   * @param path null: the WebSocket of the browser itself
+   */
+  request(
+    path: string | null,
+    method: string,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<ClientRequest>;
+  /** Ends the browser and its connections. */
+  end(): void;
 }
 
 /** What an app sees of a session, by Cloudflare's names. Times are in ms since 1970. */
@@ -48,28 +48,22 @@ export interface SessionInfo {
 
 export class Session {
   readonly id: string = randomUUID();
-  readonly #place: Place;
+  readonly #browser: Browser;
   readonly #keepAliveMs: number;
   readonly #onEnd: () => void;
-  readonly #server: Server;
   readonly #info: SessionInfo;
-  /** Connections to DevTools that are not used yet, and calls that wait for one. */
-  readonly #offered: Socket[] = [];
-  readonly #waiting: ((socket: Socket) => void)[] = [];
   readonly #sockets = new Set<Duplex>();
   #appConnections = 0;
   #idle: NodeJS.Timeout | undefined;
-  #browserPath = '';
+  #hasStarted = false;
   readonly #ending = new AbortController();
 
   /** @param keepAliveMs how long the browser may wait for a command */
-  constructor(place: Place, keepAliveMs: number, onEnd: () => void) {
-    this.#place = place;
+  constructor(browser: Browser, keepAliveMs: number, onEnd: () => void) {
+    this.#browser = browser;
     this.#keepAliveMs = keepAliveMs;
     this.#onEnd = onEnd;
     this.#info = { sessionId: this.id, startTime: Date.now() };
-    this.#server = createServer({ allowHalfOpen: true }, (socket) => void this.#connected(socket));
-    this.#server.maxConnections = SANDBOX_CONNECTIONS;
   }
 
   get info(): SessionInfo {
@@ -84,41 +78,29 @@ export class Session {
   async start(): Promise<void> {
     if (this.hasEnded) throw this.#failure();
     try {
-      rmSync(this.#place.socket, { force: true });
-      this.#server.listen(this.#place.socket, SANDBOX_CONNECTIONS);
-      await once(this.#server, 'listening');
-      // The browser has another user. Its sandbox has this socket alone.
-      chmodSync(this.#place.socket, 0o666);
-      this.#place.ask(true);
-      const { body } = await this.request('/json/version', 'GET', START_MS);
-      const { webSocketDebuggerUrl } = JSON.parse(body) as { webSocketDebuggerUrl: string };
-      this.#browserPath = new URL(webSocketDebuggerUrl).pathname;
+      await this.#browser.start(this.#deadline(START_MS));
+      this.#hasStarted = true;
       this.#used();
     } catch (error) {
+      const failure = this.#failure(error);
       this.end(CLOSED.error, 'the browser did not start');
-      throw error;
+      throw failure;
     }
   }
 
   /**
-   * Asks DevTools by HTTP.
+   * Asks DevTools by HTTP. The response ends after 15 seconds.
    * @throws {BrowserError} when the browser has ended or does not answer
    */
-  async request(
-    path: string,
-    method: string,
-    timeoutMs = DEVTOOLS_MS,
-  ): Promise<{ status: number; body: string }> {
+  async request(path: string, method: string): Promise<IncomingMessage> {
     this.#used();
-    const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(timeoutMs)]);
+    const signal = this.#deadline(DEVTOOLS_MS);
     try {
-      const options = await this.#devtools(path, method, signal);
-      const request = httpRequest(options).end();
+      const request = (await this.#browser.request(path, method, {}, signal)).end();
       const [response] = (await once(request, 'response', { signal })) as [IncomingMessage];
-      const body = await readAtMost(response, ANSWER_BYTES);
-      return { status: response.statusCode!, body: body!.toString('utf8') };
-    } catch {
-      throw this.#failure();
+      return response;
+    } catch (error) {
+      throw this.#failure(error);
     }
   }
 
@@ -133,26 +115,27 @@ export class Session {
     client: Duplex,
     head: Buffer,
   ): Promise<void> {
-    if (this.#appConnections >= APP_CONNECTIONS)
-      throw tooMany(`a browser session may have ${APP_CONNECTIONS} connections`);
+    const { connections } = this.#browser;
+    if (this.#appConnections >= connections)
+      throw tooMany(`the most connections of this browser session: ${connections}`);
     this.#appConnections++;
     client.once('close', () => this.#appConnections--);
     this.#used();
     let upstream: Duplex;
     let accept: string | undefined;
     let first: Buffer;
-    const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(DEVTOOLS_MS)]);
+    const signal = this.#deadline(DEVTOOLS_MS);
     try {
-      const options = await this.#devtools(path ?? this.#browserPath, 'GET', signal);
       const upgrade = {
         upgrade: 'websocket',
         connection: 'Upgrade',
         'sec-websocket-version': '13',
         'sec-websocket-key': headers['sec-websocket-key'] ?? '',
       };
-      const request = httpRequest({ ...options, headers: { ...options.headers, ...upgrade } }).end();
-      // Without an upgrade, the response would keep its connection.
-      request.once('response', (response: IncomingMessage) => response.destroy(new Error('no upgrade')));
+      const request = (await this.#browser.request(path, 'GET', upgrade, signal)).end();
+      request.once('response', ({ statusCode }: IncomingMessage) =>
+        request.destroy(new Error(`the answer is ${statusCode}, not a WebSocket`)),
+      );
       const [response, socket, rest] = (await once(request, 'upgrade', { signal })) as [
         IncomingMessage,
         Duplex,
@@ -161,8 +144,8 @@ export class Session {
       upstream = socket;
       first = rest;
       accept = response.headers['sec-websocket-accept'];
-    } catch {
-      throw this.#failure();
+    } catch (error) {
+      throw this.#failure(error);
     }
     // The client may have left meanwhile.
     if (client.destroyed) return void upstream.destroy();
@@ -185,6 +168,7 @@ export class Session {
     }
     client.on('close', () => {
       this.#sockets.delete(client);
+      if (connections === 1) return this.end(CLOSED.normal, 'its only connection was closed');
       if (this.#info.connectionId !== connectionId) return;
       delete this.#info.connectionId;
       delete this.#info.connectionStartTime;
@@ -199,64 +183,30 @@ export class Session {
     Object.assign(this.#info, { endTime: Date.now(), closeReason, closeReasonText });
     clearTimeout(this.#idle);
     this.#ending.abort();
-    this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
-    this.#place.ask(false);
-    rmSync(this.#place.socket, { force: true });
+    this.#browser.end();
     this.#onEnd();
   }
 
-  #failure() {
-    return failed(
-      this.hasEnded
-        ? `the browser session has ended: ${this.#info.closeReasonText}`
-        : 'the browser does not answer; its page may keep it busy',
-    );
+  #deadline(ms: number): AbortSignal {
+    return AbortSignal.any([this.#ending.signal, AbortSignal.timeout(ms)]);
+  }
+
+  #failure(error?: unknown): BrowserError {
+    if (this.hasEnded) return failed(`the browser session has ended: ${this.#info.closeReasonText}`);
+    if (error instanceof BrowserError) return error;
+    logRarely('warn', this.#browser.silence, { error: reason(error) });
+    return failed(this.#browser.silence);
   }
 
   #used(): void {
     // The start has a timeout of its own.
-    if (this.hasEnded || this.#browserPath === '') return;
+    if (this.hasEnded || !this.#hasStarted) return;
     clearTimeout(this.#idle);
     const seconds = this.#keepAliveMs / 1000;
     this.#idle = setTimeout(
       () => this.end(CLOSED.idle, `no command came for ${seconds} seconds`),
       this.#keepAliveMs,
     );
-  }
-
-  /** Takes a connection of the sandbox: its first byte says what it is for. */
-  async #connected(socket: Socket): Promise<void> {
-    this.#sockets.add(socket);
-    socket.on('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => socket.destroy());
-    const way = await read(socket, 1).then(String, () => null);
-    if (way === 'o') return serveSocks(socket, this.#place.addresses);
-    const give = way === 'd' ? this.#waiting.shift() : undefined;
-    if (give !== undefined) give(socket);
-    else if (way === 'd' && this.#offered.length < OFFERED) this.#offered.push(socket);
-    else socket.destroy();
-  }
-
-  /** Returns the options of a request to DevTools, with a connection. */
-  async #devtools(path: string, method: string, signal: AbortSignal): Promise<RequestOptions> {
-    const socket = this.#offered.shift() ?? (await this.#nextOffered(signal));
-    return { createConnection: () => socket, path, method, headers: { host: '127.0.0.1' }, signal };
-  }
-
-  #nextOffered(signal: AbortSignal): Promise<Socket> {
-    return new Promise((resolve, reject) => {
-      const refuse = () => {
-        this.#waiting.splice(this.#waiting.indexOf(give), 1);
-        reject(signal.reason as Error);
-      };
-      const give = (socket: Socket) => {
-        signal.removeEventListener('abort', refuse);
-        resolve(socket);
-      };
-      this.#waiting.push(give);
-      signal.addEventListener('abort', refuse);
-      if (signal.aborted) refuse();
-    });
   }
 }

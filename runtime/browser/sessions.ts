@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { FairQueue } from '../queues/fair-queue.ts';
 import { failed, notFound, tooMany } from './errors.ts';
-import { CLOSED, type Place, Session, type SessionInfo } from './session.ts';
+import { type Browser, CLOSED, Session, type SessionInfo } from './session.ts';
 
 /** Most launches of an account in a minute. */
 const LAUNCHES = 30;
@@ -26,7 +26,7 @@ interface Known {
 
 export class Sessions {
   readonly #limits: SessionLimits;
-  readonly #place: (browser: number) => Place;
+  readonly #make: (browser: number) => Browser;
   /** By number of the browser. */
   readonly #known = new Map<number, Known>();
   /** Times of launches in the last minute, by account. */
@@ -41,17 +41,17 @@ export class Sessions {
   });
   #lastBrowser = 0;
 
-  /** @param place makes the place of a session */
-  constructor(limits: SessionLimits, place: (browser: number) => Place) {
+  /** @param make makes the browser of a session */
+  constructor(limits: SessionLimits, make: (browser: number) => Browser) {
     this.#limits = limits;
-    this.#place = place;
+    this.#make = make;
   }
 
   /** Starts a session. @throws {BrowserError} at a limit, and when the browser does not start */
   async start(app: string, owner: string, keepAliveMs: number): Promise<Session> {
     this.#requirePlace(owner);
     const browser = ++this.#lastBrowser;
-    const session = new Session(this.#place(browser), keepAliveMs, () => this.#forget(browser));
+    const session = new Session(this.#make(browser), keepAliveMs, () => this.#forget(browser));
     this.#known.set(browser, { app, owner, session });
     await this.#starts.run({ owner }, () => session.start());
     return session;

@@ -1,6 +1,7 @@
 // The proxy of a browser (SOCKS5, RFC 1928): connects it to the addresses that its app may reach.
 import { lookup } from 'node:dns/promises';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
+import type { FairQueue } from '../queues/fair-queue.ts';
 import type { AppAddresses } from './app-addresses.ts';
 
 const VERSION = 5;
@@ -13,8 +14,11 @@ const TIMEOUT_MS = 30_000;
 /** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
 
-/** Serves one connection of a browser, whose stream is paused. Never rejects. */
-export async function serveSocks(client: Socket, addresses: AppAddresses): Promise<void> {
+/**
+ * Serves one connection of a browser, whose stream is paused. Never rejects.
+ * @param lookups gives each lookup of a name its turn
+ */
+export async function serveSocks(client: Socket, addresses: AppAddresses, lookups: FairQueue): Promise<void> {
   client.setTimeout(TIMEOUT_MS, () => client.destroy());
   try {
     const [version, methods] = await read(client, 2);
@@ -25,20 +29,25 @@ export async function serveSocks(client: Socket, addresses: AppAddresses): Promi
     const host = await readHost(client, kind!);
     const port = (await read(client, 2)).readUInt16BE();
     if (command !== CONNECT || host === null) return void client.end(reply(REPLY.unsupported));
-    await connect(client, host, port, addresses);
+    await connect(client, { host, port }, addresses, lookups);
   } catch {
     client.destroy();
   }
 }
 
-async function connect(client: Socket, host: string, port: number, addresses: AppAddresses): Promise<void> {
+async function connect(
+  client: Socket,
+  { host, port }: { host: string; port: number },
+  addresses: AppAddresses,
+  lookups: FairQueue,
+): Promise<void> {
   // The address is checked and then used, so that a name cannot change its address between.
-  const found = isIP(host)
+  const known = isIP(host)
     ? [{ address: host }]
-    : await lookup(host, { all: true, verbatim: true }).catch(() => []);
-  const allowed = found.filter(({ address }) => addresses.has(address));
+    : await lookups.run({ owner: '' }, () => addressesOf(client, host));
+  const allowed = known.filter(({ address }) => addresses.has(address));
   if (allowed.length === 0)
-    return void client.end(reply(found.length === 0 ? REPLY.unreachable : REPLY.notAllowed));
+    return void client.end(reply(known.length === 0 ? REPLY.unreachable : REPLY.notAllowed));
   if (client.destroyed) return;
   const families = new Map(allowed.map(({ address }) => [isIP(address), address]));
   // Many machines have no IPv6.
@@ -56,6 +65,12 @@ async function connect(client: Socket, host: string, port: number, addresses: Ap
     client.pipe(server);
     server.pipe(client);
   });
+}
+
+/** Finds the addresses of a name, unless the browser has left. */
+async function addressesOf(client: Socket, name: string): Promise<{ address: string }[]> {
+  if (client.destroyed) return [];
+  return lookup(name, { all: true, verbatim: true }).catch(() => []);
 }
 
 async function readHost(client: Socket, kind: number): Promise<string | null> {

@@ -76,9 +76,14 @@ export function makeApps(
         ? null
         : { url: config.RUNNER_AI_URL, key: config.RUNNER_AI_KEY, models: config.RUNNER_AI_MODELS },
     browser:
-      config.RUNNER_BROWSER === ''
+      config.RUNNER_BROWSER === '' && config.RUNNER_BROWSER_URL === ''
         ? null
-        : { program: config.RUNNER_BROWSER, isolation: base.isolation, egress: config.RUNNER_EGRESS_ALLOW },
+        : {
+            program: config.RUNNER_BROWSER,
+            url: config.RUNNER_BROWSER_URL,
+            isolation: base.isolation,
+            egress: config.RUNNER_EGRESS_ALLOW,
+          },
     mail,
   });
   const depths = new CallDepths();

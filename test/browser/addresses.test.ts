@@ -5,6 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { AppAddresses } from '../../runtime/browser/app-addresses.ts';
 import { read, serveSocks } from '../../runtime/browser/socks.ts';
+import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 
 test('a browser reaches public addresses, and private ones that the operator opens to apps', () => {
   const none = new AppAddresses([]);
@@ -29,7 +30,10 @@ test('a browser reaches public addresses, and private ones that the operator ope
 
 test('the proxy connects to allowed addresses only, and refuses what is no request', async () => {
   const echo = net.createServer((socket) => socket.pipe(socket));
-  const proxy = net.createServer((socket) => void serveSocks(socket, new AppAddresses(['127.0.0.2'])));
+  const lookups = new FairQueue({ name: 'lookups', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const proxy = net.createServer(
+    (socket) => void serveSocks(socket, new AppAddresses(['127.0.0.2']), lookups),
+  );
   for (const server of [echo, proxy]) {
     server.listen(0, '0.0.0.0');
     await once(server, 'listening');

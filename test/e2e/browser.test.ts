@@ -7,8 +7,10 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import sharp from 'sharp';
 import { bundled, noBrowser } from '../support/browser/bundled.ts';
+import { BrowserEndpoint } from '../support/browser/endpoint.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 
 /** An address of this machine that the operator opens to apps. */
 const ALLOWED = '127.0.0.2';
@@ -180,6 +182,52 @@ describe('browsers of apps', { skip: noBrowser }, () => {
     assert.ok(all.length > 0);
     await cellar.stop();
     await haveEnded(all);
+  });
+});
+
+describe('browsers of the operator’s endpoint', { skip: noBrowser }, () => {
+  const TOKEN = 'secret-of-the-endpoint';
+  let endpoint: BrowserEndpoint;
+  let cellar: Cellar;
+  before(async () => {
+    endpoint = await BrowserEndpoint.start(TOKEN);
+    cellar = await new Cellar({ RUNNER_BROWSER_URL: endpoint.url }).start();
+    await cellar.deploy('shots', 'browser', await bundled('browser'));
+    await cellar.deploy('acted', 'playwright', await bundled('playwright'));
+  });
+  after(async () => {
+    await cellar[Symbol.asyncDispose]();
+    await endpoint[Symbol.asyncDispose]();
+  });
+  const open = (path: string, body = '', slug = 'shots') =>
+    cellar.open(slug, path, { method: 'POST', body, signal: AbortSignal.timeout(CALL_MS) });
+  const raw = (path: string, method: string) =>
+    open(`/raw?method=${method}&path=${encodeURIComponent(path)}`);
+
+  test('serve both packages, and end with their connection', async () => {
+    const image = Buffer.from(await (await open('/screenshot', RED)).arrayBuffer());
+    const { data } = await sharp(image).removeAlpha().raw().toBuffer({ resolveWithObject: true });
+    assert.deepEqual([...data.subarray(0, 3)], [255, 0, 0]);
+    assert.equal(await (await open('/?title=acted', '', 'acted')).text(), 'acted');
+    const id = await (await open('/leave?title=left')).text();
+    await eventually(() => endpoint.running === 0, 'the end of the browsers');
+    assert.equal(endpoint.count, 3);
+    assert.match(await (await open(`/titles?id=${id}`)).text(), /Unable to connect/);
+    const history = (await (await open('/history')).json()) as { closeReasonText: string }[];
+    assert.equal(history[0]!.closeReasonText, 'its only connection was closed');
+  });
+
+  test('name the setting where they differ, and keep its key secret', async () => {
+    const { sessionId } = (await (await raw('/v1/devtools/browser', 'POST')).json()) as { sessionId: string };
+    const list = await (await raw(`/v1/devtools/browser/${sessionId}/json/list`, 'GET')).text();
+    assert.equal(list, '/json/list is not available: RUNNER_BROWSER_URL gives a session one connection');
+    assert.equal((await raw(`/v1/devtools/browser/${sessionId}`, 'DELETE')).status, 200);
+    const shown = JSON.stringify(await rpcOf(cellar)('admin.settings', {}));
+    assert.match(shown, /RUNNER_BROWSER_URL/);
+    await endpoint[Symbol.asyncDispose]();
+    const refused = await (await open('/screenshot', RED)).text();
+    assert.match(refused, /the browser that RUNNER_BROWSER_URL names gives no connection|Unable to connect/);
+    for (const text of [shown, refused, cellar.output]) assert.doesNotMatch(text, new RegExp(TOKEN));
   });
 });
 
