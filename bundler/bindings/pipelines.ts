@@ -2,9 +2,6 @@
 import { BuildFailure } from '../failure.ts';
 import type { Outward } from '../release.ts';
 
-/** The name of the service's own binding, which no pipeline may have. */
-const RESERVED = 'PIPELINES';
-
 /**
  * Returns the bindings to pipelines. A pipeline writes into the bucket that has its name, or into the only bucket.
  * @param buckets of the same configuration; `key` is the name of the bucket
@@ -16,7 +13,7 @@ export function pipelineBindings(
 ): Extract<Outward, { type: 'pipelines' }>[] {
   return pipelines.map(({ binding, pipeline: name, stream }) => {
     const pipeline = name ?? stream ?? '';
-    if (!/^[\w-]{1,128}$/.test(pipeline) || pipeline === RESERVED)
+    if (!/^[\w-]{1,128}$/.test(pipeline))
       throw new BuildFailure(
         `pipelines: ${binding}: the name of a pipeline has 1 to 128 letters, digits, "-" and "_"; rename ${JSON.stringify(pipeline)}`,
       );

@@ -1,12 +1,18 @@
 // Mostly waits.
 // Pipelines: what send() has acknowledged is written into R2 once, whatever is killed meanwhile.
 import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
-before(() => cellar.start());
+let app = '';
+before(async () => {
+  await cellar.start();
+  app = await cellar.deploy('events', 'events');
+});
 after(() => cellar[Symbol.asyncDispose]());
 
 const send = async (records: unknown): Promise<string> => {
@@ -16,7 +22,6 @@ const written = async (): Promise<{ key: string; ids: number[] }[]> =>
   JSON.parse((await cellar.get('events', '/')).text);
 
 test('records become objects in R2, in order and once, after the app and the host were killed', async () => {
-  const app = await cellar.deploy('events', 'events');
   assert.equal(await send([{ id: 1 }, { id: 2 }]), 'sent');
   process.kill(cells(app)[0]!.pid, 'SIGKILL');
   await eventually(
@@ -43,6 +48,54 @@ test('records become objects in R2, in order and once, after the app and the hos
     all,
     Array.from({ length: 12 }, (_, i) => i + 1),
   );
+});
+
+test('a process that is killed once R2 has stored an object writes the same object again', async () => {
+  // R2 notes each object in its index.
+  const index = join(cellar.data, 'buckets', app, 'index.sqlite-wal');
+  const changed = () => statSync(index, { throwIfNoEntry: false })?.mtimeMs;
+  const ids = Array.from({ length: 18 }, (_, n) => 100 + n);
+  for (const half of [ids.slice(0, 9), ids.slice(9)]) {
+    const before = changed();
+    for (const id of half) assert.equal(await send([{ id, text: 'x'.repeat(1_000_000) }]), 'sent');
+    const { pid } = cells(app)[0]!;
+    // Without a pause: the process must not see the end of its write.
+    for (const end = Date.now() + 30_000; changed() === before; ) assert.ok(Date.now() < end);
+    process.kill(pid, 'SIGKILL');
+    await eventually(() => cells(app).every((cell) => cell.pid !== pid), 'the process has ended');
+  }
+  const found = async () => {
+    const all = await written();
+    // While the app starts, the answer may be an error.
+    return Array.isArray(all) ? all.flatMap((each) => each.ids.filter((id) => id >= 100)) : [];
+  };
+  await eventually(async () => new Set(await found()).size === ids.length, 'all is written', 90_000);
+  assert.deepEqual((await found()).sort(), ids);
+});
+
+test('while R2 refuses objects, records wait, and only the alarm tries again', async () => {
+  await using full = new Cellar({ RUNNER_APP_MAX_MB: '90' });
+  await full.start();
+  const id = await full.deploy('events', 'events');
+  const ask = async (path: string, records?: unknown) =>
+    (
+      await full.get(
+        'events',
+        path,
+        records === undefined ? {} : { method: 'POST', body: JSON.stringify(records) },
+      )
+    ).text;
+  assert.equal(await ask('/fill'), 'filled');
+  const one = [{ text: 'x'.repeat(1_000_000) }];
+  for (let n = 0; n < 9; n++) assert.equal(await ask('/', one), 'sent');
+  const refusals = async () =>
+    (await full.call('GET', `/v1/apps/${id}/logs?search=could%20not%20write`)).body.items.length;
+  await eventually(async () => (await refusals()) > 0, 'the refusal is logged');
+  for (let n = 0; n < 5; n++) assert.equal(await ask('/', one), 'sent');
+  await ask('/count');
+  assert.equal(await refusals(), 1);
+  assert.equal(await ask('/empty'), 'empty');
+  await eventually(async () => Number(await ask('/count')) > 0, 'the alarm writes', 90_000);
 });
 
 test('wrong records are refused by name', async () => {

@@ -14,6 +14,8 @@ const encoder = new TextEncoder();
 
 export class CellarPipeline extends DurableObject {
   #bytes = 0;
+  /** Whether R2 did not take the last object: then only the alarm tries again, not each `send()`. */
+  #hasFailed = false;
 
   constructor(context, env) {
     super(context, env);
@@ -35,14 +37,14 @@ export class CellarPipeline extends DurableObject {
     storage.put('pipeline', pipeline);
     const now = Date.now();
     const due = await storage.getAlarm();
-    if (this.#bytes >= BATCH_BYTES) await storage.setAlarm(now);
+    if (this.#bytes >= BATCH_BYTES && !this.#hasFailed) await storage.setAlarm(now);
     else if (due === null) await storage.setAlarm(now + BATCH_MS);
   }
 
   async alarm() {
     const { storage } = this.ctx;
     const pipeline = await storage.get('pipeline');
-    const bucket = this.env[pipeline];
+    const bucket = this.env[`bucket ${pipeline}`];
     // The live release does not bind the pipeline: the next `send()` sets the alarm again.
     if (bucket === undefined || this.#bytes === 0) return;
     const { key, last } = await this.#batch(pipeline);
@@ -54,9 +56,11 @@ export class CellarPipeline extends DurableObject {
     } catch (error) {
       // workerd would give up after six attempts.
       console.error(`the pipeline ${pipeline} could not write ${key}: ${error.message}`);
+      this.#hasFailed = true;
       await storage.setAlarm(Date.now() + BATCH_MS);
       return;
     }
+    this.#hasFailed = false;
     storage.sql.exec('DELETE FROM chunks WHERE id <= ?', last);
     await storage.delete('batch');
     this.#count();

@@ -28,13 +28,15 @@ export function pipelineBindings(release: Release): CapnpValue[] {
   }));
 }
 
-/** The service behind the bindings. It has the bucket of each pipeline under the pipeline's name. */
+/** The service behind the bindings. It has the bucket of the pipeline `events` as `bucket events`. */
 export function pipelineServices(release: Release): Fields[] {
   const pipelines = new Map(pipelinesOf(release).map(({ pipeline, bucket }) => [pipeline, bucket]));
   if (pipelines.size === 0) return [];
   const buckets = [...pipelines].flatMap(([name, bucket]) => {
     const found = release.buckets?.find(({ binding }) => binding === bucket);
-    return found === undefined ? [] : [{ name, r2Bucket: bucketServiceName(found.storageId) }];
+    return found === undefined
+      ? []
+      : [{ name: `bucket ${name}`, r2Bucket: bucketServiceName(found.storageId) }];
   });
   const worker = {
     modules: [{ name: 'pipelines.js', esModule: MODULE }],
