@@ -141,6 +141,73 @@ const ways = {
   '/loaded'(request, { LOADER }) {
     return loaded(LOADER, LOADED).fetch(request);
   },
+  /**
+   * Launches browsers without end, and looks for the browser of another app (`name`: its session) by every path that might
+   * lead there. `opened`: all answers besides refusals.
+   */
+  async '/browse'(request, { BROWSER }) {
+    const [id] = new URL(request.url).searchParams.getAll('name');
+    const launches = Array.from({ length: 40 }, () =>
+      BROWSER.fetch('http://b/v1/devtools/browser?keep_alive=600000', { method: 'POST' }),
+    );
+    const launched = (await Promise.all(launches)).map(({ status }) => status);
+    const session = `/v1/devtools/browser/${id}`;
+    const { sessions } = await (await BROWSER.fetch('http://b/v1/sessions')).json();
+    const own = `/v1/devtools/browser/${sessions[0]?.sessionId}`;
+    const paths = [
+      ...[session, `${session}/json/list`, `${session}/page/A`, `/v1/devtools/session/${id}`],
+      ...[`${own}/../${id}`, `${own}%2f..%2f${id}`, `${own}/json/list`, `${own}/json/../../etc/passwd`],
+      ...[`${own}/page/../../browser`, `${own}/json/new?http://127.0.0.1/`, `//127.0.0.1/json/list`],
+      ...[`${own}?url=http://127.0.0.1/`, '/v1/devtools/browser/__proto__', '/json/version', '/'],
+    ];
+    const headers = [{}, { upgrade: 'websocket' }, { host: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1' }];
+    const opened = [];
+    for (const path of paths)
+      for (const header of headers) {
+        const method = path.includes(id) && header.upgrade === undefined ? 'DELETE' : 'GET';
+        const answer = await BROWSER.fetch(`http://b${path}`, { method, headers: header }).catch(() => null);
+        if (answer !== null && answer.status < 400) opened.push(`${answer.status} ${method} ${path}`);
+        answer?.webSocket?.accept();
+        answer?.webSocket?.close();
+      }
+    return Response.json({ launched, tried: paths.length * headers.length, opened });
+  },
+  /** Sends records that are none, and calls what is behind a pipeline. `said`: all answers. */
+  async '/records'(_, { RECORDS, BUCKET }) {
+    const circular = {};
+    circular.self = circular;
+    const records = [
+      ...[
+        null,
+        'text',
+        7,
+        {},
+        [null],
+        [[]],
+        [circular],
+        [{ n: 1n }],
+        [{ f: () => 1 }],
+        [{ text: 'x'.repeat(MB) }],
+      ],
+      ...[Array(200_000).fill({}), [new Map()], [{ toJSON: () => 'no record' }]],
+    ];
+    const ways = [
+      ...records.map((each) => () => RECORDS.send(each)),
+      ...['add', 'alarm', 'get', 'env', 'ctx', 'constructor', '__proto__'].map(
+        (name) => () => RECORDS[name](1, 2, 3),
+      ),
+      () => RECORDS.send([{ ok: 1 }], { pipeline: 'other' }),
+      () => RECORDS.fetch('http://p/../PIPELINES'),
+    ];
+    const said = [];
+    for (const way of ways) said.push(await attempt(async () => JSON.stringify(await way())));
+    return Response.json({ said, objects: (await BUCKET.list()).objects.map(({ key }) => key) });
+  },
+  /** Writes many data points. */
+  '/points'(_, { POINTS }) {
+    for (let i = 0; i < 200; i++) POINTS.writeDataPoint({ blobs: ['a'.repeat(8_000)], doubles: [i] });
+    return new Response('written');
+  },
   /** Calls another app beyond what the binding allows, by every header, name and method that might work. */
   async '/trespass'(_, { FRIEND, PEEK, METHODS }) {
     const headers = [
