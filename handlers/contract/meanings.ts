@@ -276,6 +276,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   maintenance: 'The page that visitors get while an app is worked on.',
   builds: 'Where in its repository an app is, and how it is built.',
   alerts: 'Webhooks and e-mail addresses that are notified of problems.',
+  dispatch: 'Dispatch namespaces, whose scripts a Worker calls by name.',
   split: 'Two versions of an app that share its requests.',
   previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',
   admin: 'This Cellar as a whole.',
