@@ -7,6 +7,8 @@ import type { Bundle } from './release.ts';
 const BINDINGS = 1_000;
 /** Maximum secrets of Secrets Stores, as an account may have. */
 const STORE_SECRETS = 100;
+/** Maximum client certificates: a shell gives each key to the app's process by a descriptor of one digit. */
+const MTLS_CERTIFICATES = 6;
 /** Maximum tail Workers, as on Cloudflare: each event is sent to each. */
 const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
@@ -32,10 +34,14 @@ export function requireBundleSize(bundle: Bundle): void {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
   }
-  const { storeSecrets = [], tailConsumers = [] } = bundle;
+  const { storeSecrets = [], mtlsCertificates = [], tailConsumers = [] } = bundle;
   if (storeSecrets.length > STORE_SECRETS)
     throw new BuildFailure(
       `the project has ${storeSecrets.length} secrets_store_secrets, more than the ${STORE_SECRETS} it may have`,
+    );
+  if (mtlsCertificates.length > MTLS_CERTIFICATES)
+    throw new BuildFailure(
+      `the project has ${mtlsCertificates.length} mtls_certificates, more than the ${MTLS_CERTIFICATES} it may have`,
     );
   if (tailConsumers.length > TAIL_CONSUMERS)
     throw new BuildFailure(

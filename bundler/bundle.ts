@@ -6,6 +6,7 @@ import { classMigrations, durableObjects, objectsElsewhere } from './bindings/cl
 import { dispatchBindings } from './bindings/dispatch.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
+import { mtlsBindings } from './bindings/mtls-certificates.ts';
 import { outwardBindings } from './bindings/outward.ts';
 import { pipelineBindings } from './bindings/pipelines.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
@@ -203,6 +204,7 @@ async function bundleConfig(
   const services = serviceBindings(file, config, exports);
   const namespaces = dispatchBindings(file, config);
   const storeSecrets = storeSecretBindings(file, config);
+  const mtlsCertificates = mtlsBindings(file, config);
   const elsewhere = objectsElsewhere(file, config);
   const tails = tailConsumers(file, config);
   const outward = [...outwardBindings(config), ...pipelineBindings(config.pipelines ?? [], buckets)];
@@ -240,6 +242,7 @@ async function bundleConfig(
     ...(services.length > 0 && { services }),
     ...(namespaces.length > 0 && { dispatchNamespaces: namespaces }),
     ...(storeSecrets.length > 0 && { storeSecrets }),
+    ...(mtlsCertificates.length > 0 && { mtlsCertificates }),
     ...(tails.length > 0 && { tailConsumers: tails }),
     ...(outward.length > 0 && { outward }),
     ...(config.version_metadata && {

@@ -116,6 +116,21 @@ export interface StoreSecretBinding {
   secret: string;
 }
 
+/** A binding that fetches with a client certificate of the owner. */
+export interface MtlsBinding {
+  binding: string;
+  /** The id of the certificate. */
+  certificate: string;
+}
+
+/** The same in a release, with the certificate itself. */
+export interface ReleasedMtlsBinding extends MtlsBinding {
+  /** The certificate and those that lead to its authority, in PEM. */
+  chain: string;
+  /** The encrypted private key, in base64. Without one, requests are sent without the certificate. */
+  sealedKey: string | null;
+}
+
 /** A binding to a class of Durable Objects in another app. */
 export interface ObjectsElsewhere {
   binding: string;
@@ -176,6 +191,8 @@ export interface Bundle {
   dispatchNamespaces?: DispatchBinding[];
   /** Omitted when empty. */
   storeSecrets?: StoreSecretBinding[];
+  /** Omitted when empty. */
+  mtlsCertificates?: MtlsBinding[];
   /** Slugs of the owner's apps whose `tail()` gets the Worker's events. Omitted when empty. */
   tailConsumers?: string[];
   outward?: Outward[];
@@ -223,6 +240,7 @@ export interface Release {
   services?: ServiceBinding[];
   dispatchNamespaces?: DispatchBinding[];
   storeSecrets?: StoreSecretBinding[];
+  mtlsCertificates?: ReleasedMtlsBinding[];
   tailConsumers?: string[];
   outward?: Outward[];
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */

@@ -1,4 +1,5 @@
 // Assembles a host from its parts. Nothing runs yet: `host.ts` starts and ends them.
+import type { SealedCertificate } from '../handlers/contract/host/client-certificates.ts';
 import type { AppReportsAnswer } from '../handlers/contract/host/host-calls.ts';
 import type { AlertedApp } from './alerts/alerts.ts';
 import type { Config } from './config.ts';
@@ -77,7 +78,14 @@ export function assemble(config: Config) {
     apps.others = hosts;
   }
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
-  const deploys = makeDeploys(base, observability, appParts, onFacts);
+  const deploys = makeDeploys(
+    base,
+    observability,
+    appParts,
+    onFacts,
+    async (asked) =>
+      (await controlParts.control.call('/internal/client-certificate', asked)) as SealedCertificate | null,
+  );
   const controlParts = makeControl(
     base,
     observability,

@@ -1,6 +1,7 @@
 // Finds faults of a Wrangler configuration before any command of the project has run.
 import { classMigrations, objectsElsewhere } from '../bindings/classes.ts';
 import { dispatchBindings } from '../bindings/dispatch.ts';
+import { mtlsBindings } from '../bindings/mtls-certificates.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
 import { storeSecretBindings } from '../bindings/secrets-store.ts';
 import { serviceBindings, tailConsumers } from '../bindings/services.ts';
@@ -37,6 +38,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
   storeSecretBindings(file, meant);
+  mtlsBindings(file, meant);
   const calls = triggers(file, meant, []);
   const named = {
     services: serviceBindings(file, meant, null),

@@ -126,6 +126,7 @@ export interface WranglerConfig {
     namespace: string;
     outbound?: { service: string; parameters?: string[] };
   }[];
+  mtls_certificates?: { binding: string; certificate_id: string }[];
   secrets_store_secrets?: { binding: string; store_id: string; secret_name: string }[];
   tail_consumers?: { service: string }[];
   triggers: { crons?: string[] };

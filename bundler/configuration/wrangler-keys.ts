@@ -67,6 +67,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   services: 'used',
   dispatch_namespaces: 'used',
   secrets_store_secrets: 'used',
+  mtls_certificates: 'used',
   tail_consumers: 'used',
 
   // Outside of the app and of its storage
@@ -114,7 +115,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   k2: false,
   logfwdr: false,
   media: false,
-  mtls_certificates: { instead: 'call a service that takes a key, kept as a secret' },
   stream: false,
   streaming_tail_consumers: {
     instead: 'name the app in "tail_consumers", and export a tail() handler there',
@@ -226,6 +226,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     cross_account_grant: false,
   },
   'secrets_store_secrets[]': { binding: 'used', store_id: 'used', secret_name: 'used', remote: localOnly },
+  'mtls_certificates[]': { binding: 'used', certificate_id: 'used', remote: localOnly },
   'dispatch_namespaces[]': { binding: 'used', namespace: 'used', outbound: 'used', remote: localOnly },
   'tail_consumers[]': {
     service: 'used',

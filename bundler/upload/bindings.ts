@@ -31,6 +31,7 @@ type Bound = Pick<
   | 'services'
   | 'dispatchNamespaces'
   | 'storeSecrets'
+  | 'mtlsCertificates'
   | 'tailConsumers'
   | 'outward'
   | 'warnings'
@@ -83,6 +84,10 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   const storeSecrets = all('secrets_store_secret').map(
     ({ name: binding, store_id: store, secret_name: secret }) => ({ binding, store, secret }),
   );
+  const mtlsCertificates = all('mtls_certificate').map(({ name: binding, certificate_id: certificate }) => ({
+    binding,
+    certificate,
+  }));
   const tailConsumers = [...new Set(metadata.tail_consumers.map(({ service }) => service))];
   const objects = all('durable_object_namespace');
   const elsewhere = objects.flatMap(({ name, class_name: className, script_name: script = from.script }) =>
@@ -132,6 +137,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(services.length > 0 && { services }),
     ...(dispatchNamespaces.length > 0 && { dispatchNamespaces }),
     ...(storeSecrets.length > 0 && { storeSecrets }),
+    ...(mtlsCertificates.length > 0 && { mtlsCertificates }),
     ...(tailConsumers.length > 0 && { tailConsumers }),
     ...(outward.length > 0 && { outward }),
     ...(warnings.length > 0 && { warnings }),
@@ -224,6 +230,8 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
     const { store: store_id, secret: secret_name } = storeSecret;
     return { type: 'secrets_store_secret', name, store_id, secret_name };
   }
+  const mtls = named(live.mtlsCertificates);
+  if (mtls) return { type: 'mtls_certificate', name, certificate_id: mtls.certificate };
   const outward = named(live.outward);
   if (outward) {
     const { binding: _, ...rest } = outward;

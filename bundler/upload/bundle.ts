@@ -2,6 +2,7 @@
 // queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
+import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificates.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
@@ -120,6 +121,11 @@ export const SentBundle = z.strictObject({
         store: name,
         secret: z.string().regex(STORE_SECRET_NAME, STORE_SECRET_NAME_RULE),
       }),
+    )
+    .optional(),
+  mtlsCertificates: z
+    .array(
+      z.strictObject({ binding: name, certificate: z.string().regex(CERTIFICATE_ID, CERTIFICATE_ID_RULE) }),
     )
     .optional(),
   tailConsumers: z.array(name).optional(),

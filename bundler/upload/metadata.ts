@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
 import { missing, workflowOfOtherScript } from '../bindings/missing-bindings.ts';
+import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificates.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
@@ -65,6 +66,11 @@ const Binding = z.discriminatedUnion('type', [
     name,
     store_id: name,
     secret_name: z.string().regex(STORE_SECRET_NAME, STORE_SECRET_NAME_RULE),
+  }),
+  z.object({
+    type: z.literal('mtls_certificate'),
+    name,
+    certificate_id: z.string().regex(CERTIFICATE_ID, CERTIFICATE_ID_RULE),
   }),
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('images'), name }),

@@ -22,6 +22,7 @@ import { requireSlug } from './names.ts';
 import { analyticsEngineCalls } from './storage/analytics-engine.ts';
 import { databaseCalls } from './storage/d1.ts';
 import { namespaceCalls } from './storage/kv.ts';
+import { mtlsCertificateCalls } from './storage/mtls-certificates.ts';
 import { queueCalls } from './storage/queues.ts';
 import { bucketCalls } from './storage/r2.ts';
 import { secretsStoreCalls } from './storage/secrets-store.ts';
@@ -55,6 +56,7 @@ export const calls: readonly Call[] = [
   ...queueCalls,
   ...workflowCalls,
   ...secretsStoreCalls,
+  ...mtlsCertificateCalls,
   ...analyticsEngineCalls,
   ...tailCalls,
 ];

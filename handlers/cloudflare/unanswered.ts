@@ -107,11 +107,6 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     why: 'a deploy makes the pipelines that it binds, each for a bucket of the app: docs/projects.md#pipelines',
   },
   {
-    path: '/accounts/*/mtls_certificates',
-    what: 'mTLS certificates',
-    why: 'put a proxy that has the certificate between the Worker and the service',
-  },
-  {
     path: '/accounts/*/d1/database/*/time_travel',
     what: 'Time Travel',
     why: 'use `cellar snapshots` to restore an earlier state',

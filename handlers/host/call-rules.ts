@@ -225,6 +225,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     changes: true,
   },
   'POST /apps/:id/renew': { deadlineMs: 'start' },
+  'POST /client-certificates': { refusals: ['invalid_input'] },
   'POST /store-secrets': {},
   'POST /datapoints/query': {
     refusals: ['storage_not_found', 'query_failed', 'dataset_spread', 'query_timeout', 'rate_limited'],

@@ -2,12 +2,14 @@
 import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
 import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
+import { takeCertificate } from '../../sqlite/control/people/client-certificates.ts';
 import { ensureWelcome } from '../../sqlite/control/people/invites.ts';
 import { findBoundSecret } from '../../sqlite/control/people/secret-stores.ts';
 import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
 import { WORKERS } from '../cloudflare/storage/secrets-store.ts';
 import type { RequestContext } from '../context.ts';
+import type { BoundCertificate } from '../contract/host/client-certificates.ts';
 import type { AppReport, HostEvent, HostEvents } from '../contract/host/host-calls.ts';
 import type { StoreSecret } from '../contract/host/store-secrets.ts';
 import { newId } from '../contract/id.ts';
@@ -47,6 +49,8 @@ export async function internal(request: Request, context: RequestContext): Promi
   }
   if (route === 'POST /internal/store-secret')
     return Response.json(await sealedValue(context, (await readJson(request)) as StoreSecret));
+  if (route === 'POST /internal/client-certificate')
+    return Response.json(await takeCertificate(context.db, (await readJson(request)) as BoundCertificate));
   if (route === 'POST /internal/hosts/report') return hostReport(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);

@@ -102,6 +102,7 @@ export function fleetOf(
     slots: options.slots,
     memory: options.memory,
     secrets: () => options.secrets.values(preview?.parentId ?? id),
+    openKey: (key) => options.secrets.openKey(key),
     buckets: options.buckets.access(id),
     services: options.services(id),
     outward: {

@@ -3,12 +3,15 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { SecretChanges, SecretRecord } from '../../handlers/contract/host/host-calls.ts';
 import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { SealedKey } from '../fleets/config/mtls/mtls.ts';
 
 const CIPHER = 'aes-256-gcm';
 /** First byte of an encrypted value: the version of its format. */
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+/** In place of an app's id: no app has it. */
+const CERTIFICATES = 'client certificate';
 
 /** The change would exceed the number of secrets that an app may have. */
 export class TooManySecrets extends Error {}
@@ -61,6 +64,16 @@ export class Secrets {
       .all(appId)
       .map(({ name, sealed }) => [name, this.open(appId, name, sealed)]);
     return Object.fromEntries(entries);
+  }
+
+  /** Encrypts the private key of a client certificate. @returns base64 */
+  sealKey(certificate: string, key: string): string {
+    return this.seal(CERTIFICATES, certificate, key).toString('base64');
+  }
+
+  /** Decrypts what `sealKey` encrypted. @throws {Error} when this key cannot decrypt it */
+  openKey({ certificate, sealedKey }: SealedKey): string {
+    return this.open(CERTIFICATES, certificate, Buffer.from(sealedKey, 'base64'));
   }
 
   /** Encrypts a value, which is bound to its app and name. */

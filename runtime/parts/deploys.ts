@@ -1,9 +1,14 @@
 // The parts that make deploys from pushes, uploads, imports and branches.
 
+import type {
+  BoundCertificate,
+  SealedCertificate,
+} from '../../handlers/contract/host/client-certificates.ts';
 import { CodeCache } from '../bucket/code/code-cache.ts';
 import { MissedDeploys } from '../builds/queue/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue/queue.ts';
 import { DeployRequests } from '../builds/queue/requests.ts';
+import { certificateOf } from '../builds/release/client-certificates.ts';
 import { UnstoredReleases } from '../builds/release/unstored-releases.ts';
 import { Imports } from '../builds/source/import.ts';
 import { memoryForBuilds } from '../builds/usage/memory-share.ts';
@@ -22,12 +27,16 @@ import type { ObservabilityParts } from './observability.ts';
 
 export type DeployParts = ReturnType<typeof makeDeploys>;
 
-/** @param onFacts called after a transaction that added facts to the outbox */
+/**
+ * @param onFacts called after a transaction that added facts to the outbox
+ * @param askCertificate gets a client certificate from the control plane
+ */
 export function makeDeploys(
   { config, store, paths, secrets, users, isolation, disk, reachable, urlOf, bucket }: Base,
   { say }: ObservabilityParts,
   { apps, snapshots, storage }: AppParts,
   onFacts: () => void,
+  askCertificate: (asked: BoundCertificate) => Promise<SealedCertificate | null>,
 ) {
   const limits = {
     stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
@@ -60,6 +69,7 @@ export function makeDeploys(
       if (apps.originOf(appId) !== appId) throw new Error('previews are not in snapshots');
       return snapshots.takeForClasses(appId, apps.get(appId)?.wanted.slug ?? appId);
     },
+    certificateOf: (appId) => certificateOf(apps, appId, askCertificate),
     cpuMaxS: config.RUNNER_CELL_CPU_MAX_S,
     copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
     onFacts,

@@ -9,6 +9,11 @@ export interface Program {
   cwd: string;
   /** The whole environment. Names are shell words: letters, digits and `_`. */
   environment: Record<string, string>;
+  /**
+   * At most 6 texts that it may read as files, by `/proc/self/fd/4` and the numbers after it. They are in memory, and in no
+   * directory. Default: none.
+   */
+  texts?: string[];
   /** Limit of writable memory (RLIMIT_DATA), in bytes: an allocation beyond it fails. */
   dataLimitBytes: number;
 }
@@ -20,7 +25,7 @@ export interface Program {
  * @throws {ChildError} when no process can be started
  */
 export async function startProgram(
-  { words, cwd, environment, dataLimitBytes }: Program,
+  { words, cwd, environment, texts = [], dataLimitBytes }: Program,
   onStart: (shell: Job) => void,
 ): Promise<Job> {
   const child = await startJob(['/bin/sh'], { environment: {}, channel: true, urgent: true });
@@ -28,6 +33,7 @@ export async function startProgram(
   const steps = [
     `ulimit -d ${Math.ceil(dataLimitBytes / 1024)}`,
     `cd ${quote(cwd)}`,
+    ...texts.flatMap(textSteps),
     // Some shells set these variables themselves.
     'unset PWD OLDPWD SHLVL',
     // Not as arguments of `env`, which every user could read.
@@ -36,4 +42,24 @@ export async function startProgram(
   ];
   child.stdin.end(`${steps.join(' && ')}\n`);
   return child;
+}
+
+/** The descriptor of the first text: 3 is a pipe. */
+const FIRST_TEXT = 4;
+
+/** Returns the path at which a program of `startProgram` reads one of its texts. */
+export function textPath(index: number): string {
+  return `/proc/self/fd/${FIRST_TEXT + index}`;
+}
+
+/** A regular file, because workerd reads as many bytes as a file says that it has. A here-document may be a pipe. */
+function textSteps(text: string, index: number): string[] {
+  return [
+    'text=$(mktemp /dev/shm/cellar-XXXXXX)',
+    `printf %s ${quote(text)} > "$text"`,
+    `exec ${FIRST_TEXT + index}< "$text"`,
+    'rm "$text"',
+    // The program may run as another user. Nobody else can find the file.
+    `chmod 444 ${textPath(index)}`,
+  ];
 }

@@ -33,6 +33,7 @@ import deployOn from './migrations/0030_deploy_on.sql';
 import mailRoutes from './migrations/0031_mail_routes.sql';
 import dispatch from './migrations/0032_dispatch.sql';
 import secretsStore from './migrations/0033_secrets_store.sql';
+import clientCertificates from './migrations/0034_client_certificates.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -69,6 +70,7 @@ const migrations: Migration[] = [
   { name: '0031_mail_routes.sql', sql: mailRoutes },
   { name: '0032_dispatch.sql', sql: dispatch },
   { name: '0033_secrets_store.sql', sql: secretsStore },
+  { name: '0034_client_certificates.sql', sql: clientCertificates },
 ];
 
 /**

@@ -238,11 +238,11 @@ test('an entry may lack its extension, assets may be in a package, and a migrati
 test('an unavailable feature deploys with a warning, and all such features are named', async () => {
   await warns(
     {
-      mtls_certificates: [{ binding: 'M', certificate_id: 'c' }],
+      media: { binding: 'M' },
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other', environment: 'staging' }],
     },
-    /(?=.*"mtls_certificates")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/s,
+    /(?=.*"media")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/s,
   );
   await warns({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not available here$/);
 });
@@ -264,7 +264,6 @@ test('a pipeline writes into the bucket with its name, or into the only one', ()
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
-  [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
   [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
   [{ media: { binding: 'A' } }, ['A'], /"media"/],

@@ -89,6 +89,8 @@ export interface DescribedRelease {
   }[];
   dispatch_namespaces: { binding: string; namespace: string }[];
   store_secrets: { binding: string; store: string; secret: string }[];
+  /** `certificate`: the id of a client certificate. */
+  mtls_certificates: { binding: string; certificate: string }[];
   outward: Outward[];
   /** The binding that shows the Worker its deploy. */
   version_metadata: string | null;

@@ -1,5 +1,6 @@
 // Every call of the handlers to the host. The client in `handlers/host` and the routes in `runtime/control` take their types
 // from this list. The host imports it too.
+
 import type { HostStats } from '../admin.ts';
 import type { AppFigures } from '../apps/apps.ts';
 import type { DomainLookup } from '../apps/domains.ts';
@@ -16,6 +17,7 @@ import type { ThresholdName } from '../telemetry/alert-kinds.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
 import type { LogLine } from '../telemetry/logs.ts';
+import type { NewCertificate, ReadCertificate } from './client-certificates.ts';
 import type {
   AsOf,
   DeployFact,
@@ -334,6 +336,8 @@ export interface HostCalls extends TelemetryCalls {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
+  /** Checks a client certificate, and encrypts its key. */
+  'POST /client-certificates': { body: NewCertificate; answer: ReadCertificate };
   /** Encrypts a value for a Secrets Store. The answer is base64. */
   'POST /store-secrets': { body: ToSeal; answer: { sealed: string } };
   /** Does not include buckets and vector indexes. */

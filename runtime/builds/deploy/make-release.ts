@@ -16,6 +16,7 @@ import { type AfterBuild, build } from '../release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
 import { requireServices } from '../release/check-services.ts';
 import { keyOf } from '../release/object-classes.ts';
+import type { CertificateOf } from '../release/release.ts';
 import { COPIED, placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
@@ -47,6 +48,8 @@ export interface ReleaseOptions {
   isolation: Isolation;
   /** Returns an app's address by its slug; `null` until the ports are known. */
   urlOf: (slug: string) => string | null;
+  /** Returns how one app's client certificates are found. */
+  certificateOf: (appId: string) => CertificateOf;
 }
 
 /** The deploy that a release is made for. */
@@ -115,6 +118,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
     requireOutside: (named: NamedOutside) => requireServices(named, { appId: app_id, apps, isPushed: true }),
     keyOf: keyOf(apps, app_id),
+    certificateOf: options.certificateOf(app_id),
     liveReleaseDirectory: app.liveDeployId === null ? null : await apps.release(app_id, app.liveDeployId),
     isolation,
     limits,
@@ -158,7 +162,7 @@ async function copy(
 
 /** Takes an uploaded version, or the release of a preview. */
 async function place(
-  { store, paths, apps }: ReleaseOptions,
+  { store, paths, apps, certificateOf }: ReleaseOptions,
   { deploy: { id, app_id, sha, version }, log }: Deployed,
   source: Placed,
   live: string | null,
@@ -179,6 +183,7 @@ async function place(
       isCopied: isPromoted || isPreview,
       isPreview,
       keyOf: keyOf(apps, app_id),
+      certificateOf: certificateOf(app_id),
     }),
   );
   return { storage, ...NOTHING_TO_DO };

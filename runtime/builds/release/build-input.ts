@@ -5,7 +5,7 @@ import type { Isolation } from '../../isolation/isolation.ts';
 import type { User } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
-import type { KeyOf } from './release.ts';
+import type { CertificateOf, KeyOf } from './release.ts';
 
 /** Build settings of an app whose owner has set none. */
 export const NO_SETTINGS: BuildSettings = {
@@ -48,6 +48,8 @@ export interface BuildInput {
   requireOutside: (named: NamedOutside) => void;
   /** Returns the unique key of another app's class. */
   keyOf: KeyOf;
+  /** Finds a client certificate of the owner. */
+  certificateOf: CertificateOf;
   /** The live release. */
   liveReleaseDirectory: string | null;
   /** Whether the release is a preview's: a preview has no crons. */

@@ -183,12 +183,26 @@ async function bundleWithoutPackages(
 }
 
 async function releaseStep(
-  { deployId, sha, storage, releaseDirectory, liveReleaseDirectory, isPreview, keyOf }: BuildInput,
+  {
+    deployId,
+    sha,
+    storage,
+    releaseDirectory,
+    liveReleaseDirectory,
+    isPreview,
+    keyOf,
+    certificateOf,
+  }: BuildInput,
   bundle: Bundled['bundle'],
   bundled: string,
 ): Promise<Built> {
   const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
-  return placeBundle(bundle, { deployId, sha, storage, live, isPreview, keyOf }, bundled, releaseDirectory);
+  return placeBundle(
+    bundle,
+    { deployId, sha, storage, live, isPreview, keyOf, certificateOf },
+    bundled,
+    releaseDirectory,
+  );
 }
 
 /** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */

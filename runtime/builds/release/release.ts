@@ -2,7 +2,14 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../../bundler/limits.ts';
-import { type Bundle, type ObjectsElsewhere, RELEASE_FILE, type Release } from '../../../bundler/release.ts';
+import {
+  type Bundle,
+  type MtlsBinding,
+  type ObjectsElsewhere,
+  RELEASE_FILE,
+  type Release,
+  type ReleasedMtlsBinding,
+} from '../../../bundler/release.ts';
 import type { DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { publish } from '../../disk/publish.ts';
@@ -24,12 +31,16 @@ export async function placeRelease(release: Release, bundled: string, directory:
 /** Returns the unique key of the class that a binding to another app names. @throws {BuildFailure} when there is none */
 export type KeyOf = (named: ObjectsElsewhere) => Promise<string>;
 
+/** Returns a binding with its client certificate. @throws {BuildFailure} when there is none */
+export type CertificateOf = (named: MtlsBinding) => Promise<ReleasedMtlsBinding>;
+
 /**
  * Assigns storage to the bindings of a bundle, and makes it the release in `directory`.
  * @param to.version the uploaded version that it is; left out for a fresh build
  * @param to.storage the app's storage names until now
  * @param to.isPreview whether it is a preview's, as `placeUpload` says
  * @param to.keyOf returns the unique key of another app's class
+ * @param to.certificateOf finds a client certificate of the owner
  * @param bundled the bundle's directory
  * @returns the release, and the storage names to keep once it is live
  */
@@ -43,6 +54,7 @@ export async function placeBundle(
     live: Release | null;
     isPreview: boolean;
     keyOf: KeyOf;
+    certificateOf: CertificateOf;
   },
   bundled: string,
   directory: string,
@@ -68,6 +80,7 @@ export async function placeBundle(
   const elsewhere: NonNullable<Release['objectsElsewhere']> = [];
   for (const named of bundle.objectsElsewhere ?? [])
     elsewhere.push({ ...named, storageId: await to.keyOf(named) });
+  const mtls = await Promise.all((bundle.mtlsCertificates ?? []).map(to.certificateOf));
   const own = {
     worker,
     exports,
@@ -78,6 +91,7 @@ export async function placeBundle(
     ...(services && { services }),
     ...(dispatchNamespaces && { dispatchNamespaces }),
     ...(storeSecrets && { storeSecrets }),
+    ...(mtls.length > 0 && { mtlsCertificates: mtls }),
     ...(tailConsumers && { tailConsumers }),
     ...(elsewhere.length > 0 && { objectsElsewhere: elsewhere }),
     ...(outward && { outward }),

@@ -9,7 +9,7 @@ import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import { BUNDLE_FILE, readBundle, VERSION_FILE } from '../../uploads/version-files.ts';
-import { type KeyOf, placeBundle, placeRelease, readRelease } from './release.ts';
+import { type CertificateOf, type KeyOf, placeBundle, placeRelease, readRelease } from './release.ts';
 
 const TIMEOUT_MS = 60_000;
 const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
@@ -80,6 +80,7 @@ export async function placeUpload(
     isCopied: boolean;
     isPreview: boolean;
     keyOf: KeyOf;
+    certificateOf: CertificateOf;
   },
 ): Promise<StorageNames> {
   const beside = `${directory}.new`;

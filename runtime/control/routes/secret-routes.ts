@@ -5,16 +5,23 @@ import type { SecretChanges } from '../../../handlers/contract/host/host-calls.t
 import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import { SECRETS_LIMIT } from '../../../handlers/contract/sizes.ts';
 import type { Apps } from '../../apps/apps.ts';
+import type * as reader from '../../apps/client-certificate.ts';
 import { type Secrets, TooManySecrets } from '../../apps/secrets.ts';
 import { maskOf } from '../../builds/deploy/mask.ts';
 import { readRelease } from '../../builds/release/release.ts';
 import { reason } from '../../log.ts';
 import { noSuchApp, Refusal } from '../../refusal.ts';
+import { threads } from '../../threads/worker.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
+
+const READER = new URL('../../apps/client-certificate.ts', import.meta.url);
+/** Longest time to read a client certificate, in ms. */
+const READ_MS = 5_000;
 
 export type SecretCall =
   | Extract<HostCall, `${string}/secrets`>
   | 'POST /apps/:id/renew'
+  | 'POST /client-certificates'
   | 'POST /store-secrets';
 
 /** Returns the routes of these calls. */
@@ -59,6 +66,16 @@ export function secretRoutes({
     'POST /apps/:id/renew': ({ words }) => {
       requireApp(words[0]!);
       return renewed(words[0]!, apps.renewVars(words[0]!));
+    },
+    'POST /client-certificates': async ({ request }) => {
+      const given = await readJson<'POST /client-certificates'>(request);
+      const { key, ...found } = await threads.run<typeof reader.readCertificate>(
+        READER,
+        'readCertificate',
+        [given],
+        { deadlineMs: READ_MS, errors: [Refusal] },
+      );
+      return { ...found, sealed_key: secrets.sealKey(given.id, key) };
     },
     'POST /store-secrets': async ({ request }) => {
       const { store, name, from } = await readJson<'POST /store-secrets'>(request);

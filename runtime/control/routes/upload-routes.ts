@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type {
   DispatchBinding,
+  MtlsBinding,
   ObjectsElsewhere,
   Outward,
   RateLimit,
@@ -276,6 +277,7 @@ function describedBundle(
     services?: ServiceBinding[];
     dispatchNamespaces?: DispatchBinding[];
     storeSecrets?: StoreSecretBinding[];
+    mtlsCertificates?: MtlsBinding[];
     objectsElsewhere?: ObjectsElsewhere[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
@@ -304,6 +306,7 @@ function describedBundle(
     services = [],
     dispatchNamespaces = [],
     storeSecrets = [],
+    mtlsCertificates = [],
     outward = [],
     versionMetadata,
     workerLoaders = [],
@@ -333,6 +336,7 @@ function describedBundle(
     services,
     dispatch_namespaces: dispatchNamespaces,
     store_secrets: storeSecrets,
+    mtls_certificates: mtlsCertificates.map(({ binding, certificate }) => ({ binding, certificate })),
     outward,
     version_metadata: versionMetadata?.binding ?? null,
     worker_loaders: workerLoaders.map(({ binding }) => binding),

@@ -7,7 +7,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { NO_SETTINGS } from '../../builds/release/build-input.ts';
-import { type KeyOf, placeBundle, readRelease } from '../../builds/release/release.ts';
+import { type CertificateOf, type KeyOf, placeBundle, readRelease } from '../../builds/release/release.ts';
 import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
@@ -40,6 +40,9 @@ export interface ProjectOptions {
 
 /** The apps of other folders do not run here: a key only gives ids to their objects. */
 const keyOf: KeyOf = async ({ script, className }) => `${script}-${className}`;
+
+/** The account's certificates are not here: requests are sent without them. */
+const certificateOf: CertificateOf = async (named) => ({ ...named, chain: '', sealedKey: null });
 
 export class Project {
   readonly #options: ProjectOptions;
@@ -85,7 +88,7 @@ export class Project {
       const digest = await digestOf(bundle, out);
       const placed = await placeBundle(
         bundle,
-        { deployId, sha: '', storage: this.#names(), live, isPreview: false, keyOf },
+        { deployId, sha: '', storage: this.#names(), live, isPreview: false, keyOf, certificateOf },
         out,
         directory,
       );

@@ -27,7 +27,10 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   const namespaces = (release.dispatchNamespaces ?? []).map(
     ({ binding, namespace }) => `${binding} (the dispatch namespace ${namespace})`,
   );
-  const missing = [...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
+  const certificates = (release.mtlsCertificates ?? []).map(
+    ({ binding }) => `${binding} (a client certificate: requests are sent without it)`,
+  );
+  const missing = [...certificates, ...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }

@@ -19,6 +19,7 @@ import {
 } from './dispatch/dispatch.ts';
 import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
+import { mtlsBindings, mtlsServices } from './mtls/mtls.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { PIPELINE_KEY, pipelineBindings, pipelineServices, pipelinesOf } from './pipelines/pipelines.ts';
@@ -58,6 +59,10 @@ const ASYNC_CONTEXT = 'nodejs_als';
 
 /** Config options besides the release. */
 export interface ConfigOptions {
+  /** Path of a file with authorities of the operator's own, in PEM; null: none. */
+  authorities: string | null;
+  /** The config's directory. */
+  directory: string;
   /** Relative path from the config's directory, which also holds the entry, to the release's. */
   toRelease: string;
   /** Rules from the assets' own files, such as `_headers`. */
@@ -233,7 +238,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...dispatchServices(release, options.serviceSocket));
   if (options.hasOutbound) list.push(outboundService(options.serviceSocket));
-  list.push(...storeSecretServices(release, options.serviceSocket));
+  list.push(...storeSecretServices(release, options.serviceSocket), ...mtlsServices(release, options));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
   list.push(...outwardServices(release, options.outwardSockets, options.fetchesImages));
@@ -295,6 +300,7 @@ function appWorker(
       ...serviceBindingsOf(release),
       ...dispatchBindingsOf(release),
       ...storeSecretBindingsOf(release),
+      ...mtlsBindings(release),
       ...outwardBindings(release, secrets, fetchesImages),
       ...pipelineBindings(release),
       ...versionBinding(release),

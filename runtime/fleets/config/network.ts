@@ -19,15 +19,20 @@ const UNUSED = [
  * @param allowed private addresses and CIDR ranges that apps may reach
  */
 export function internetService(allowed: readonly string[]): Fields {
+  return networkService('internet', allowed);
+}
+
+/** Returns a service that reaches the same as `internet`. @param tls options besides the trust in the usual authorities */
+export function networkService(name: string, allowed: readonly string[], tls: Fields = {}): Fields {
   const egress = new Egress(allowed);
   const denied = [...PRIVATE_V4, ...PRIVATE_V6, ...UNUSED, ...HELD_V4, ...HELD_V6, ...ownAddresses()];
   return {
-    name: 'internet',
+    name,
     network: {
       // workerd's `public` has no private networks. If two entries match, the narrower one wins.
       allow: ['public', ...egress.networks],
       deny: egress.closed([...new Set(denied)]),
-      tlsOptions: { trustBrowserCas: true },
+      tlsOptions: { trustBrowserCas: true, ...tls },
     },
   };
 }

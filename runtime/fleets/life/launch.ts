@@ -8,6 +8,7 @@ import type { User } from '../../isolation/users.ts';
 import type { OutputSink } from '../../processes/output-sink.ts';
 import { CACHE_DISK } from '../config/cache.ts';
 import { QUEUE_SOCKET } from '../config/cell-config.ts';
+import type { SealedKey } from '../config/mtls/mtls.ts';
 import type { OutwardService } from '../config/outward.ts';
 import { secretEnvironment } from '../config/secret-bindings.ts';
 import { type Cell, DEFAULT_CPU_MS } from '../process/cell.ts';
@@ -40,6 +41,8 @@ export interface Place {
   directories: { run: string; data: string };
   /** Returns the current secrets of the Worker, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
+  /** Decrypts the key of a client certificate. Left out where releases have none. @throws when it cannot be decrypted */
+  openKey?: (key: SealedKey) => string;
   /** Returns the current overrides of the Worker's variables, by name. Left out: none. */
   vars?: () => Record<string, unknown>;
   /** Returns the output sink for a release's process. */
@@ -191,9 +194,9 @@ export class Launcher {
     start: Start,
   ): Promise<Cell> {
     const { workerd, user, memoryMb, directories, output, buckets, services, outward } = this.#place;
-    const { cluster, development } = this.#place;
+    const { openKey, cluster, development } = this.#place;
     const data = runDirectory === directories.run ? directories.data : runDirectory;
-    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, cpuMs } = files;
+    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, keys, cpuMs } = files;
     // In parallel with the start: the process connects when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
@@ -208,6 +211,7 @@ export class Launcher {
       directory: release.directory,
       config,
       environment: secretEnvironment(secrets),
+      texts: keys.map((key) => openKey!(key)),
       disks: {
         do: join(data, 'do'),
         kv: join(data, 'kv'),

@@ -21,10 +21,13 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 24;
+const FORMAT = 25;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
+
+/** Authorities of the operator's own. */
+const AUTHORITIES = process.env.NODE_EXTRA_CA_CERTS || null;
 
 const WRITER = new URL('./write-cell-files.ts', import.meta.url);
 /** Time limit to write the files, in ms. */
@@ -143,6 +146,7 @@ export class CellFilesCache {
       this.#timesCalls,
       this.#cronSeconds,
       internetService(this.#around.egress),
+      AUTHORITIES && [AUTHORITIES, statSync(AUTHORITIES, { throwIfNoEntry: false })?.mtimeMs],
       place,
       mtimeMs,
       size,
@@ -161,6 +165,7 @@ export class CellFilesCache {
       ...given,
       heapMb: this.#heapMb,
       ...this.#around,
+      authorities: AUTHORITIES,
       uiUrl: this.#uiUrl(),
       reloads: this.#reloads,
       cacheMb: this.#cacheMb,

@@ -31,6 +31,8 @@ export interface CellOptions extends CellPlace {
   isPart?: boolean;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
+  /** Texts that the config embeds: see `startProgram`. Default: none. */
+  texts?: string[];
   /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
   callSockets?: Record<string, string>;
   /** Whether the disks are an app's storage: then older processes on it are ended first. */
@@ -132,7 +134,7 @@ function record(file: string, pid: number, user: User | null): void {
 }
 
 function startWorkerd(options: CellOptions): Promise<Job> {
-  const { workerd, user, directory, config, disks, runDirectory, sockets } = options;
+  const { workerd, user, directory, config, disks, runDirectory, sockets, texts = [] } = options;
   const words = [
     ...(user === null ? dieWithParent() : asUser(user)),
     workerd,
@@ -148,7 +150,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
   ];
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
   const environment = { ...options.environment, ...options.cluster?.environment };
-  return startProgram({ words, cwd: directory, environment, dataLimitBytes }, ({ pid, exited }) => {
+  return startProgram({ words, cwd: directory, environment, texts, dataLimitBytes }, ({ pid, exited }) => {
     if (options.isPart) return;
     endBeforeHost(pid);
     limitCell(pid, exited);

@@ -11,6 +11,7 @@ import type { ClusterSettings } from '../config/cluster/cluster.ts';
 import { CRON_SECONDS, isBySecond } from '../config/crons/crons.ts';
 import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import { mayFetchImages } from '../config/fetched-images/fetched-images.ts';
+import { type SealedKey, sealedKeys } from '../config/mtls/mtls.ts';
 import {
   mayImportEmail,
   type OutwardService,
@@ -51,6 +52,8 @@ export interface Launch {
   /** Names of the sockets of its process. */
   sockets: string[];
   calls: Calls;
+  /** The encrypted keys of its client certificates. */
+  keys: SealedKey[];
   due: DueWork;
   /** CPU time limit of the app, in ms; null where the project sets none. */
   cpuMs: number | null;
@@ -86,6 +89,8 @@ export interface CellFilesOrder {
   outwardSockets: OutwardSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
+  /** `NODE_EXTRA_CA_CERTS`: threads have no environment. Null: unset. */
+  authorities: string | null;
   /** The app's cluster; null for an app that keeps its data on this machine. */
   cluster: ClusterSettings | null;
   /** The control UI's address on error pages; null: no error pages. */
@@ -126,10 +131,20 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
       : entryModules(worker, release, { changed, hasMethods, uiUrl, timesCalls, hasOutbound, fetchesImages });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
-    ...{ toRelease: relative(directory, order.release), rules, secrets, vars, pageMaps, heapMb, reloads },
+    ...{
+      directory,
+      toRelease: relative(directory, order.release),
+      rules,
+      secrets,
+      vars,
+      pageMaps,
+      heapMb,
+      reloads,
+    },
     entryModules: around.map(({ name }) => name),
     changedModules: changed.map(({ name }) => name),
     egress,
+    authorities: order.authorities,
     hasOutbound,
     cronSeconds,
     fetchesImages,
@@ -161,6 +176,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     sockets: socketsOf(release, cluster !== null),
     hasCache: cacheMb > 0 && cluster === null,
     calls,
+    keys: sealedKeys(release),
     due,
     cpuMs: release.cpuMs ?? null,
   } satisfies Launch);

@@ -106,6 +106,7 @@ async function makeQueue(
     ...{ ...shared, apps, limits, isolation: new Isolation('cellar-unused') },
     urlOf: () => null,
     copyIntoPreview: async () => {},
+    certificateOf: () => () => assert.fail('no certificate was asked for'),
     cpuMaxS: 300,
   });
   const requests = new DeployRequests(queue, { store, paths, apps });

@@ -63,6 +63,7 @@ before(async () => {
     services: [],
     dispatch_namespaces: [],
     store_secrets: [],
+    mtls_certificates: [],
     outward: [],
     version_metadata: null,
     worker_loaders: [],

@@ -75,6 +75,7 @@ export async function buildCommit(
     storage: emptyNames(),
     requireOutside: () => {},
     keyOf: async ({ script, className }) => `${script}-${className}`,
+    certificateOf: async (named) => ({ ...named, chain: '', sealedKey: null }),
     liveReleaseDirectory: null,
     isPreview: false,
     isolation: new Isolation('cellar-unused'),
