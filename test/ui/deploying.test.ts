@@ -63,6 +63,15 @@ test('a chosen folder is the first code of an app, and a later one replaces it',
   await settled(ada);
   assert.equal(await page.locator('[data-row]').count(), 1);
   assert.equal(await page.getByRole('button', { name: 'Deploy main again' }).count(), 0, 'it has no main');
+  const read = page.waitForResponse(
+    (response) => response.request().postData()?.includes('workflows.list') ?? false,
+  );
+  await page.keyboard.press('Control+k');
+  await read;
+  await settled(ada);
+  await page.getByRole('option', { name: 'Put to sleep' }).waitFor();
+  assert.equal(await page.getByRole('option', { name: 'Deploy main again' }).count(), 0);
+  await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Upload a folder' }).click();
   const dialog = page.getByRole('dialog', { name: 'Deploy a built folder' });
   await dialog.getByLabel('Folder').setInputFiles(join(folder, 'a'));

@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
+import { hasCommits } from '../models/deploys/deploys.ts';
 import { type Found, keysOf, search } from '../models/find.ts';
 import { titleOf } from '../models/title.ts';
 import { showModal } from '../parts/controls/dialog.tsx';
@@ -32,6 +33,9 @@ const APPS = { page: 200, most: 2_000 };
 /** Slugs of all apps, read when the palette was opened last. */
 const slugs = signal<readonly string[]>([]);
 
+/** The current app, when it has a main to deploy: an app that was uploaded has none. */
+const withMain = signal<string | null>(null);
+
 /** Storage of the current app, by name. */
 const kept = signal<readonly { app: string; text: string; to: Route }[]>([]);
 
@@ -53,6 +57,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
     readSlugs().catch(failed);
     // Without the right to read storage, none is offered.
     readStorage().catch(() => {});
+    readDeploys().catch(() => {});
     return end;
   }, []);
   const found = search(onlyApps ? otherApps(slugs.value) : everything(slugs.value), typed);
@@ -170,6 +175,15 @@ async function readStorage(): Promise<void> {
   ].map((each) => ({ app, ...each }));
 }
 
+/** Reads whether the current app has a main to deploy. */
+async function readDeploys(): Promise<void> {
+  const here = route.peek();
+  if (here === null || !('app' in here) || !may('push')) return;
+  const { app } = here;
+  const { items, next_cursor } = await api('deploys.list', { id: app, limit: 30 });
+  withMain.value = hasCommits(items, next_cursor !== null) ? app : null;
+}
+
 const go = (to: Route) => () => follow(href(to));
 
 /** Returns the apps besides the current one. Each opens with the section that is shown now. */
@@ -264,12 +278,17 @@ function keptBy(app: string): Found[] {
 function actionsOf(app: string): Found[] {
   if (!may('push')) return [];
   return [
-    {
-      group: app,
-      text: 'Deploy main again',
-      also: 'build release',
-      run: async () => open({ name: 'deploy', app, deploy: (await api('deploys.create', { id: app })).id }),
-    },
+    ...(withMain.value === app
+      ? [
+          {
+            group: app,
+            text: 'Deploy main again',
+            also: 'build release',
+            run: async () =>
+              open({ name: 'deploy', app, deploy: (await api('deploys.create', { id: app })).id }),
+          },
+        ]
+      : []),
     {
       group: app,
       text: 'Put to sleep',
