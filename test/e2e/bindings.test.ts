@@ -49,16 +49,15 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
     name: 'lacks',
     main: 'index.js',
     compatibility_date: '2026-10-01',
-    browser: { binding: 'BROWSER' },
     media: { binding: 'MEDIA' },
     streaming_tail_consumers: [{ service: 'elsewhere' }],
     colour: 'red',
   };
   const code = `export default {
     async fetch(request, env) {
-      if (new URL(request.url).pathname === '/use') return env.BROWSER.fetch(request);
+      if (new URL(request.url).pathname === '/use') return env.MEDIA.fetch(request);
       await env.MEDIA;
-      return Response.json([typeof env.BROWSER, Boolean(env.MEDIA), JSON.stringify(env.BROWSER), String(env.BROWSER)]);
+      return Response.json([typeof env.MEDIA, Boolean(env.MEDIA), JSON.stringify(env.MEDIA), String(env.MEDIA)]);
     },
   };`;
   await cellar.deploy('lacks', 'bindings', {
@@ -71,11 +70,10 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
   await eventually(async () => (await errors()).length === 1, 'the error is listed');
   assert.match(
     (await errors())[0].message,
-    /^BROWSER is not available on this Cellar, which does not run "browser"\. Instead, call a hosted browser/,
+    /^MEDIA is not available on this Cellar, which does not run "media"/,
   );
   const { warnings } = await rpc('apps.get', { id: 'lacks' });
   assert.deepEqual(warnings.map((warning: string) => /"(\w+)"/.exec(warning)![1]).sort(), [
-    'browser',
     'colour',
     'media',
     'streaming_tail_consumers',

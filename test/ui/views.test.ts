@@ -92,7 +92,8 @@ test(
     const panel = page.getByRole('region', { name: 'Maintenance' });
     await panel.getByLabel('Page').fill('<h1>Back at noon</h1>');
     await panel.getByRole('button', { name: 'Turn maintenance on' }).press('Enter');
-    await panel.getByText('Maintenance is on').waitFor();
+    // Before, the text begins with "While maintenance is on".
+    await panel.getByText('Maintenance is on: visitors').waitFor();
     assert.equal(
       (await cellar.get(SHOP, '/', { headers: { accept: 'text/html' } })).text,
       '<h1>Back at noon</h1>',
