@@ -142,7 +142,7 @@ test('each setting is shown with its source, and secrets are not shown', () => {
   for (const { name, secret } of shown)
     assert.equal(
       secret,
-      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|AI_KEY|CLUSTER_KEY|SNAPSHOT_KEY/.test(name),
+      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|AI_KEY|CLUSTER_KEY|SNAPSHOT_KEY|BROWSER_URL/.test(name),
       `${name} is a secret or is not`,
     );
 });
