@@ -125,7 +125,7 @@ export interface MtlsBinding {
 
 /** The same in a release, with the certificate itself. */
 export interface ReleasedMtlsBinding extends MtlsBinding {
-  /** The certificate and those that lead to its authority, in PEM. */
+  /** The certificate and its chain, in PEM. */
   chain: string;
   /** The encrypted private key, in base64. Without one, requests are sent without the certificate. */
   sealedKey: string | null;

@@ -42,7 +42,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
     ? [line(config.build.command, config.build.cwd ?? '.')]
     : [];
   const before = deploy?.before ?? null;
-  // In a longer line, the commands after a failed one do not run: what they build would be missing or old.
+  // After a failed command the rest of its line does not run: what that builds would be missing or old.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes('opennextjs-cloudflare build');

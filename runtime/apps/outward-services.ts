@@ -102,7 +102,7 @@ export class OutwardServices {
         prepare: (appId) => makeTraversable(paths.run(appId), users(appId).cell),
         onStart: (child) => {
           if (type !== 'browser') return;
-          // What is left of browsers that a killed host had.
+          // The browsers of a killed host have left files.
           rmSync(paths.browsers, { recursive: true, force: true });
           makeOwnDirectory(sockets, users(user).cell);
           serveLaunches(child, {

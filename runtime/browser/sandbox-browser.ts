@@ -89,7 +89,7 @@ export class SandboxBrowser implements Browser {
     rmSync(this.#place.socket, { force: true });
   }
 
-  /** Takes a connection of the sandbox: its first byte says what it is for. */
+  /** Takes a connection from the sandbox. Its first byte names its purpose. */
   async #connected(socket: Socket): Promise<void> {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));

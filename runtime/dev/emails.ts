@@ -1,4 +1,4 @@
-// Gives the app an e-mail at once, at the path that `wrangler dev` uses. What it forwards and replies is printed, not sent.
+// Delivers e-mails to the app, at the path that `wrangler dev` uses. Forwards and replies are printed, not sent.
 
 import { rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

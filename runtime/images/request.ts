@@ -82,7 +82,7 @@ export async function transformCallOf(form: FormData): Promise<TransformCall> {
   return { images, steps, output: checked(Output, Object.fromEntries(given), 'output()') };
 }
 
-/** Returns the image of a call, then those that are drawn on it. @throws {ImagesError} for too many, or without the first */
+/** Returns the image of a call, followed by the images to draw on it. @throws {ImagesError} without an image, or with too many */
 export async function imagesOf(form: FormData): Promise<Buffer[]> {
   const canvas = await imageOf(form);
   const drawn = form.getAll('draw_image');

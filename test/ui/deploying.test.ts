@@ -2,30 +2,21 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';
 
 const DEPLOY_MS = 120_000;
 
 const cellar = new Cellar();
 const rpc = acceptedRpcOf(cellar);
-let browser: UiBrowser;
 let ada: Person;
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
+startUi(cellar, (person) => {
+  ada = person;
 });
 
 /** Waits until an app answers with a text. */

@@ -1,25 +1,18 @@
 // Dispatch namespaces and their scripts in a real Chromium: the empty list, what Wrangler has uploaded, and deleting both.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { settled } from '../support/ui/views.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = new Cellar();
 let browser: UiBrowser;
 let ada: Person;
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
+startUi(cellar, (person, started) => {
+  ada = person;
+  browser = started;
 });
 
 /** Checks the screen in both themes and at 360 px. */

@@ -1,9 +1,9 @@
 // How people find their way in a real Chromium: sections, the finder, the app switcher, the docs, and questions before actions.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';
 
 const cellar = new Cellar();
@@ -29,20 +29,18 @@ export default {
 `,
 };
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  await cellar.deploy('shop', 'hello', WORKER);
-  await cellar.create('stock');
-  await cellar.get('shop');
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
-});
+startUi(
+  cellar,
+  (person, started) => {
+    ada = person;
+    browser = started;
+  },
+  async () => {
+    await cellar.deploy('shop', 'hello', WORKER);
+    await cellar.create('stock');
+    await cellar.get('shop');
+  },
+);
 
 test(
   'the sections are in groups, and the machine and the docs are one click away',

@@ -1,10 +1,10 @@
 // The panel of a connected repository, in a real Chromium: connecting, deliveries, pull requests, disconnecting.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';
 
 const LONG =
@@ -17,18 +17,16 @@ let browser: UiBrowser;
 let ada: Person;
 let id: string;
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  id = await cellar.create('shop');
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
-});
+startUi(
+  cellar,
+  (person, started) => {
+    ada = person;
+    browser = started;
+  },
+  async () => {
+    id = await cellar.create('shop');
+  },
+);
 
 /** Asserts that axe finds nothing in both themes, and that no width scrolls sideways. */
 async function assertFits(name: string): Promise<void> {

@@ -1,25 +1,16 @@
 // Two versions that share the requests of an app, in the control UI in a real Chromium.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf } from '../support/ui/views.ts';
 
 const cellar = new Cellar();
-let browser: UiBrowser;
 let ada: Person;
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
+startUi(cellar, (person) => {
+  ada = person;
 });
 
 test('two versions share the requests, until the page of deploys ends it', NEEDS_CHROMIUM, async () => {

@@ -1,33 +1,29 @@
 // Typing in the control UI, in a real Chromium: text triggers no shortcut, and unsaved text is not lost without a question.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person } from '../support/ui/browser.ts';
+import { startUi } from '../support/ui/start.ts';
 import { makeShop, pathOf, settled, views } from '../support/ui/views.ts';
 
 /** Contains the keys of all shortcuts. */
 const PARAGRAPH = 'jog / g e? g d go: k';
 
 const cellar = new Cellar();
-let browser: UiBrowser;
 let ada: Person;
 let params: Record<string, string>;
 const path = (view: string, more: Record<string, string> = {}) => pathOf(view, { ...params, ...more });
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  params = await makeShop(cellar);
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
-});
+startUi(
+  cellar,
+  (person) => {
+    ada = person;
+  },
+  async () => {
+    params = await makeShop(cellar);
+  },
+);
 
 /** Selector of fields for any text, also in open shadow roots. */
 const FIELDS = ['text', 'search', 'email', 'url', 'password']

@@ -1,12 +1,12 @@
 // Every view of the control UI in a real Chromium, with data of pushed apps: no errors, an empty console, no serious finding
 // of axe in either theme, and no sideways scrolling on a small screen.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
-import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
 import { SHOP } from '../support/ui/shop.ts';
+import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, makeShop, paths, settled, pathOf as viewPath, views } from '../support/ui/views.ts';
 
 const cellar = new Cellar();
@@ -17,18 +17,16 @@ let ada: Person;
 const params: Record<string, string> = {};
 const pathOf = (name: string) => viewPath(name, params);
 
-before(async () => {
-  if (NEEDS_CHROMIUM.skip !== undefined) return;
-  await cellar.start();
-  Object.assign(params, await makeShop(cellar));
-  browser = await UiBrowser.start();
-  ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
-});
-after(async () => {
-  await browser?.[Symbol.asyncDispose]();
-  await cellar[Symbol.asyncDispose]();
-});
+startUi(
+  cellar,
+  (person, started) => {
+    ada = person;
+    browser = started;
+  },
+  async () => {
+    Object.assign(params, await makeShop(cellar));
+  },
+);
 
 for (const name of views)
   test(`the view ${name} shows its data without errors, and is accessible`, NEEDS_CHROMIUM, async () => {

@@ -3,7 +3,7 @@
 /** An upload, with the id that it gets. */
 export interface NewCertificate {
   id: string;
-  /** The certificate, and those that lead to its authority, in PEM. */
+  /** The certificate and its chain, in PEM. */
   certificates: string;
   /** In PEM. */
   private_key: string;

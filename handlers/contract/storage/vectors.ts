@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** The calls that read an index, and those that change it. */
+/** Calls that only read an index, and calls that change it. */
 export const vectorReads = ['info', 'query', 'getByIds', 'list', 'settings', 'properties'] as const;
 export const vectorWrites = [
   'insert',

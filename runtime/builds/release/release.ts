@@ -31,7 +31,7 @@ export async function placeRelease(release: Release, bundled: string, directory:
 /** Returns the unique key of the class that a binding to another app names. @throws {BuildFailure} when there is none */
 export type KeyOf = (named: ObjectsElsewhere) => Promise<string>;
 
-/** Returns a binding with its client certificate. @throws {BuildFailure} when there is none */
+/** Adds the client certificate to a binding. @throws {BuildFailure} when the account has no such certificate */
 export type CertificateOf = (named: MtlsBinding) => Promise<ReleasedMtlsBinding>;
 
 /**

@@ -1,4 +1,4 @@
-// What an expression of a query becomes, and how functions check what they are called with.
+// Compiled expressions of a query, and the check of a function's arguments.
 import type { Unit } from './parser.ts';
 import { SqlError } from './tokens.ts';
 import { isNumber, isTime, type Type, type Value } from './types.ts';
@@ -59,7 +59,7 @@ export function check({ name, values, at }: Called, kinds: string): void {
 export function of(
   kinds: string,
   type: Type | ((types: Type[]) => Type),
-  // biome-ignore lint/suspicious/noExplicitAny: `kinds` says what it gets
+  // biome-ignore lint/suspicious/noExplicitAny: `kinds` gives the types of its arguments
   run: (...values: any[]) => Value,
 ): Definition {
   return (called) => {

@@ -247,7 +247,7 @@ export const functions: Record<string, Definition> = {
   concat,
   format: of('sa*', STRING, (format: string, ...values: Value[]) => {
     let next = 0;
-    // Every second part is what is in the braces.
+    // Every second part is the text between braces.
     const parts = format.split(/\{(\d*)\}/);
     const texts = values.map(text);
     return joined(

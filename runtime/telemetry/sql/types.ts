@@ -44,7 +44,7 @@ export function isTime({ name }: Type): boolean {
   return name === 'DateTime' || name === 'Date';
 }
 
-/** Returns the type that holds the values of both; null when there is none. */
+/** Returns a type for the values of both types; null when there is none. */
 export function commonType(a: Type, b: Type): Type | null {
   if (a.name === b.name) return a;
   if (!isNumber(a) || !isNumber(b)) return null;

@@ -58,7 +58,7 @@ export async function deleteCertificate(db: D1Database, id: string): Promise<voi
   await db.prepare('DELETE FROM client_certificates WHERE id = ?').bind(id).run();
 }
 
-/** Returns an account's certificate for a release of an app, and records the app; null when there is none of that id. */
+/** Returns a certificate of an account, and records the app that uses it; null when the account has no such certificate. */
 export async function takeCertificate(
   db: D1Database,
   { owner, app, certificate }: { owner: string; app: string; certificate: string },
