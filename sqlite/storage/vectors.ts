@@ -54,6 +54,17 @@ const MIGRATIONS = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX indexed_by_vector ON indexed (vector);
   `,
+  // The codes were in a virtual table. Its search for 2,000 candidates takes many times longer than a sort of all codes.
+  `
+  CREATE VIRTUAL TABLE IF NOT EXISTS codes USING vec0 (code bit[8]);
+  CREATE TABLE moved (
+    number INTEGER PRIMARY KEY,
+    code BLOB NOT NULL                    -- a bit for each dimension
+  ) STRICT;
+  INSERT INTO moved SELECT rowid, code FROM codes;
+  DROP TABLE codes;
+  ALTER TABLE moved RENAME TO codes;
+  `,
 ];
 
 export type Metric = 'cosine' | 'euclidean' | 'dot-product';
@@ -112,6 +123,7 @@ export interface Match {
   distance: number | null;
 }
 
+/** The vectors that a search may return, as an SQL condition on their `number`. */
 type Candidates = { sql: string; values: unknown[] };
 
 /**
@@ -206,6 +218,8 @@ function indexQueries(database: Database.Database) {
     'INSERT INTO indexed VALUES (?, ?, ?)',
   );
   const forgetVector = database.prepare<[number]>('DELETE FROM indexed WHERE vector = ?');
+  const insertCode = database.prepare<[number | bigint, Buffer]>('INSERT INTO codes VALUES (?, ?)');
+  const removeCode = database.prepare<[number]>('DELETE FROM codes WHERE number = ?');
   const indexedOf = database.prepare<[number], { name: string }>(
     'SELECT name FROM indexed JOIN properties ON number = property WHERE vector = ?',
   );
@@ -219,9 +233,7 @@ function indexQueries(database: Database.Database) {
   }
 
   const addCode = (number: number | bigint, value: Float32Array, center: Float32Array, metric: Metric) =>
-    database
-      .prepare('INSERT INTO codes (rowid, code) VALUES (?, vec_bit(?))')
-      .run(BigInt(number), codeOf(value, center, metric));
+    insertCode.run(number, codeOf(value, center, metric));
 
   /** Codes are made when there are too many vectors to compare: then their mean is known. */
   const makeCodes = () => {
@@ -236,11 +248,10 @@ function indexQueries(database: Database.Database) {
     const total = count.get()!.vectors;
     const mean = Float32Array.from(sum, (each) => each / total);
     setCenter.run(bytesOf(mean));
-    database.exec(`CREATE VIRTUAL TABLE codes USING vec0 (code bit[${codeBits(dimensions)}])`);
     for (const { number, value } of values()) addCode(number, floatsOf(value), mean, metric);
   };
 
-  /** The vectors that a search may return; null: all. */
+  /** Returns null for all vectors. */
   const candidatesOf = ({ namespace, conditions }: Search): Candidates | null => {
     const parts: Candidates[] = conditions.map(candidatesOfCondition);
     if (namespace !== null)
@@ -249,15 +260,15 @@ function indexQueries(database: Database.Database) {
         values: [namespace],
       });
     if (parts.length === 0) return null;
-    const sql = `SELECT number FROM vectors WHERE ${parts.map((part) => part.sql).join(' AND ')}`;
-    return { sql, values: parts.flatMap((part) => part.values) };
+    return joined(parts);
   };
 
+  /** For an index with codes. */
   const isFew = (candidates: Candidates | null): boolean => {
     if (candidates === null) return count.get()!.vectors <= EXACT_MOST;
     const counted = database
       .prepare<unknown[], { n: number }>(
-        `SELECT count(*) AS n FROM (${candidates.sql} LIMIT ${EXACT_MOST + 1})`,
+        `SELECT count(*) AS n FROM (SELECT 1 FROM codes WHERE ${candidates.sql} LIMIT ${EXACT_MOST + 1})`,
       )
       .get(...candidates.values)!;
     return counted.n <= EXACT_MOST;
@@ -266,10 +277,8 @@ function indexQueries(database: Database.Database) {
   return {
     settings: (): Settings => settings.get()!,
     /** Sets these of an index without vectors. */
-    setSettings: (dimensions: number | null, metric: Metric): void => {
-      setSettings.run(dimensions, metric);
-      database.exec('DROP TABLE IF EXISTS codes');
-    },
+    setSettings: (dimensions: number | null, metric: Metric): void =>
+      void setSettings.run(dimensions, metric),
     setMutation: (id: string): void => void setMutation.run(id, Date.now()),
     /** Returns the size of the file, without what is not checkpointed yet. */
     bytes: (): number =>
@@ -290,8 +299,7 @@ function indexQueries(database: Database.Database) {
       const gone = remove.get(id);
       if (gone === undefined) return false;
       forgetVector.run(gone.number);
-      if (settings.get()!.center !== null)
-        database.prepare('DELETE FROM codes WHERE rowid = ?').run(BigInt(gone.number));
+      removeCode.run(gone.number);
       return true;
     },
     /** Returns ids after one, in their order. */
@@ -313,12 +321,11 @@ function indexQueries(database: Database.Database) {
       if (metric !== 'dot-product') [distance, asked] = [DISTANCES[metric], [bytesOf(search.value)]];
       // As a parameter, the searched vector would be copied for each other one.
       else database.function('dot', (value) => negativeDot(floatsOf(value as Buffer), search.value));
-      let where = candidates === null ? '' : `WHERE number IN (${candidates.sql})`;
+      let where = candidates === null ? '' : `WHERE ${candidates.sql}`;
       let chosen = candidates?.values ?? [];
       if (center !== null && !isFew(candidates)) {
-        const within = candidates === null ? '' : `AND rowid IN (${candidates.sql})`;
-        where = `WHERE number IN (SELECT rowid FROM codes WHERE code MATCH vec_bit(?) AND k = ${CANDIDATES} ${within})`;
-        chosen = [codeOf(search.value, floatsOf(center), metric), ...chosen];
+        where = `WHERE number IN (SELECT number FROM codes ${where} ORDER BY ${CODE_DISTANCE} LIMIT ${CANDIDATES})`;
+        chosen = [...chosen, codeOf(search.value, floatsOf(center), metric)];
       }
       // Vectors are read again for the answer: a sort would move them.
       const nearest = database
@@ -344,6 +351,9 @@ const DISTANCES: Record<Exclude<Metric, 'dot-product'>, string> = {
   euclidean: 'vec_distance_L2(value, ?)',
 };
 
+/** The number of bits that differ, with a parameter for the searched code. */
+const CODE_DISTANCE = 'vec_distance_hamming(vec_bit(code), vec_bit(?))';
+
 function candidatesOfCondition({ property, any, none, bounds, isMissing }: Condition): Candidates {
   const all = 'SELECT vector FROM indexed WHERE property = ?';
   if (isMissing) return { sql: `number NOT IN (${all})`, values: [property] };
@@ -357,7 +367,11 @@ function candidatesOfCondition({ property, any, none, bounds, isMissing }: Condi
       sql: `number IN (${all} AND ${bounds.map(({ operator }) => `value ${operator} ?`).join(' AND ')})`,
       values: [property, ...bounds.map(({ value }) => value)],
     });
-  return { sql: parts.map(({ sql }) => sql).join(' AND '), values: parts.flatMap((part) => part.values) };
+  return joined(parts);
+}
+
+function joined(parts: Candidates[]): Candidates {
+  return { sql: parts.map(({ sql }) => sql).join(' AND '), values: parts.flatMap(({ values }) => values) };
 }
 
 const marks = (values: unknown[]) => values.map(() => '?').join(', ');
@@ -369,15 +383,10 @@ function negativeDot(left: Float32Array, right: Float32Array): number {
   return -sum;
 }
 
-/** sqlite-vec takes whole bytes of bits. */
-function codeBits(dimensions: number): number {
-  return Math.ceil(dimensions / 8) * 8;
-}
-
 /** Returns a bit for each dimension: whether the vector is above the mean there. */
 function codeOf(value: Float32Array, center: Float32Array, metric: Metric): Buffer {
   const scale = scaleOf(value, metric);
-  const code = Buffer.alloc(codeBits(value.length) / 8);
+  const code = Buffer.alloc(Math.ceil(value.length / 8));
   for (let at = 0; at < value.length; at++)
     if (value[at]! * scale > center[at]!) code[at >> 3]! |= 1 << (at & 7);
   return code;

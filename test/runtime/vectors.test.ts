@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { getLoadablePath } from 'sqlite-vec';
 import { Budget } from '../../runtime/app-services/budget.ts';
 import type { QuotaOptions } from '../../runtime/disk/quota.ts';
 import { WorkerThreads } from '../../runtime/threads/worker.ts';
@@ -19,16 +21,17 @@ interface Found {
   matches: { id: string; score: number; metadata?: object; values?: number[] }[];
 }
 
-/** Returns a function that runs operations on a new index. */
+/** Returns a new index's file, and a function that runs operations on it. */
 function indexIn(t: TestContext) {
   const file = join(temporaryDirectory(t), 'vectors', 'index.sqlite');
-  return async <Answer = unknown>(operation: string, given: unknown = {}): Promise<Answer> => {
+  const index = async <Answer = unknown>(operation: string, given: unknown = {}): Promise<Answer> => {
     const body = Buffer.from(
       Array.isArray(given) ? given.map((each) => JSON.stringify(each)).join('\n') : JSON.stringify(given),
     );
     const contentType = Array.isArray(given) ? 'application/x-ndjson' : 'application/json';
     return JSON.parse(await operate({ file, operation, contentType, body })) as Answer;
   };
+  return { index, file };
 }
 
 const idsOf = ({ matches }: Found) => matches.map(({ id }) => id);
@@ -39,7 +42,7 @@ test('each metric has the scores of Cloudflare, the nearest vector first', async
     ['euclidean', { near: 1, far: 3, other: Math.sqrt(0.4 ** 2 + 0.8 ** 2) }],
     ['dot-product', { near: -2, far: 2, other: -0.6 }],
   ] as const) {
-    const index = indexIn(t);
+    const { index } = indexIn(t);
     await index('configure', { dimensions: 2, metric });
     await index('insert', [
       { id: 'far', values: [-2, 0] },
@@ -63,7 +66,7 @@ test('vectors that 32-bit floats cannot compare have numbers as scores', async (
     ['cosine', [0, 0]],
     ['euclidean', [(2 - 2 ** -23) * 2 ** 127, (2 - 2 ** -23) * 2 ** 127]],
   ] as const) {
-    const index = indexIn(t);
+    const { index } = indexIn(t);
     await index('configure', { dimensions: 2, metric });
     await index('insert', [
       { id: 'long', values: [3e38, 3e38] },
@@ -78,7 +81,7 @@ test('vectors that 32-bit floats cannot compare have numbers as scores', async (
 });
 
 test('an index that had many vectors takes others once it is empty', async (t) => {
-  const index = indexIn(t);
+  const { index } = indexIn(t);
   const ids = Array.from({ length: EXACT_MOST + 1 }, (_, at) => `v${at}`);
   const batches = Array.from({ length: Math.ceil(ids.length / 5_000) }, (_, at) =>
     ids.slice(at * 5_000, (at + 1) * 5_000),
@@ -94,6 +97,35 @@ test('an index that had many vectors takes others once it is empty', async (t) =
   assert.deepEqual(idsOf(await index<Found>('query', { vector: Array(16).fill(0) })), ['new']);
 });
 
+test('an index with codes from before version 2 of its schema is searched by them', async (t) => {
+  const { index, file } = indexIn(t);
+  const ids = Array.from({ length: EXACT_MOST + 1 }, (_, at) => `v${at}`);
+  const random = generator(3);
+  const vectorOf = () => Array.from({ length: 16 }, random);
+  for (let at = 0; at < ids.length; at += 5_000)
+    await index(
+      'insert',
+      ids.slice(at, at + 5_000).map((id) => ({ id, values: vectorOf() })),
+    );
+  const asked = { vector: vectorOf(), topK: 100 };
+  const before = await index<Found>('query', asked);
+  const database = new Database(file);
+  database.loadExtension(getLoadablePath());
+  database.exec(`
+    ALTER TABLE codes RENAME TO kept;
+    CREATE VIRTUAL TABLE codes USING vec0 (code bit[16]);
+    INSERT INTO codes (rowid, code) SELECT number, vec_bit(code) FROM kept;
+    DROP TABLE kept;
+    PRAGMA user_version = 1;
+  `);
+  database.close();
+  assert.deepEqual(await index<Found>('query', asked), before);
+  await index('deleteByIds', { ids: [before.matches[0]!.id] });
+  await index('insert', [{ id: 'same', values: asked.vector }]);
+  const after = await index<Found>('query', asked);
+  assert.deepEqual(idsOf(after), ['same', ...idsOf(before).slice(1)]);
+});
+
 test('calls may come at once before there is a file', async (t) => {
   const pool = new WorkerThreads(4);
   t.after(() => pool.close());
@@ -107,7 +139,7 @@ test('calls may come at once before there is a file', async (t) => {
 });
 
 test('filters compare indexed values, of nested keys too', async (t) => {
-  const index = indexIn(t);
+  const { index } = indexIn(t);
   for (const [propertyName, indexType] of [
     ['n', 'number'],
     ['deep.text', 'string'],
@@ -149,7 +181,7 @@ test('filters compare indexed values, of nested keys too', async (t) => {
 });
 
 test('what exceeds a limit is refused, and the error names the vector and the field', async (t) => {
-  const index = indexIn(t);
+  const { index } = indexIn(t);
   const vector = { id: 'v', values: [1, 0] };
   for (const [given, message] of [
     [[], /no vectors are given/],
@@ -193,25 +225,33 @@ test('what exceeds a limit is refused, and the error names the vector and the fi
 });
 
 test('a search among many vectors finds nearly the same ones as the comparison of all', async (t) => {
-  const index = indexIn(t);
+  const { index } = indexIn(t);
   const dimensions = 32;
   const random = generator(7);
   // They lie in groups far from zero, as embeddings do.
   const centers = Array.from({ length: 50 }, () => Array.from({ length: dimensions }, () => 1 + random()));
   const vectorAt = (n: number) => centers[n % 50]!.map((each) => each + 0.4 * random());
+  await index('addProperty', { propertyName: 'part', indexType: 'number' });
   const all = Array.from({ length: EXACT_MOST + 2_000 }, (_, n) => ({
     id: `v${n}`,
     values: vectorAt(n),
+    metadata: { part: n % 20 },
     ...(n % 10 === 0 && { namespace: 'tenth' }),
   }));
   for (let at = 0; at < all.length; at += 5_000) await index('insert', all.slice(at, at + 5_000));
-  let found = 0;
+  let [found, foundOfMany] = [0, 0];
+  const many = all.filter(({ metadata }) => metadata.part !== 3);
   for (let n = 0; n < 20; n++) {
     const vector = vectorAt(n);
     const best = nearest(all, vector, 10);
     const ids = idsOf(await index<Found>('query', { vector, topK: 10 }));
     assert.equal(ids.length, 10);
     found += ids.filter((id) => best.includes(id)).length;
+    const filter = { part: { $ne: 3 } };
+    const ofMany = nearest(many, vector, 10);
+    const idsOfMany = idsOf(await index<Found>('query', { vector, topK: 10, filter }));
+    assert.ok(idsOfMany.every((id) => Number(id.slice(1)) % 20 !== 3));
+    foundOfMany += idsOfMany.filter((id) => ofMany.includes(id)).length;
     const ofNamespace = idsOf(await index<Found>('query', { vector, topK: 3, namespace: 'tenth' }));
     assert.deepEqual(
       ofNamespace,
@@ -223,6 +263,7 @@ test('a search among many vectors finds nearly the same ones as the comparison o
     );
   }
   assert.ok(found >= 190, `${found} of 200`);
+  assert.ok(foundOfMany >= 190, `${foundOfMany} of 200 with a filter`);
   const [first] = all as [(typeof all)[number]];
   await index('upsert', [{ ...first, values: first.values.map((each) => -each) }]);
   assert.notEqual(idsOf(await index<Found>('query', { vector: first.values, topK: 1 }))[0], first.id);
@@ -234,7 +275,7 @@ test('a search among many vectors finds nearly the same ones as the comparison o
 function generator(seed: number): () => number {
   let state = seed;
   return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & (2 ** 31 - 1);
     return state / 2 ** 31 - 0.5;
   };
 }
