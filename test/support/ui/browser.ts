@@ -63,6 +63,11 @@ export class UiBrowser implements AsyncDisposable {
     });
     context.setDefaultTimeout(DEADLINE_MS);
     const person = new Person(await context.newPage());
+    // A list that arrives between the press and the release of a click moves the button away. Actions wait for lists.
+    await person.page.addLocatorHandler(
+      person.page.getByRole('status', { name: 'Loading' }).first(),
+      async () => {},
+    );
     this.#people.push(person);
     return person;
   }
