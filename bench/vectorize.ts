@@ -23,7 +23,7 @@ const QUERIES = effort(60, 20);
 const COMPARED = effort(5, 2);
 const TOP = 10;
 /** Vectors between two lines of progress. */
-const PROGRESS = 100_000;
+const PROGRESS = 10_000;
 /** Embeddings of texts lie in groups, all on one side of zero. */
 const GROUPS = 1_000;
 
@@ -42,6 +42,7 @@ export async function run(): Promise<void> {
     };
     let inserting = 0;
     for (let from = 0; from < SENT; from += BATCH) {
+      showProgress(from);
       const lines = Array.from({ length: Math.min(BATCH, SENT - from) }, (_, at) =>
         JSON.stringify({
           id: `v${from + at}`,
@@ -110,11 +111,15 @@ function numbers(make: (at: number) => number): number[] {
   return Array.from({ length: DIMENSIONS }, (_, at) => make(at));
 }
 
+function showProgress(done: number): void {
+  if (done % PROGRESS === 0) console.log(`${done} of ${VECTORS} vectors are stored`);
+}
+
 /** Writes the vectors that are not sent. */
 function fill(file: string, vector: () => number[]): void {
   const index = openVectorIndex(file);
   for (let from = SENT; from < VECTORS; from += BATCH) {
-    if (from % PROGRESS === 0) console.log(`${from} of ${VECTORS} vectors are written`);
+    showProgress(from);
     index.transaction(() => {
       for (let at = from; at < Math.min(from + BATCH, VECTORS); at++) {
         const namespace = at % 10 === 0 ? `n${at % BATCH}` : null;
