@@ -79,13 +79,13 @@ export async function fetchedAnswer(form: FormData): Promise<Answer> {
   return format === 'json' ? factsOf(images[0]!, result) : result;
 }
 
-/** Multiplies lengths in pixels, also those of `trim` and `border`. */
-function scaled(options: unknown, dpr: number): unknown {
+/** Multiplies lengths in pixels. @param within the options that have lengths of their own */
+function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unknown {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) return options;
   return Object.fromEntries(
     Object.entries(options).map(([name, value]) => {
       if (LENGTHS.includes(name) && typeof value === 'number') return [name, value * dpr];
-      return [name, name === 'trim' || name === 'border' ? scaled(value, dpr) : value];
+      return [name, within.includes(name) ? scaled(value, dpr, []) : value];
     }),
   );
 }

@@ -48,18 +48,31 @@ const origin = createServer((request, response) => {
   response.writeHead(404).end();
 });
 
+/** The headers of the last request to the server of other images. */
+let askedElsewhere: IncomingHttpHeaders = {};
+const elsewhere = createServer((request, response) => {
+  askedElsewhere = request.headers;
+  response.end(image);
+});
+
 /** At an address that apps may not reach. */
 const closed = createServer((_, response) => response.end(image));
 
 before(async () => {
   origin.listen(0, '127.0.0.1');
+  elsewhere.listen(0, '127.0.0.1');
   closed.listen(0, '127.0.0.2');
-  await Promise.all([once(origin, 'listening'), once(closed, 'listening'), cellar.start()]);
+  await Promise.all([
+    ...[origin, elsewhere].map((each) => once(each, 'listening')),
+    once(closed, 'listening'),
+    cellar.start(),
+  ]);
   await cellar.deploy('thumbnails', 'fetched-images');
 });
 after(async () => {
   origin.closeAllConnections();
   origin.close();
+  elsewhere.close();
   closed.close();
   await cellar[Symbol.asyncDispose]();
 });
@@ -126,6 +139,10 @@ test('an origin gets no secrets of a visitor, unless the app shares them, and se
   const shared = { width: 9, 'origin-auth': 'share-publicly' };
   assert.equal((await fetched('/image.png', shared, { headers })).status, 200);
   assert.deepEqual([asked.authorization, asked.range], ['Bearer x', undefined]);
+  const drawn = { ...shared, draw: [{ url: `http://127.0.0.1:${portOf(elsewhere)}/` }] };
+  assert.equal((await fetched('/image.png', drawn, { headers })).status, 200);
+  assert.equal(asked.authorization, 'Bearer x');
+  for (const name of Object.keys(headers)) assert.equal(askedElsewhere[name], undefined, name);
   const before = requests;
   const looped = await fetched('/image.png', { width: 9 }, { headers: { via: '1.1 image-resizing' } });
   assert.equal(looped.headers.get('cf-resized'), 'err=9403');

@@ -90,6 +90,8 @@ test('wrong options of a fetched image are refused by name', async (t) => {
   const image = await plain(30, 20, 'red');
   const fetched = async (options: string) => post(socket, '/fetched', await formWith([image], { options }));
   assert.equal((await fetched('{"width":10}')).status, 200);
+  // Deeper than the stack.
+  assert.equal((await fetched(`${'{"trim":'.repeat(7_000)}{}${'}'.repeat(7_000)}`)).status, 200);
   const wrong: [options: string, field: string][] = [
     ['[]', ''],
     ['null', ''],

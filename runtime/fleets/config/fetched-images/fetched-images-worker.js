@@ -22,7 +22,7 @@ const PARTIAL = [
 ];
 
 /** Taken before the app can replace them. */
-const { Blob, FormData, Headers, Request, Response, fetch } = globalThis;
+const { Blob, FormData, Headers, Request, Response, URL, fetch } = globalThis;
 const { [BINDING]: service } = env;
 delete env[BINDING];
 
@@ -72,21 +72,20 @@ async function transformed(request, image) {
   const { draw = [] } = image;
   if (!Array.isArray(draw) || draw.length > MAX_DRAWN || draw.some((each) => typeof each?.url !== 'string'))
     throw new Refusal(400, 9401, `draw: a list of at most ${MAX_DRAWN} objects with a "url"`);
-  const headers = headersFor(request, image);
   const left = { bytes: MAX_BYTES };
-  const original = await fetchOriginal(request.url, headers, request.signal);
+  const original = await fetchOriginal(request, image, request.url);
   const form = new FormData();
   form.append('image', await blobOf(original, left));
   for (const { url } of draw)
-    form.append('draw_image', await blobOf(await fetchOriginal(url, headers, request.signal), left));
+    form.append('draw_image', await blobOf(await fetchOriginal(request, image, url), left));
   form.append('options', JSON.stringify(image));
   form.append('accept', request.headers.get('accept') ?? '');
   return answerFor(original, image, await sent(form, request.signal));
 }
 
-/** Cloudflare sends no cookies, keys and headers of the app's own, unless `origin-auth` says so. */
-function headersFor(request, image) {
-  const isShared = image['origin-auth'] === 'share-publicly';
+/** Cloudflare sends no cookies, keys and headers of the app's own, unless `origin-auth` says so. Other origins never get them. */
+function headersFor(request, image, url) {
+  const isShared = image['origin-auth'] === 'share-publicly' && originOf(url) === originOf(request.url);
   const headers = new Headers(isShared ? request.headers : {});
   for (const name of PARTIAL) headers.delete(name);
   const agent = request.headers.get('user-agent');
@@ -96,10 +95,15 @@ function headersFor(request, image) {
   return headers;
 }
 
-async function fetchOriginal(url, headers, signal) {
+function originOf(url) {
+  return URL.parse(url)?.origin;
+}
+
+async function fetchOriginal(request, image, url) {
+  const { signal } = request;
   let answer;
   try {
-    answer = await fetch(url, { headers, signal });
+    answer = await fetch(url, { headers: headersFor(request, image, url), signal });
   } catch (error) {
     if (signal.aborted) throw error;
     throw new Refusal(502, 9504, `the server of the image cannot be reached: ${error?.message}`);
