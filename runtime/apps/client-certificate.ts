@@ -27,6 +27,7 @@ export function readCertificate({ certificates, private_key }: NewCertificate): 
   });
   const [leaf] = chain as [X509Certificate];
   const expires = new Date(leaf.validTo);
+  if (Number.isNaN(expires.getTime())) throw refusal('certificates', 'have no readable time of expiry');
   if (expires.getTime() <= Date.now())
     throw refusal('certificates', `have expired on ${expires.toISOString().slice(0, 10)}`);
   const key = parsedKey(private_key);

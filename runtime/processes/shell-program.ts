@@ -52,13 +52,16 @@ export function textPath(index: number): string {
   return `/proc/self/fd/${FIRST_TEXT + index}`;
 }
 
-/** A regular file, because workerd reads as many bytes as a file says that it has. A here-document may be a pipe. */
+/**
+ * A regular file, because workerd reads as many bytes as a file says that it has. A here-document may be a pipe. It is empty while it
+ * has a name: a shell that is killed leaves no text.
+ */
 function textSteps(text: string, index: number): string[] {
   return [
     'text=$(mktemp /dev/shm/cellar-XXXXXX)',
-    `printf %s ${quote(text)} > "$text"`,
     `exec ${FIRST_TEXT + index}< "$text"`,
     'rm "$text"',
+    `printf %s ${quote(text)} > ${textPath(index)}`,
     // The program may run as another user. Nobody else can find the file.
     `chmod 444 ${textPath(index)}`,
   ];

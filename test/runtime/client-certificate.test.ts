@@ -1,6 +1,6 @@
 // Uploaded client certificates, and their keys on the way to an app's process.
 import assert from 'node:assert/strict';
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -30,7 +30,12 @@ test('what workerd could not use is refused, with the field and the fix', (t) =>
   const small = generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
   const odd = generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).privateKey;
   const locked = odd.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' });
+  const { raw } = new X509Certificate(given.certificates);
+  // The month of its end.
+  raw.write('99', raw.indexOf('21261104') + 4);
+  const timeless = `-----BEGIN CERTIFICATE-----\n${raw.toString('base64')}\n-----END CERTIFICATE-----\n`;
   for (const [wrong, message] of [
+    [{ certificates: timeless }, /have no readable time of expiry/],
     [{ certificates: '' }, /^"certificates" has no certificate/],
     [{ certificates: given.certificates.repeat(6) }, /may have 10/],
     [{ certificates: given.certificates + given.private_key }, /has a PRIVATE KEY/],
