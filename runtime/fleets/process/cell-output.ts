@@ -19,6 +19,8 @@ export interface ExitReason {
 export const BYTES_PER_S = 256 * 1024;
 /** The largest burst, in seconds of that rate. */
 const SAVED_S = 4;
+/** Dropped lines are counted to the sink after this time, in ms: the app may print nothing more. */
+const REPORT_MS = 1_000;
 /**
  * Shortest time between two reads of a flooded pipe, in ms. Each read empties the pipe, which is cheap for the host. In
  * between, the app blocks once the pipe is full.
@@ -79,13 +81,20 @@ export class CellOutput {
 
   read(pipe: OutputPipe, stream: Readable): void {
     let dropped: number | null = null;
+    let reporting: NodeJS.Timeout | null = null;
     let isFlooded = false;
     const pass = (piece: Buffer): void => {
       this.#sink.write(pipe, piece, dropped);
       dropped = null;
     };
+    const report = (): void => {
+      reporting = null;
+      if (dropped !== null) pass(Buffer.alloc(0));
+    };
     const drop = (piece: Buffer): void => {
-      if (piece.length > 0) dropped = (dropped ?? 0) + countLines(piece);
+      if (piece.length === 0) return;
+      dropped = (dropped ?? 0) + countLines(piece);
+      reporting ??= setTimeout(report, REPORT_MS).unref();
     };
     const take = (chunk: Buffer): void => {
       this.#keep(chunk);
@@ -109,7 +118,8 @@ export class CellOutput {
       });
     });
     stream.on('end', () => {
-      if (dropped !== null) this.#sink.write(pipe, Buffer.alloc(0), dropped);
+      if (reporting !== null) clearTimeout(reporting);
+      report();
       this.#sink.end(pipe);
     });
   }

@@ -33,11 +33,19 @@ export default { async fetch() {
   }
   return Response.json({ printed, ms: Date.now() - begun });
 } }`;
+const BURST_LINES = 1_000;
+/** Prints at once, and then nothing more. */
+const BURST = `
+export default { fetch() {
+  for (let i = 0; i < ${BURST_LINES}; i++) console.log('x'.repeat(8_000));
+  return new Response('ok');
+} }`;
 const MEASURED_MS = 3_000;
 
 /** A sink that counts the bytes it gets and those reported as dropped. */
 function counting(): OutputSink & { bytes: number; lines: number; lost: number } {
   const sink = lineSink(() => counted.lines++);
+  let isAfterGap = false;
   const counted = {
     bytes: 0,
     lines: 0,
@@ -46,8 +54,11 @@ function counting(): OutputSink & { bytes: number; lines: number; lost: number }
     write: (...given: Parameters<OutputSink['write']>) => {
       const [, piece, dropped] = given;
       counted.bytes += piece.length;
-      // The rest of the first chunk belongs to a line whose beginning is lost.
-      if (dropped !== null) counted.lost += dropped + Math.min(piece.length, 1);
+      counted.lost += dropped ?? 0;
+      isAfterGap ||= dropped !== null;
+      // The first bytes belong to a line whose beginning is lost.
+      if (isAfterGap && piece.length > 0) counted.lost++;
+      isAfterGap &&= piece.length === 0;
       sink.write(...given);
     },
     end: sink.end,
@@ -103,6 +114,17 @@ test('an app that prints 100,000 lines a second is not blocked by its pipe, and 
   t.diagnostic(`${output.lines} kept, ${output.lost} dropped`);
   assert.equal(output.lines + output.lost, printed);
   assert.ok(output.lines > 5_000);
+});
+
+test('dropped lines are counted also when the app prints nothing more', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, BURST);
+  const output = counting();
+  const cell = await startCell({ ...(await cellOptions(root, directory)), output });
+  t.after(() => cell.kill());
+  assert.equal((await call(cell.socketPath('http'), '/')).text, 'ok');
+  await eventually(() => output.lines + output.lost === BURST_LINES, 'each line is kept or counted');
+  assert.ok(output.lost > 0);
 });
 
 /** Returns the output of a process that printed `pieces`. */
