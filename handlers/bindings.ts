@@ -39,6 +39,8 @@ export interface Bindings {
   MAIL: string;
   /** `on` or `off`: whether a push to an unused slug creates the app. */
   RUNNER_PUSH_TO_CREATE: string;
+  /** The TCP ports that apps may have, such as `20000-20100`; empty for none. */
+  TCP_PORTS: string;
   /** Where new apps keep their data. */
   RUNNER_STORAGE: 'local' | 'bucket';
   /** Whether the host has a bucket. */

@@ -141,6 +141,9 @@ export class Host {
       resumeInBucket();
     }
     await this.#receiveMail();
+    await this.#parts.incomingTcp
+      ?.start()
+      .catch((error: unknown) => log('error', 'no TCP connections are taken', { error: reason(error) }));
     void snapshots.start();
     telemetry.startCopies();
     if (this.config.RUNNER_OIDC_URL !== null) void checkProvider(this.config.RUNNER_OIDC_URL);
@@ -306,6 +309,7 @@ export class Host {
     ];
     geo.close();
     await closing.step('e-mails in', () => this.#parts.incomingMail?.close());
+    await closing.step('TCP', () => this.#parts.incomingTcp?.close());
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());

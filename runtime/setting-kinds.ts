@@ -22,6 +22,23 @@ export const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 
 export const port = integer(0, 65_535);
 /** Null for none. */
 export const mailPort = z.union([z.literal('').transform(() => null), port]);
+/** Most ports of `RUNNER_TCP_PORTS`. */
+const TCP_PORTS = 1_000;
+/** A range such as `20000-20100`, or one port. Null for none. */
+export const tcpPorts = z.union([
+  z.literal('').transform(() => null),
+  z
+    .string()
+    .regex(/^\d{1,5}(-\d{1,5})?$/, 'must be a range of ports such as 20000-20100')
+    .transform((text) => {
+      const [first = 0, last = first] = text.split('-').map(Number);
+      return { first, last };
+    })
+    .refine(
+      ({ first, last }) => first >= 1024 && last <= 65_535 && first <= last && last - first < TCP_PORTS,
+      `must be from 1024 to 65535, and at most ${TCP_PORTS} ports`,
+    ),
+]);
 export const domain = z
   .string()
   .max(200, 'must have at most 200 characters')

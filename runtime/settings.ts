@@ -30,6 +30,7 @@ import {
   smtpUrl,
   snapshotKeys,
   snapshotPlace,
+  tcpPorts,
   token,
 } from './setting-kinds.ts';
 import { discoveryUrl, groupRoles } from './ui/provider-settings.ts';
@@ -153,6 +154,12 @@ export const settings = {
     default: '',
     meaning: 'File with the key of RUNNER_MAIL_TLS_CERT, in PEM.',
     schema: z.string(),
+  },
+  RUNNER_TCP_PORTS: {
+    default: '',
+    meaning:
+      'TCP ports that apps may have for their `connect()` handlers, such as `20000-20100`. Cellar listens at all of them, on loopback while the base domain is `localhost`. Empty: none.',
+    schema: tcpPorts,
   },
   RUNNER_OIDC_URL: {
     default: '',

@@ -73,6 +73,10 @@ function shared(config: Config, { api, git, app, ui }: Addresses, token: string)
     PUBLIC_UI_URL: ui,
     RUNNER_STORAGE: config.RUNNER_STORAGE,
     HAS_BUCKET: config.RUNNER_BUCKET ? 'true' : 'false',
+    TCP_PORTS:
+      config.RUNNER_TCP_PORTS === null
+        ? ''
+        : `${config.RUNNER_TCP_PORTS.first}-${config.RUNNER_TCP_PORTS.last}`,
     MAIL: config.RUNNER_SMTP_URL === null ? 'off' : 'on',
   };
 }

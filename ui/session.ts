@@ -15,6 +15,8 @@ export interface Session {
   bucket: boolean;
   /** Whether this machine receives e-mails for apps. */
   receives_mail: boolean;
+  /** The TCP ports that apps may have, such as `20000-20100`; empty for none. */
+  tcp_ports: string;
   storage: 'local' | 'bucket';
   /** Whether the machine is one of several hosts. */
   hosts: boolean;

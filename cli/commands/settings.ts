@@ -15,6 +15,8 @@ const value = {
 
 const address = { name: 'address', summary: 'such as info@shop.example.com, or *@shop.example.com' } as const;
 
+const port = { name: 'port', summary: 'such as 20000; the operator allows a range' } as const;
+
 /** Declares a command that lists all items of one kind of an app. */
 export function listCommand<Item>({
   read,
@@ -191,6 +193,38 @@ export const settingCommands: readonly Command[] = [
     destroys: ({ address }) => `Refuse messages to ${address}?`,
     run: (session, { address }) =>
       session.call('mail.routes.delete', { id: session.app(), address: String(address) }),
+  }),
+  listCommand({
+    words: 'tcp list',
+    summary: 'Lists the TCP ports of an app',
+    examples: ['tcp', 'tcp list --app shop'],
+    answers: 'tcp.ports.list',
+    read: (session, asked) => session.call('tcp.ports.list', asked),
+    columns: [
+      ['PORT', ({ port }) => String(port)],
+      ['SINCE', ({ created_at }) => ago(created_at)],
+    ],
+  }),
+  command({
+    words: 'tcp set',
+    summary: "Gives the connections to a TCP port to the app's connect() handler",
+    ofApp: true,
+    arguments: [port],
+    examples: ['tcp set 20000'],
+    answers: 'tcp.ports.set',
+    run: (session, input) => session.call('tcp.ports.set', { id: session.app(), port: Number(input.port) }),
+    show: (set) => `the app gets the connections to port ${set.port}`,
+  }),
+  command({
+    words: 'tcp delete',
+    summary: 'Takes a TCP port from an app; new connections to it are reset',
+    ofApp: true,
+    arguments: [port],
+    examples: ['tcp delete 20000 --yes'],
+    answers: 'tcp.ports.delete',
+    destroys: (input) => `Reset connections to port ${input.port}?`,
+    run: (session, input) =>
+      session.call('tcp.ports.delete', { id: session.app(), port: Number(input.port) }),
   }),
   command({
     words: 'limits get',

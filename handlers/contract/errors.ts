@@ -28,6 +28,7 @@ const callerErrors = {
   workflow_instance_not_found: { status: 404, meaning: 'The Workflow has no such instance.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   mail_route_not_found: { status: 404, meaning: 'The app has no such e-mail address.' },
+  tcp_port_not_found: { status: 404, meaning: 'The app has no such TCP port.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
   source_not_connected: { status: 404, meaning: 'The app is not connected to a repository elsewhere.' },
   pull_request_not_found: {
@@ -51,6 +52,7 @@ const callerErrors = {
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   slug_taken: { status: 409, meaning: 'Another app has this name.' },
   domain_taken: { status: 409, meaning: 'This hostname is attached already, or reserved.' },
+  tcp_port_taken: { status: 409, meaning: 'Another app has this TCP port.' },
   email_taken: { status: 409, meaning: 'Another account has this address.' },
   host_in_use: { status: 409, meaning: 'The host runs, and is the home of apps.' },
   host_incompatible: { status: 409, meaning: 'The versions of two hosts differ by too much.' },

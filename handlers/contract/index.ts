@@ -15,7 +15,8 @@ import { source } from './apps/source.ts';
 import { versions } from './apps/versions.ts';
 import { dispatch } from './dispatch.ts';
 import { hosts } from './hosts.ts';
-import { mailRoutes } from './mail-routes.ts';
+import { mailRoutes } from './incoming/mail-routes.ts';
+import { tcpPorts } from './incoming/tcp-ports.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
 import { audit } from './people/audit.ts';
@@ -47,6 +48,7 @@ export const operations = [
   ...vars,
   ...domains,
   ...mailRoutes,
+  ...tcpPorts,
   ...source,
   ...connections,
   ...storage,

@@ -25,6 +25,7 @@ export const meanings: Readonly<Record<string, string>> = {
   name: 'The name.',
   value: 'The value.',
   address: 'An e-mail address at a domain of the app, or `*@` and the domain for all others.',
+  port: 'A TCP port of the range that the operator allows (RUNNER_TCP_PORTS).',
   hostname: 'A host name such as shop.example.com.',
   ref: 'A branch, a tag or a commit. Default: the tip of main.',
   'source.connect.url':
@@ -272,6 +273,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   users: 'What an app knows of its users.',
   insights: 'Figures that an app sets itself.',
   mail: 'E-mail addresses of an app.',
+  tcp: 'TCP ports of an app.',
   limits: 'Limits on requests.',
   maintenance: 'The page that visitors get while an app is worked on.',
   builds: 'Where in its repository an app is, and how it is built.',

@@ -24,6 +24,7 @@ import { bucketServices } from './storage/buckets.ts';
 import { storageServices } from './storage/storage.ts';
 import { vectorServices } from './storage/vectors.ts';
 import { workflowServices } from './storage/workflows.ts';
+import { tcpPortServices } from './tcp-ports.ts';
 import { alertServices } from './telemetry/alerts.ts';
 import { errorServices } from './telemetry/errors.ts';
 import { eventServices } from './telemetry/events.ts';
@@ -62,6 +63,7 @@ export const services = {
   ...settingServices,
   ...domainServices,
   ...mailRouteServices,
+  ...tcpPortServices,
   ...eventServices,
   ...accountServices,
   ...adminServices,

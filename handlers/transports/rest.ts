@@ -28,7 +28,7 @@ for (const operation of declared) {
   if (operation.path === null) continue;
   const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   router[method](operation.path, async ({ params }, request, context) => {
-    const input = withPath(await inputOf(operation, request, context), params);
+    const input = withPath(operation, await inputOf(operation, request, context), params);
     const key = operation.method === 'GET' ? null : idempotencyKey(request.headers);
     const answered = await invoke(operation, context, input, { transport: 'rest', key });
     return unlessKnown(answer(answered), request);
@@ -37,13 +37,17 @@ for (const operation of declared) {
 
 router.put(OBJECT_BYTES, async ({ params }, request, context) =>
   Response.json(
-    await putObject(request, context, withPath(queryInput({ input: objectBytes }, request), params)),
+    await putObject(
+      request,
+      context,
+      withPath({ input: objectBytes }, queryInput({ input: objectBytes }, request), params),
+    ),
   ),
 );
 
 router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => {
   const operation = operationsByName.get('storage.d1.export')!;
-  const input = withPath(queryInput({ input: copied }, request), params);
+  const input = withPath({ input: copied }, queryInput({ input: copied }, request), params);
   const { checked } = await admit(context, operation, copied, input);
   const { body } = await context.host.bytes('GET /apps/:id/copy', checked);
   return new Response(body, {
@@ -80,12 +84,20 @@ async function inputOf(operation: Operation, request: Request, context: Context)
 }
 
 /** Adds the path's parameters to an input. @throws {Problem} when the input has one of them too */
-function withPath(input: Input, params: Record<string, string | undefined>): Input {
+function withPath(
+  { input: { shape } }: Pick<Operation, 'input'>,
+  input: Input,
+  params: Record<string, string | undefined>,
+): Input {
   const doubled = Object.keys(params).filter((name) => Object.hasOwn(input, name));
   if (doubled.length > 0) {
     throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
   }
-  return { ...input, ...decodeParams(params) };
+  const decoded = Object.entries(decodeParams(params)).map(([name, text]) => [
+    name,
+    coerce(shape[name], String(text)),
+  ]);
+  return { ...input, ...Object.fromEntries(decoded) };
 }
 
 async function bodyInput(operation: Operation, request: Request, context: Context): Promise<Input> {
@@ -118,7 +130,7 @@ function queryInput(operation: Pick<Operation, 'input' | 'kind' | 'queryNames'>,
   return { ...input };
 }
 
-/** Converts a query string's value to a number or boolean, where the schema wants one and the value looks like one. */
+/** Converts a value of a query string or a path to a number or boolean, where the schema wants one and the value looks like one. */
 function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
   let inner = schema;
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {

@@ -8,7 +8,8 @@ import { Domain } from '../contract/apps/domains.ts';
 import { EnvVariable } from '../contract/apps/env.ts';
 import { Limits } from '../contract/apps/limits.ts';
 import { Secret } from '../contract/apps/secrets.ts';
-import { MailRoute } from '../contract/mail-routes.ts';
+import { MailRoute } from '../contract/incoming/mail-routes.ts';
+import { TcpPort } from '../contract/incoming/tcp-ports.ts';
 import { answerMeanings, meanings } from '../contract/meanings.ts';
 import { Account, Collaborator, Key } from '../contract/people/accounts.ts';
 import { Alert } from '../contract/telemetry/alerts.ts';
@@ -38,6 +39,7 @@ const named = {
   Limits,
   LogLine,
   MetricStep,
+  TcpPort,
   Secret,
   User,
 } as const;
@@ -105,6 +107,7 @@ export const examples: Readonly<Record<string, Json>> = {
   'deploys.rollback': { deploy_id: DEPLOY_ID },
   'env.set': { name: 'NPM_TOKEN', value: 'npm_123' },
   'mail.routes.set': { address: 'info@shop.example.com' },
+  'tcp.ports.set': { port: 20000 },
   'domains.add': { hostname: 'shop.example.com' },
   'source.commit': {
     message: 'Say hello',

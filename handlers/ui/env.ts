@@ -30,6 +30,8 @@ export interface Env {
   RUNNER_STORAGE: 'local' | 'bucket';
   /** Whether the host has a bucket. */
   HAS_BUCKET: 'true' | 'false';
+  /** The TCP ports that apps may have, such as `20000-20100`; empty for none. */
+  TCP_PORTS: string;
   /** Whether the host receives e-mails for apps. */
   RECEIVES_MAIL: 'true' | 'false';
   /** Whether the host is one of several. */

@@ -141,6 +141,7 @@ class Server {
         version: env.VERSION,
         second_factor: hasSecondFactor,
         bucket: env.HAS_BUCKET === 'true',
+        tcp_ports: env.TCP_PORTS,
         receives_mail: env.RECEIVES_MAIL === 'true',
         storage: env.RUNNER_STORAGE,
         hosts: env.HAS_HOSTS === 'true',

@@ -78,6 +78,12 @@ export class Homes {
     return this.#routes.get(appId);
   }
 
+  /** Returns the route of the app that has a TCP port. */
+  ofPort(port: number): AppRoute | undefined {
+    for (const route of this.#routes.values()) if (route.tcp?.includes(port)) return route;
+    return undefined;
+  }
+
   /** Returns the apps whose data is on the disk of another host, with the name of that host, or the id of a removed one. */
   localElsewhere(): { app: string; slug: string; host: string }[] {
     const names = new Map(this.#hosts.map(({ id, name }) => [id, name]));

@@ -1,4 +1,4 @@
-// Runs a program of Cellar that serves one socket, and starts it again whenever it ends. The host keeps the listening socket, so
+// Runs a program of Cellar that serves a socket, and starts it again whenever it ends. If the host keeps the listening socket,
 // connections wait meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
@@ -50,10 +50,10 @@ export class KeptProgram<Message extends { type: string } = { type: 'listening' 
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
-   * @param socket that the program listens on; the caller closes it, after `close`
+   * @param socket that the program listens on; the caller closes it, after `close`. Null: it opens its own
    * @throws {Error} when the first one does not listen; others follow
    */
-  async start(socket: BoundSocket): Promise<void> {
+  async start(socket: BoundSocket | null): Promise<void> {
     this.#socket = socket;
     await this.#start();
   }
@@ -96,7 +96,7 @@ export class KeptProgram<Message extends { type: string } = { type: 'listening' 
       void this.#again(how, performance.now() - from);
       return `it ended (${how})`;
     });
-    child.process.send(first, sendable(this.#socket!));
+    child.process.send(first, this.#socket === null ? undefined : sendable(this.#socket));
     const late = sleep(START_MS, `it does not listen after ${START_MS / 1000} s`, { ref: false });
     const failure = await Promise.race([listening, ended, late]);
     if (failure === undefined) return;

@@ -26,6 +26,7 @@ import { storePlace } from '../snapshots/store/place.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { StorageReaders } from '../storage/reading.ts';
 import { StorageQueries } from '../storage/storage-queries.ts';
+import { IncomingTcp } from '../tcp/incoming-tcp.ts';
 import type { Base } from './base.ts';
 import type { ObservabilityParts } from './observability.ts';
 
@@ -99,6 +100,14 @@ export function makeApps(
               ? null
               : { cert: config.RUNNER_MAIL_TLS_CERT, key: config.RUNNER_MAIL_TLS_KEY },
           outgoing: mail,
+          ...{ paths, users, gateway: edge, apps: () => apps, hosts, depths },
+        });
+  const incomingTcp =
+    config.RUNNER_TCP_PORTS === null
+      ? null
+      : new IncomingTcp({
+          ports: config.RUNNER_TCP_PORTS,
+          isLocal: isLocal(config.RUNNER_BASE_DOMAIN),
           ...{ paths, users, gateway: edge, apps: () => apps, hosts, depths },
         });
   const services = new Services({
@@ -212,6 +221,7 @@ export function makeApps(
     buckets,
     outward,
     incomingMail,
+    incomingTcp,
     readers,
     storageQueries,
     storage,

@@ -191,7 +191,8 @@ export async function readRoutes(db: D1Database, since: number): Promise<Routes>
       .prepare(
         `SELECT id, slug, owner_id, client_rpm, app_rpm, storage, home, generation,
            (SELECT json_group_array(hostname) FROM domains WHERE app_id = apps.id AND proved_at IS NOT NULL) AS hostnames,
-           (SELECT json_group_array(address) FROM mail_routes WHERE app_id = apps.id) AS mail
+           (SELECT json_group_array(address) FROM mail_routes WHERE app_id = apps.id) AS mail,
+           (SELECT json_group_array(port) FROM tcp_ports WHERE app_id = apps.id) AS tcp
          FROM apps WHERE home IS NOT NULL AND deleted_at IS NULL AND generation > ${known}`,
       )
       .bind(since),
@@ -217,6 +218,7 @@ interface RouteRow {
   generation: number;
   hostnames: string;
   mail: string;
+  tcp: string;
 }
 
 function routeOf({
@@ -230,6 +232,7 @@ function routeOf({
   generation,
   hostnames,
   mail,
+  tcp,
 }: RouteRow): AppRoute {
   return {
     id,
@@ -237,6 +240,7 @@ function routeOf({
     owner: owner_id,
     hostnames: JSON.parse(hostnames),
     mail: JSON.parse(mail),
+    tcp: JSON.parse(tcp),
     limits: { clientRpm: client_rpm, appRpm: app_rpm },
     storage,
     home,

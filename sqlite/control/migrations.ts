@@ -34,6 +34,7 @@ import mailRoutes from './migrations/0031_mail_routes.sql';
 import dispatch from './migrations/0032_dispatch.sql';
 import secretsStore from './migrations/0033_secrets_store.sql';
 import clientCertificates from './migrations/0034_client_certificates.sql';
+import tcpPorts from './migrations/0035_tcp_ports.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -71,6 +72,7 @@ const migrations: Migration[] = [
   { name: '0032_dispatch.sql', sql: dispatch },
   { name: '0033_secrets_store.sql', sql: secretsStore },
   { name: '0034_client_certificates.sql', sql: clientCertificates },
+  { name: '0035_tcp_ports.sql', sql: tcpPorts },
 ];
 
 /**

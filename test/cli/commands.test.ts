@@ -524,6 +524,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('mail set', ['info@shop.example.com']);
   await json('mail list');
   await json('mail delete', ['info@shop.example.com', '--yes']);
+  assert.equal((await json('tcp set', ['20000'])).port, 20_000);
+  await json('tcp list');
+  await json('tcp delete', ['20000', '--yes']);
   await json('domains remove', ['shop.example.com', '--yes']);
   assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
   await json('limits get');

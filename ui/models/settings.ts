@@ -14,6 +14,7 @@ export type Secret = Item<Result<'secrets.list'>>;
 export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
 export type MailRoute = Item<Result<'mail.routes.list'>>;
+export type TcpPort = Item<Result<'tcp.ports.list'>>;
 export type Limits = Result<'limits.get'>;
 export type Builds = Result<'builds.get'>;
 export type Maintenance = Result<'maintenance.get'>;
@@ -141,6 +142,23 @@ export function mailModel(id: string) {
     },
     remove: (address: string) => api('mail.routes.delete', { id, address }),
     close: () => routes.close(),
+  };
+}
+
+export function tcpModel(id: string) {
+  const ports = pages(
+    (cursor, signal) => api('tcp.ports.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ port }: TcpPort) => String(port),
+  );
+  return {
+    ports,
+    async set(port: number) {
+      const set = await api('tcp.ports.set', { id, port });
+      await ports.refresh();
+      return set;
+    },
+    remove: (port: number) => api('tcp.ports.delete', { id, port }),
+    close: () => ports.close(),
   };
 }
 

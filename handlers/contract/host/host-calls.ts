@@ -34,6 +34,8 @@ export interface WantedApp {
   hostnames: string[];
   /** E-mail addresses, and `*@domain`. Without any, and by an older control plane, it is left out. */
   mail?: string[];
+  /** TCP ports. Without any, and by an older control plane, it is left out. */
+  tcp?: number[];
   /** Variables for install and build. */
   env: Record<string, string>;
   /** JSON values that override the Worker's variables. Left out by states that an older control plane sent. */

@@ -66,6 +66,8 @@ export interface AppRoute {
   hostnames: string[];
   /** E-mail addresses, and `*@domain`. An older control plane leaves it out. */
   mail?: string[];
+  /** TCP ports. An older control plane leaves it out. */
+  tcp?: number[];
   limits: { clientRpm: number | null; appRpm: number | null };
   storage: 'local' | 'bucket';
   /** The id of the host that runs it. */

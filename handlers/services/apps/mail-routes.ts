@@ -5,7 +5,7 @@ import {
   listMailRoutes,
   type MailRouteRow,
 } from '../../../sqlite/control/apps/mail-routes.ts';
-import { MAIL_ROUTE_LIMIT, normalMailAddress } from '../../contract/mail-routes.ts';
+import { MAIL_ROUTE_LIMIT, normalMailAddress } from '../../contract/incoming/mail-routes.ts';
 import { Problem } from '../../problem.ts';
 import { invalidInput } from '../../transports/validate.ts';
 import { listAnswer, pageAfter } from '../paging.ts';

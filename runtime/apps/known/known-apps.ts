@@ -78,6 +78,13 @@ export abstract class KnownApps {
     return undefined;
   }
 
+  /** Returns the app that has a TCP port. */
+  ofPort(port: number): Readonly<App> | undefined {
+    for (const app of this.apps.values())
+      if (app.preview === null && app.wanted.tcp?.includes(port)) return app;
+    return undefined;
+  }
+
   /** Returns the account of an app, for scheduling that is fair between accounts. An app without an account counts as one. */
   ownerOf(id: string): string {
     return this.apps.get(id)?.wanted.owner ?? id;

@@ -25,6 +25,8 @@ const OUTBOUND = { name: 'cellar-outbound.js', text: textOf('./dispatch/outbound
 const CALLED = own('called');
 /** Gives the app e-mails. Loaded by the first one. */
 const EMAIL = { name: 'cellar-email.js', text: textOf('./modules/email-event-module.js') };
+/** Gives the app TCP connections. Loaded by the first one. */
+const TCP = { name: 'cellar-tcp.js', text: textOf('./modules/tcp-event-module.js') };
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
 /** Replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
@@ -82,6 +84,7 @@ export function entryModules(
     EVENTS,
     CALLED,
     EMAIL,
+    TCP,
     ...(hasOutbound ? [OUTBOUND] : []),
     ...(fetchesImages ? [FETCHED_IMAGES] : []),
     ...(timesCalls ? [CALLS] : []),

@@ -29,6 +29,9 @@ export type Change =
   /** `domain`: of the address; the app must have it. `limit`: maximum addresses of an app */
   | { kind: 'mail_route_set'; address: string; domain: string; baseDomain: string; limit: number }
   | { kind: 'mail_route_delete'; address: string }
+  /** `limit`: maximum ports of an account */
+  | { kind: 'tcp_port_set'; port: number; limit: number }
+  | { kind: 'tcp_port_delete'; port: number }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
   /** undefined leaves a setting as it is */
@@ -135,6 +138,21 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
       return db
         .prepare('DELETE FROM mail_routes WHERE app_id = ?1 AND address = ?2 RETURNING address')
         .bind(id, change.address);
+    case 'tcp_port_set':
+      return db
+        .prepare(
+          `INSERT INTO tcp_ports (port, app_id, created_at)
+           SELECT ?2, ?1, ?3
+           WHERE ${LIVE_APP} AND (SELECT count(*) FROM tcp_ports JOIN apps ON apps.id = app_id
+             WHERE port <> ?2 AND owner_id = (SELECT owner_id FROM apps WHERE id = ?1)) < ?4
+           ON CONFLICT (port) DO UPDATE SET port = excluded.port WHERE app_id = excluded.app_id
+           RETURNING port, app_id, created_at`,
+        )
+        .bind(id, change.port, at, change.limit);
+    case 'tcp_port_delete':
+      return db
+        .prepare('DELETE FROM tcp_ports WHERE app_id = ?1 AND port = ?2 RETURNING port')
+        .bind(id, change.port);
     case 'limits':
       return db
         .prepare(

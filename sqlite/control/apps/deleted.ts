@@ -21,7 +21,7 @@ const COLUMNS = 'id, deleted_slug AS slug, owner_id, storage, home, deleted_at, 
 const MAY_UNDELETE = `(?1 IS NULL OR owner_id = ?1
   OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?1 AND role = 'admin'))`;
 
-/** The host has confirmed the deletion of an app: frees its slug and its hostnames, and withdraws its invites. */
+/** The host has confirmed the deletion of an app: frees its slug, its hostnames and its TCP ports, and withdraws its invites. */
 export async function trashApp(db: D1Database, id: string, at: string): Promise<void> {
   const isTrashed = 'EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND trashed_at IS NOT NULL)';
   await db.batch([
@@ -33,6 +33,7 @@ export async function trashApp(db: D1Database, id: string, at: string): Promise<
       )
       .bind(id, at),
     db.prepare(`DELETE FROM domains WHERE app_id = ?1 AND ${isTrashed}`).bind(id),
+    db.prepare(`DELETE FROM tcp_ports WHERE app_id = ?1 AND ${isTrashed}`).bind(id),
     db.prepare(`DELETE FROM invites WHERE app_id = ?1 AND ${isTrashed}`).bind(id),
   ]);
 }

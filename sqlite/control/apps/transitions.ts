@@ -244,12 +244,13 @@ export function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
       .bind(id),
     db.prepare('SELECT name, value FROM vars WHERE app_id = ? ORDER BY name').bind(id),
     db.prepare('SELECT address FROM mail_routes WHERE app_id = ? ORDER BY address').bind(id),
+    db.prepare('SELECT port FROM tcp_ports WHERE app_id = ? ORDER BY port').bind(id),
   ];
 }
 
 /** @param results of `wantedOf` @returns null for an unknown app */
 export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
-  const [apps, env, domains, vars, mailRoutes] = results;
+  const [apps, env, domains, vars, mailRoutes, tcpPorts] = results;
   const row = apps!.results[0] as
     | (AppRow & { previews_vars: string; maintenance_html: string | null })
     | undefined;
@@ -258,6 +259,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const overrides = vars!.results as { name: string; value: string }[];
   const hostnames = (domains!.results as { hostname: string }[]).map(({ hostname }) => hostname);
   const mail = (mailRoutes!.results as { address: string }[]).map(({ address }) => address);
+  const tcp = (tcpPorts!.results as { port: number }[]).map(({ port }) => port);
   const wanted: WantedApp = {
     id: row.id,
     slug: row.slug,
@@ -266,6 +268,7 @@ export function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     desired_state: row.desired_state,
     hostnames,
     ...(mail.length > 0 && { mail }),
+    ...(tcp.length > 0 && { tcp }),
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
     vars: Object.fromEntries(overrides.map(({ name, value }) => [name, JSON.parse(value) as unknown])),
     builds: {

@@ -1,7 +1,7 @@
 // The form of e-mail addresses of apps.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { normalMailAddress } from '../../../handlers/contract/mail-routes.ts';
+import { normalMailAddress } from '../../../handlers/contract/incoming/mail-routes.ts';
 
 test('an address is written in one way', () => {
   for (const [given, normal] of [

@@ -49,6 +49,9 @@ test('every implemented operation answers as the contract says', async () => {
   assert.equal((await call('mail.routes.list', { id })).items.length, 1);
   await call('mail.routes.delete', { id, address: '*@mail.example' });
   await call('domains.remove', { id, hostname: 'mail.example' });
+  assert.equal((await call('tcp.ports.set', { id, port: 20_000 })).port, 20_000);
+  assert.equal((await call('tcp.ports.list', { id })).items.length, 1);
+  await call('tcp.ports.delete', { id, port: 20_000 });
   await call('limits.set', { id, appRpm: 5 });
   await call('limits.get', { id });
   await call('maintenance.set', { id, enabled: true });

@@ -33,6 +33,7 @@ const variables = {
   RUNNER_UI_URL: '',
   RUNNER_CORS_ORIGINS: '',
   MAIL: 'off',
+  TCP_PORTS: '20000-20100',
   RUNNER_PUSH_TO_CREATE: 'off',
   RUNNER_STORAGE: 'local',
   HAS_BUCKET: 'false',

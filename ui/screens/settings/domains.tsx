@@ -16,7 +16,8 @@ import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { List, remove } from '../../parts/tables/pages.tsx';
 import { isLocal, session } from '../../session.ts';
-import { MailRoutes } from './mail-routes.tsx';
+import { MailRoutes } from './incoming/mail-routes.tsx';
+import { TcpPorts } from './incoming/tcp-ports.tsx';
 
 export default function Domains({ app }: { app: string }) {
   const model = useModel(() => domainsModel(app));
@@ -115,6 +116,7 @@ export default function Domains({ app }: { app: string }) {
           </List>
         </section>
         <MailRoutes app={app} />
+        <TcpPorts app={app} />
       </div>
     </>
   );

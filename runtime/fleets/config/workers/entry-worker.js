@@ -23,6 +23,8 @@ const RUN_LIMIT_MS = 600_000;
 const EMAIL_LIMIT_MS = 120_000;
 /** The value of the call's header for an e-mail. */
 const EMAIL_CALL = '{"kind":"email"}';
+/** How the value of the call's header begins for a TCP connection. */
+const TCP_CALL = '{"kind":"tcp",';
 /** After this time the host gets the answer that the run still goes on. */
 const RUN_ANSWER_MS = 10_000;
 const pending = new Set();
@@ -155,6 +157,17 @@ async function receiveEmail(env, context) {
   return response;
 }
 
+/** Gives the app's `connect()` handler a TCP connection, which the host's relay copies over the answer. */
+async function receiveConnection(call, env, context) {
+  const { answerConnection } = await import('./cellar-tcp.js');
+  const handlers = handlersOf(env, context);
+  const hasHandler = typeof handlers.connect === 'function';
+  const connect = async (socket) => handlers.connect(socket, env, context);
+  const { response, done } = answerConnection(JSON.parse(call), hasHandler ? connect : null);
+  context.waitUntil(done);
+  return response;
+}
+
 async function write(request, env, context) {
   try {
     const { kind, binding, ...asked } = await askedOf(request);
@@ -190,6 +203,7 @@ export class CellarState extends WorkerEntrypoint {
   fetch(request) {
     const call = request.headers.get(CALL_HEADER);
     if (call === EMAIL_CALL) return receiveEmail(this.env, this.ctx);
+    if (call?.startsWith(TCP_CALL)) return receiveConnection(call, this.env, this.ctx);
     if (call !== null) return this.#answer(request);
     if (request.method !== 'GET') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);

@@ -10,7 +10,7 @@ import * as app from 'cellar-app-entry';
 const { file, classes, needed, fault, note } = 'cellar-facts';
 
 /** All possible handlers, even those that nothing calls here: a Worker with one of them is well-formed. */
-const HANDLERS = ['fetch', 'scheduled', 'queue', 'email', 'tail', 'tailStream', 'trace', 'test'];
+const HANDLERS = ['fetch', 'scheduled', 'queue', 'email', 'connect', 'tail', 'tailStream', 'trace', 'test'];
 const ADVICE = 'write `export default { fetch(request) {…} }`';
 /** Most properties that a message names. */
 const NAMED = 5;

@@ -1,17 +1,17 @@
 // E-mail addresses of an app, and the records in DNS that they need.
 import { useState } from 'preact/hooks';
-import { mailDomains, mailModel } from '../../models/settings.ts';
-import { Code } from '../../parts/code/code.tsx';
-import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { TextField } from '../../parts/controls/field.tsx';
-import { useSubmit } from '../../parts/controls/submit.ts';
-import { IconCircleAlert, IconMail } from '../../parts/icons.tsx';
-import { useModel } from '../../parts/model.ts';
-import { Empty, Notice } from '../../parts/status/states.tsx';
-import { Time } from '../../parts/status/time.tsx';
-import { toast } from '../../parts/status/toast.tsx';
-import { List, remove } from '../../parts/tables/pages.tsx';
-import { baseDomain, isLocal, session } from '../../session.ts';
+import { mailDomains, mailModel } from '../../../models/settings.ts';
+import { Code } from '../../../parts/code/code.tsx';
+import { Button, RemoveButton } from '../../../parts/controls/button.tsx';
+import { TextField } from '../../../parts/controls/field.tsx';
+import { useSubmit } from '../../../parts/controls/submit.ts';
+import { IconCircleAlert, IconMail } from '../../../parts/icons.tsx';
+import { useModel } from '../../../parts/model.ts';
+import { Empty, Notice } from '../../../parts/status/states.tsx';
+import { Time } from '../../../parts/status/time.tsx';
+import { toast } from '../../../parts/status/toast.tsx';
+import { List, remove } from '../../../parts/tables/pages.tsx';
+import { baseDomain, isLocal, session } from '../../../session.ts';
 
 export function MailRoutes({ app }: { app: string }) {
   const model = useModel(() => mailModel(app));

@@ -1,8 +1,8 @@
 // The e-mail addresses whose messages an app's `email()` handler gets.
 import * as z from 'zod';
-import { normalHostname } from './apps/domains.ts';
-import { id, listOf, nothing, page, reference, time } from './fields.ts';
-import { operation } from './operation.ts';
+import { normalHostname } from '../apps/domains.ts';
+import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
 
 /** Most addresses of one app. */
 export const MAIL_ROUTE_LIMIT = 100;

@@ -1,0 +1,138 @@
+// One TCP connection, passed on to its app over a WebSocket through the host, which finds or starts the app's process.
+// `tcp-event-module.js` is at the other end, and says what the messages are.
+import { connect, type Socket } from 'node:net';
+import { Agent, WebSocket } from 'undici';
+import { asciiJson } from '../edge/http/body/ascii-json.ts';
+import { reset } from '../sockets/gateway-socket.ts';
+import { CALLER_HEADER, type Caller } from './messages.ts';
+
+/** Most bytes on the way in each direction, in memory here. The app's side has the same limit. */
+const WINDOW_BYTES = 128 * 1024;
+/** Timeout for the start of an app's process, in ms. */
+const START_MS = 120_000;
+/** How long no byte may pass, in ms. */
+const IDLE_MS = 600_000;
+/** Most messages of an app for each that is expected: it acknowledges what it got, and ends. */
+const TEXT_LENGTH = 100;
+/** Codes of a WebSocket that has ended as it should: by the app, or because the host needs the process to go. */
+const WHOLE = [1000, 1012];
+
+/** What the app's process sends as text: it may be anything. */
+interface Told {
+  ack?: unknown;
+  end?: unknown;
+}
+
+export class Connection {
+  readonly #client: Socket;
+  readonly #socket: WebSocket;
+  /** The connection to the host. */
+  #host: Socket | null = null;
+  /** Bytes that the app has not acknowledged. */
+  #sent = 0;
+  /** Bytes that the client has not taken. */
+  #written = 0;
+
+  /**
+   * @param client paused; it is destroyed when the connection ends
+   * @param socket path of the host's socket
+   */
+  constructor(client: Socket, port: number, socket: string) {
+    this.#client = client;
+    const caller: Caller = {
+      port,
+      remote: written(client.remoteAddress!, client.remotePort!),
+      local: written(client.localAddress!, port),
+    };
+    const agent = new Agent({
+      connect: (_options, opened) => {
+        this.#host = connect(socket);
+        this.#host.once('connect', () => opened(null, this.#host!));
+        this.#host.once('error', (error) => opened(error, null));
+      },
+      webSocket: { maxPayloadSize: WINDOW_BYTES },
+    });
+    // The path is what the log of requests shows.
+    this.#socket = new WebSocket(`ws://tcp/tcp/${port}`, {
+      dispatcher: agent,
+      headers: { [CALLER_HEADER]: asciiJson(caller) },
+    });
+    this.#socket.binaryType = 'arraybuffer';
+    const late = setTimeout(() => this.#breakOff(), START_MS);
+    this.#socket.addEventListener('open', () => {
+      clearTimeout(late);
+      this.#begin();
+    });
+    this.#socket.addEventListener('message', ({ data }) => this.#take(data));
+    this.#socket.addEventListener('error', () => this.#breakOff());
+    this.#socket.addEventListener('close', ({ code }) => {
+      if (WHOLE.includes(code)) client.destroySoon();
+      else this.#breakOff();
+    });
+    client.once('close', () => {
+      clearTimeout(late);
+      this.#host?.destroy();
+      void agent.destroy();
+    });
+  }
+
+  #begin(): void {
+    const client = this.#client;
+    client.setTimeout(IDLE_MS, () => this.#breakOff());
+    client.on('data', (bytes: Buffer) => {
+      this.#send(bytes);
+      this.#sent += bytes.length;
+      if (this.#sent >= WINDOW_BYTES) client.pause();
+    });
+    client.once('end', () => this.#send('{"end":true}'));
+    client.resume();
+  }
+
+  #take(data: unknown): void {
+    if (data instanceof ArrayBuffer) this.#write(new Uint8Array(data));
+    else if (typeof data === 'string' && data.length <= TEXT_LENGTH) this.#told(data);
+    else this.#breakOff();
+  }
+
+  #write(bytes: Uint8Array): void {
+    this.#written += bytes.length;
+    // It sends more than it may, or after its end.
+    if (this.#written > WINDOW_BYTES || this.#client.writableEnded) {
+      this.#breakOff();
+      return;
+    }
+    this.#client.write(bytes, () => {
+      this.#written -= bytes.length;
+      this.#send(`{"ack":${bytes.length}}`);
+    });
+  }
+
+  #told(text: string): void {
+    let told: Told;
+    try {
+      told = JSON.parse(text) as Told;
+    } catch {
+      this.#breakOff();
+      return;
+    }
+    if (told.end === true) this.#client.end();
+    if (typeof told.ack !== 'number') return;
+    this.#sent -= told.ack;
+    if (this.#sent < WINDOW_BYTES) this.#client.resume();
+  }
+
+  #send(message: Buffer | string): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(message);
+  }
+
+  /** Lets the client know that the connection did not end as it should. */
+  #breakOff(): void {
+    if (!this.#client.destroyed) reset(this.#client);
+  }
+}
+
+/** Writes an address and a port as workerd does. */
+function written(address: string, port: number): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/, '');
+  return plain.includes(':') ? `[${plain}]:${port}` : `${plain}:${port}`;
+}

@@ -1,0 +1,30 @@
+// What the host and the relay of TCP connections tell each other.
+
+/** The request header at the host's socket: a `Caller` as JSON. */
+export const CALLER_HEADER = 'x-cellar-tcp';
+
+/** Inclusive. */
+export interface PortRange {
+  first: number;
+  last: number;
+}
+
+/** The first message to the relay. */
+export interface Setup {
+  type: 'setup';
+  ports: PortRange;
+  /** Whether it listens on this machine only. */
+  isLocal: boolean;
+  /** The host's socket that knows whose port it is, and leads to the apps. */
+  socket: string;
+}
+
+/** A connection, as the relay describes it. */
+export interface Caller {
+  /** The port that was reached. */
+  port: number;
+  /** The client's address and port, such as `192.0.2.1:5000` or `[2001:db8::1]:5000`. */
+  remote: string;
+  /** The address and port that the client has reached. */
+  local: string;
+}

@@ -1,0 +1,42 @@
+// The relay of TCP connections: a process of the host that listens at the ports of apps, and passes connections on to them.
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { log, reason } from '../log.ts';
+import type { Setup } from './messages.ts';
+import { Relay } from './relay.ts';
+
+/** Idle time before the first probe of a client that may have vanished, in ms. */
+const PROBE_AFTER_MS = 60_000;
+
+process.on('message', (message: Setup) => void listen(message));
+
+/** Listens at each port. One that another program has is left out. */
+async function listen({ ports: { first, last }, isLocal, socket }: Setup): Promise<void> {
+  const relay = new Relay(socket);
+  for (let port = first; port <= last; port++) {
+    const server = createServer(
+      {
+        allowHalfOpen: true,
+        pauseOnConnect: true,
+        noDelay: true,
+        keepAlive: true,
+        keepAliveInitialDelay: PROBE_AFTER_MS,
+      },
+      (client) => relay.take(client, port),
+    );
+    server.listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
+    try {
+      await once(server, 'listening');
+    } catch (error) {
+      log('error', 'a port of RUNNER_TCP_PORTS cannot be had', { port, error: reason(error) });
+    }
+  }
+  process.send?.({ type: 'listening' });
+}
+
+// The process ends with the host.
+process.on('disconnect', () => process.exit());
+// An error of one connection must not end the others.
+process.on('uncaughtException', (error) =>
+  log('error', 'the relay of TCP connections erred', { error: error.stack }),
+);

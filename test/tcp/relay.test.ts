@@ -1,0 +1,143 @@
+// The relay of TCP connections: shares of strangers, and apps that break its rules. A server of this test stands for the host.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Relay } from '../../runtime/tcp/relay.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'cellar-tcp-'));
+const path = join(directory, 'host.sock');
+/** What the host's end does with each connection. */
+let answer: (socket: Socket) => void = () => {};
+const answered: Socket[] = [];
+const host = createHttpServer();
+host.on('upgrade', (request, socket: Socket) => {
+  const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+  const accept = createHash('sha1').update(key).digest('base64');
+  socket.on('error', () => {}).resume();
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${accept}\r\n\r\n`,
+  );
+  answered.push(socket);
+  answer(socket);
+});
+const relay = new Relay(path);
+const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) =>
+  relay.take(client, 20_000),
+);
+
+before(async () => {
+  host.listen(path);
+  server.listen(0, '127.0.0.1');
+  await Promise.all([once(host, 'listening'), once(server, 'listening')]);
+});
+after(() => {
+  for (const socket of answered) socket.destroy();
+  server.close();
+  host.close();
+  rmSync(directory, { recursive: true });
+});
+
+const open = () => connect((server.address() as AddressInfo).port, '127.0.0.1');
+
+/** Resolves with the code of the error, or `closed`, when the connection has ended. */
+function endOf(socket: Socket): Promise<string> {
+  let code = 'closed';
+  socket.resume().on('error', (error: NodeJS.ErrnoException) => {
+    code = String(error.code);
+  });
+  return new Promise((resolve) => socket.on('close', () => resolve(code)));
+}
+
+/** A frame of a WebSocket server. @param opcode 1: text, 2: bytes, 8: the end */
+function frame(opcode: number, payload: Buffer): Buffer {
+  const { length } = payload;
+  if (length < 126) return Buffer.concat([Buffer.from([0x80 | opcode, length]), payload]);
+  const head = Buffer.alloc(10, 0);
+  head[0] = 0x80 | opcode;
+  head[1] = 127;
+  head.writeBigUInt64BE(BigInt(length), 2);
+  return Buffer.concat([head, payload]);
+}
+
+const text = (told: string) => frame(1, Buffer.from(told));
+const code = (number: number) => frame(8, Buffer.from([number >> 8, number & 255]));
+
+test('an end as it should be is an end, and any other one a reset', async () => {
+  for (const [frames, expected] of [
+    [[frame(2, Buffer.from('bye')), code(1000)], 'closed'],
+    [[code(1012)], 'closed'],
+    [[code(1011)], 'ECONNRESET'],
+    [[], 'ECONNRESET'],
+  ] as const) {
+    answer = (socket) => {
+      for (const each of frames) socket.write(each);
+      socket.end();
+    };
+    assert.equal(await endOf(open()), expected, String(frames));
+  }
+});
+
+test('a process that breaks the rules loses the connection', async () => {
+  const chunk = frame(2, Buffer.alloc(64 * 1024));
+  for (const frames of [
+    // More than the window, which the client does not read.
+    Array.from({ length: 500 }, () => chunk),
+    [frame(2, Buffer.alloc(200 * 1024))],
+    [text('{"end":true}'), frame(2, Buffer.from('more'))],
+    [text('{')],
+    [text(`{"ack":1${' '.repeat(100)}}`)],
+  ]) {
+    answer = (socket) => {
+      for (const each of frames) socket.write(each);
+    };
+    const socket = open();
+    socket.pause();
+    const error = new Promise<string>((resolve) =>
+      socket.on('error', (reason: NodeJS.ErrnoException) => resolve(String(reason.code))),
+    );
+    await once(socket, 'connect');
+    // Writing finds out that the other side is gone, as this one does not read.
+    const write = setInterval(() => socket.write('x'), 20);
+    assert.match(await error, /ECONNRESET|EPIPE/);
+    clearInterval(write);
+  }
+});
+
+test('a client that sends without end is held back', async () => {
+  let received = 0;
+  const full = Promise.withResolvers<void>();
+  answer = (socket) =>
+    socket.on('data', ({ length }: Buffer) => {
+      received += length;
+      if (received >= 128 * 1024) full.resolve();
+    });
+  const socket = open();
+  await once(socket, 'connect');
+  for (let i = 0; i < 300; i++) socket.write(Buffer.alloc(100_000));
+  await full.promise;
+  // Meanwhile another connection comes and goes.
+  answer = (other) => other.end(code(1000));
+  assert.equal(await endOf(open()), 'closed');
+  assert.ok(received < 300_000, `${received}`);
+  socket.destroy();
+});
+
+test('one visitor has a share of the connections', async () => {
+  answer = () => {};
+  const sockets = Array.from({ length: 130 }, open);
+  let refused = 0;
+  const enough = Promise.withResolvers<void>();
+  for (const socket of sockets)
+    void endOf(socket).then((how) => {
+      if (how === 'ECONNRESET' && ++refused === 30) enough.resolve();
+    });
+  await enough.promise;
+  assert.equal(sockets.filter(({ destroyed }) => !destroyed).length, 100);
+  for (const socket of sockets) socket.destroy();
+});
