@@ -18,6 +18,7 @@ import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { CERTIFICATE, GitHost } from '../support/git/git-host.ts';
+import { ownPort } from '../support/ports.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -84,8 +85,10 @@ name = "orders"
 class_name = "Order"
 `;
 
+const tcpPort = ownPort();
 const cellar = new Cellar({
   RUNNER_EGRESS_ALLOW: '127.0.0.1',
+  RUNNER_TCP_PORTS: String(tcpPort),
   RUNNER_MAX_APPS_PER_USER: '100',
   SSL_CERT_FILE: CERTIFICATE,
 });
@@ -524,9 +527,9 @@ test('every command for an operation prints JSON that matches the contract', asy
   await json('mail set', ['info@shop.example.com']);
   await json('mail list');
   await json('mail delete', ['info@shop.example.com', '--yes']);
-  assert.equal((await json('tcp set', ['20000'])).port, 20_000);
+  assert.equal((await json('tcp set', [String(tcpPort)])).port, tcpPort);
   await json('tcp list');
-  await json('tcp delete', ['20000', '--yes']);
+  await json('tcp delete', [String(tcpPort), '--yes']);
   await json('domains remove', ['shop.example.com', '--yes']);
   assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
   await json('limits get');
