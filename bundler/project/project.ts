@@ -106,8 +106,9 @@ export function findProject(place: Place, before: PageFolders | null, output: st
     .find((path) => path.startsWith(root + sep) && isFile(root, path));
   const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
   if (site !== null) return { kind: 'site', directory: join(folder, site) };
-  if (entry === undefined) return null;
-  return { kind: 'worker', main: entry };
+  if (entry !== undefined) return { kind: 'worker', main: entry };
+  const only = before === null ? onlySite(place, manifest) : null;
+  return only === null ? null : { kind: 'site', directory: join(folder, only) };
 }
 
 /** Whether the folder of a project has a Wrangler configuration, or one that a build wrote. */
@@ -134,6 +135,31 @@ function sourceSite({ root, folder }: Place, manifest: PackageJson | null): stri
   throw new BuildFailure(
     `index.html in the root ${sign}, and nothing builds it: add a script "build" to package.json, or ${nameFolder('.')}`,
   );
+}
+
+/**
+ * Returns the only folder in the project's with an `index.html` that browsers can show, as `wrangler deploy` serves it when it
+ * finds no configuration; `null` without one.
+ * @throws {BuildFailure} when there are several
+ */
+function onlySite(place: Place, manifest: PackageJson | null): string | null {
+  const { root, folder } = place;
+  const { build, start = '' } = manifest?.scripts ?? {};
+  const names = readdirSync(folder);
+  const needsTools =
+    build !== undefined || NODE_COMMAND.test(start) || names.some((name) => SITE_TOOLS.test(name));
+  if (needsTools || wranglerFolders(folder).length > 0) return null;
+  const pages = Object.keys(findPages(folder, [])).filter(
+    (path) =>
+      !path.includes(sep) &&
+      !isFile(root, join(folder, path, 'package.json')) &&
+      !SOURCE_PAGE.test(readHead(root, join(folder, path, 'index.html'), PAGE_BYTES).toString('utf8')),
+  );
+  if (pages.length > 1)
+    throw new BuildFailure(
+      `index.html lies in ${pages.map((path) => `${path}/`).join(', ')}, and Cellar cannot tell which folder to deploy: ${nameFolder(pages[0]!)}`,
+    );
+  return pages[0] ?? null;
 }
 
 /** Returns the folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
@@ -184,7 +210,7 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
   const folders = SITE_DIRECTORIES.map((name) => `${name}/`);
   const places = [
     CONFIG_FILES.join(', '),
-    `then index.html in ${folders.join(', ')} or the root`,
+    `then index.html in ${folders.join(', ')} or the root, or in the only folder with one`,
     `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
   ];
   const start = packageJsonOf(place)?.scripts.start;

@@ -153,6 +153,27 @@ test('links do not reveal whether something outside the project exists', async (
   }
 });
 
+test('without anything else the only folder with an index.html is the site', () => {
+  assert.equal(find('README.md', 'src/index.html', 'src/index.js', 'docs/about.html'), 'site src');
+  assert.equal(find('src/index.html', 'index.js'), 'worker index.js');
+  assert.equal(find('a/b/index.html', '.hidden/index.html', 'node_modules/index.html'), 'nothing');
+  assert.equal(find('src/index.html', 'vite.config.ts'), 'nothing');
+  assert.equal(find('src/index.html', 'src/package.json'), 'nothing');
+  assert.equal(find('src/index.html', 'api/wrangler.toml'), 'nothing');
+  assert.throws(
+    () => find('one/index.html', 'two/index.html'),
+    /index\.html lies in .*(one|two)\/, .*output-directory/,
+  );
+  const inFolder = (files: Files) => {
+    const root = worktrees.write(files);
+    return findProject({ root, folder: root }, null, null);
+  };
+  assert.equal(inFolder({ 'src/index.html': '<script src="/main.tsx"></script>' }), null);
+  for (const scripts of [{ build: 'x' }, { start: 'node server.js' }])
+    assert.equal(inFolder({ 'src/index.html': '', 'package.json': JSON.stringify({ scripts }) }), null);
+  assert.equal(inFolder({ 'src/index.html': { link: '/etc/passwd' } }), null);
+});
+
 test('a file with the name of an output folder is not a site', () => {
   assert.equal(find('build', 'index.js'), 'worker index.js');
 });
