@@ -1,10 +1,13 @@
 // The lock files of package managers.
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { isThere } from './path-containment.ts';
-import { readHead } from './regular-file.ts';
+import { readPackageJson } from './project.ts';
+import { readHead, readProjectFile } from './regular-file.ts';
 
 /** Bytes at the beginning of a lock file that contain its format. */
 const HEAD_BYTES = 1000;
+/** Maximum bytes of a `package-lock.json` that is compared with package.json: those of large projects have some megabytes. */
+const NPM_LOCK_BYTES = 32 * 2 ** 20;
 
 /** Lock files and their package managers. The first that exists counts. */
 export const LOCK_FILES = {
@@ -23,7 +26,8 @@ export interface LockFile {
 }
 
 /**
- * Returns the lock files in a folder.
+ * Returns the lock files in a folder, the one to use first. Beside another one, a lock file of npm that lacks packages of
+ * package.json comes last: npm would refuse it, and the project probably changed to the other package manager.
  * @param root real path of the repository
  * @throws {BuildFailure} when a lock file is not a file of the project
  */
@@ -31,8 +35,34 @@ export function findLockFiles(root: string, folder: string): LockFile[] {
   const names = (Object.keys(LOCK_FILES) as LockFile['name'][]).filter((name) =>
     isThere(root, join(folder, name)),
   );
+  if (names.some((name) => LOCK_FILES[name] !== 'npm')) {
+    const isOld = (name: LockFile['name']) => LOCK_FILES[name] === 'npm' && lacksPackages(root, folder, name);
+    names.sort((a, b) => Number(isOld(a)) - Number(isOld(b)));
+  }
   return names.map((name) => ({
     name,
     head: readHead(root, join(folder, name), HEAD_BYTES).toString('utf8'),
   }));
+}
+
+/** Whether a lock file of npm lacks a package that package.json names. */
+function lacksPackages(root: string, folder: string, name: LockFile['name']): boolean {
+  const manifest = readPackageJson(root, join(relative(root, folder), 'package.json'));
+  let locked: Record<string, object | undefined>;
+  try {
+    locked = JSON.parse(readProjectFile(root, join(folder, name), NPM_LOCK_BYTES).toString('utf8'));
+  } catch {
+    // The install explains what is wrong with the file.
+    return false;
+  }
+  // Older versions of npm wrote `dependencies` alone.
+  const packages = new Set(
+    Object.keys(locked?.packages ?? {}).concat(Object.keys(locked?.dependencies ?? {}).map(inModules)),
+  );
+  return (manifest?.dependencies ?? []).some(([dependency]) => !packages.has(inModules(dependency)));
+}
+
+/** Returns the key of a package in `packages` of npm's lock file. */
+function inModules(dependency: string): string {
+  return `node_modules/${dependency}`;
 }

@@ -54,6 +54,22 @@ test('package.json names the package manager, else the lock file does, else it i
   );
 });
 
+test('beside another lock file, one of npm that lacks packages of package.json is not used', () => {
+  const manifest = (dependency: string) =>
+    JSON.stringify({ dependencies: { react: '19' }, devDependencies: { [dependency]: '1' } });
+  const lock = JSON.stringify({ packages: { '': {}, 'node_modules/react': {}, 'node_modules/@a/b': {} } });
+  const files = { 'package-lock.json': lock, 'pnpm-lock.yaml': "lockfileVersion: '9.0'\n" };
+  const { name, unusedLockFiles } = choose({ ...files, 'package.json': manifest('motion') });
+  assert.deepEqual([name, unusedLockFiles], ['pnpm', ['package-lock.json']]);
+  assert.equal(choose({ ...files, 'package.json': manifest('@a/b') }).name, 'npm');
+  assert.equal(choose({ 'package-lock.json': lock, 'package.json': manifest('motion') }).name, 'npm');
+  const old = { ...files, 'package-lock.json': '{"dependencies": {"react": {}, "@a/b": {}}}' };
+  assert.equal(choose({ ...old, 'package.json': manifest('@a/b') }).name, 'npm');
+  assert.equal(choose({ ...old, 'package.json': manifest('motion') }).name, 'pnpm');
+  const broken = { ...files, 'package-lock.json': '{', 'package.json': manifest('motion') };
+  assert.equal(choose(broken).name, 'npm');
+});
+
 test('a lock file is installed exactly, with development dependencies whatever NODE_ENV is', () => {
   assert.deepEqual(choose({ 'package-lock.json': '{}' }).install.slice(0, 4), [
     'npm',
