@@ -37,7 +37,7 @@ export interface AfterBuild {
 }
 
 /**
- * Builds a commit. After a success the caller removes the files in `scratch`, which takes a while.
+ * Builds a commit. Afterwards the caller removes the files in `scratch`, which takes a while: minutes on a busy machine.
  * @returns the release, now in `releaseDirectory`, and the storage names to keep once it is live
  * @throws {BuildFailure} with a message for the project's author
  * @throws the signal's reason once it is aborted
@@ -90,7 +90,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     return { ...built, beforeLive, tidy };
   } catch (error) {
     await tidyUp(input, null);
-    for (const path of [scratch, bundled]) await removeTree(path);
+    await removeTree(bundled);
     signal.throwIfAborted();
     throw error;
   }

