@@ -105,7 +105,7 @@ export function fleetOf(
     openKey: (key) => options.secrets.openKey(key),
     buckets: options.buckets.access(id),
     services: options.services(id),
-    outward: {
+    hostServices: {
       ...options.outward.access(id, countsFor),
       vectors: options.buckets.vectors(id, countsFor),
     },

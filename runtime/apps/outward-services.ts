@@ -40,7 +40,7 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
-const PROGRAMS: Record<Exclude<OutwardService, 'vectors'>, Program> = {
+const PROGRAMS: Record<OutwardService, Program> = {
   ai: {
     name: 'AI service',
     program: new URL('../ai/program.ts', import.meta.url).pathname,

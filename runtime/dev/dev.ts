@@ -145,7 +145,7 @@ export class Dev {
         () => this.#gateway,
         () => this.#versions.variables,
       ),
-      outward: { ...this.#outward.access(APP), vectors: this.#buckets.vectors(APP) },
+      hostServices: { ...this.#outward.access(APP), vectors: this.#buckets.vectors(APP) },
       egress,
       uiUrl: () => '',
       development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },

@@ -2,7 +2,7 @@
 // folder of `scripts/frameworks/agents/`: `index.ts` is its Worker, `client.mjs` a program that uses the deployed app.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type FrameworkProject, GITIGNORE, json } from './project.ts';
+import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
 const FOLDER = join(import.meta.dirname, 'agents');
 /** Exact, because `agents` names exact versions of its peers. */
@@ -43,10 +43,7 @@ function project({ name, folder, packages, classes = [], config = {} }: Parts): 
     name: `agents: ${name}`,
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        private: true,
-        type: 'module',
+      'package.json': packageJson({
         dependencies: Object.fromEntries(packages.map((each) => [each, VERSIONS[each]])),
       }),
       'wrangler.jsonc': json({

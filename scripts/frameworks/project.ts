@@ -42,3 +42,6 @@ export const MAX_PROJECTS = 200;
 export const GITIGNORE =
   'node_modules\ndist\n.wrangler\n.astro\n.react-router\nbuild\n.open-next\n.turbo\n.vinxi\n.output\n';
 export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+/** Returns the text of a `package.json`. */
+export const packageJson = (fields: object): string =>
+  json({ name: 'app', private: true, type: 'module', ...fields });

@@ -1,15 +1,12 @@
 // Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
-import { type FrameworkProject, GITIGNORE, json } from './project.ts';
+import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
 export const written: FrameworkProject[] = [
   {
     name: 'React Router, Cloudflare plugin',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        private: true,
-        type: 'module',
+      'package.json': packageJson({
         scripts: {
           build: 'react-router build',
           dev: 'react-router dev',
@@ -123,10 +120,7 @@ export default function Home({ loaderData }) {
     name: 'React Router, single-page app',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        private: true,
-        type: 'module',
+      'package.json': packageJson({
         scripts: { build: 'react-router build', dev: 'react-router dev' },
         dependencies: {
           '@react-router/node': '7.18.4',
@@ -176,10 +170,7 @@ export default function App() {
     name: 'Remix, Cloudflare Pages',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        private: true,
-        type: 'module',
+      'package.json': packageJson({
         sideEffects: false,
         scripts: {
           build: 'remix vite:build',
@@ -274,9 +265,7 @@ export default function Index() {
     name: 'SolidStart',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        type: 'module',
+      'package.json': packageJson({
         scripts: { dev: 'vinxi dev', build: 'vinxi build', start: 'vinxi start' },
         dependencies: {
           '@solidjs/router': '^0.15',
@@ -348,9 +337,7 @@ export default function Hello() {
     name: 'VitePress',
     byHand: {
       '.gitignore': 'node_modules\ndocs/.vitepress/dist\ndocs/.vitepress/cache\n',
-      'package.json': json({
-        name: 'app',
-        type: 'module',
+      'package.json': packageJson({
         scripts: { build: 'vitepress build docs', dev: 'vitepress dev docs' },
         devDependencies: { vitepress: '^1' },
       }),
@@ -390,9 +377,7 @@ export default function Hello() {
     name: 'Hono and Vite on Cloudflare Pages',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({
-        name: 'app',
-        type: 'module',
+      'package.json': packageJson({
         scripts: { build: 'vite build', dev: 'vite', deploy: 'npm run build && wrangler pages deploy' },
         dependencies: { hono: '^4' },
         devDependencies: { '@hono/vite-build': '^1', vite: '^7', wrangler: '^4' },

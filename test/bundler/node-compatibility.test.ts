@@ -6,9 +6,9 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { makeWorktrees } from '../support/bundler/worktree.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
+import { newMiniflare } from '../support/miniflare.ts';
 
 const require = createRequire(import.meta.url);
 const worktrees = makeWorktrees();
@@ -153,8 +153,8 @@ test('Workers that use Node answer as when Wrangler bundles them', { timeout: 18
     }
   };
   await Promise.all([bundleNext(), bundleNext(), bundleNext()]);
-  const options = { host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false }, workers };
-  const instance = new Miniflare(convertV4MiniflareOptions(options as never));
+  const options = { workers };
+  const instance = newMiniflare(options);
   t.after(() => instance.dispose());
   const ask = async (name: string) => {
     const worker = await instance.getWorker(name);

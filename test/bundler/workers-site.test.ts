@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { pathMatcher } from '../../bundler/workers-site/patterns.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 import { call, startRelease } from '../support/fleets/release.ts';
+import { newMiniflare } from '../support/miniflare.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = new URL('../apps/workers-site/', import.meta.url).pathname;
@@ -55,19 +55,13 @@ test('a site with kv-asset-handler answers as in Miniflare', { timeout: 120_000 
   const { ask, bundle, read, notes } = await start(t, files);
   assert.deepEqual(bundle.warnings, undefined);
   assert.ok(notes.includes('site: 6 files in public'), notes.join('\n'));
-  const instance = new Miniflare(
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      telemetry: { enabled: false },
-      name: 'site',
-      modules: [{ type: 'ESModule', path: 'index.js', contents: read(bundle.worker!.modules[0]!.path) }],
-      compatibilityDate: '2026-10-01',
-      sitePath: join(worktrees.write(files), 'public'),
-      siteExclude: ['**/*.draft', 'private/*', '**/node_modules/**', '.hidden'],
-    } as never),
-  );
+  const instance = newMiniflare({
+    name: 'site',
+    modules: [{ type: 'ESModule', path: 'index.js', contents: read(bundle.worker!.modules[0]!.path) }],
+    compatibilityDate: '2026-10-01',
+    sitePath: join(worktrees.write(files), 'public'),
+    siteExclude: ['**/*.draft', 'private/*', '**/node_modules/**', '.hidden'],
+  });
   t.after(() => instance.dispose());
   const url = await instance.ready;
   const type = (headers: object) => (headers as Record<string, string>)['content-type'];

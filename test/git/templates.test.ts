@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { newMiniflare } from '../support/miniflare.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const LATE_MS = 30_000;
@@ -12,19 +12,16 @@ const LATE_MS = 30_000;
 test('a room of the template chat keeps its last 50 messages only', async (t) => {
   const directory = temporaryDirectory(t);
   const file = (name: string) => readFileSync(resolve('templates/chat/src', name), 'utf8');
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      ...{ host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false } },
-      modules: [
-        { type: 'ESModule', path: 'index.js', contents: file('index.js') },
-        { type: 'ESModule', path: 'room.js', contents: file('room.js') },
-        { type: 'Text', path: 'page.html', contents: file('page.html') },
-      ],
-      compatibilityDate: '2026-10-01',
-      durableObjects: { ROOMS: { className: 'Room', useSQLite: true } },
-      resourcePersistencePath: directory,
-    }),
-  );
+  const miniflare = newMiniflare({
+    modules: [
+      { type: 'ESModule', path: 'index.js', contents: file('index.js') },
+      { type: 'ESModule', path: 'room.js', contents: file('room.js') },
+      { type: 'Text', path: 'page.html', contents: file('page.html') },
+    ],
+    compatibilityDate: '2026-10-01',
+    durableObjects: { ROOMS: { className: 'Room', useSQLite: true } },
+    resourcePersistencePath: directory,
+  });
   let isOpen = true;
   const end = async () => {
     if (isOpen) await miniflare.dispose();

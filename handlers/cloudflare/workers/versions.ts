@@ -108,7 +108,8 @@ export const versionCalls = [
       const message = annotations?.['workers/message'] ?? '';
       if (one?.percentage === 100 && others.length === 0) {
         const by = { author: await authorOf(context), message };
-        return { id: uuidOf(await serveAlone(context, app.id, idOf(one.version_id), by)), versions };
+        const deploys = await servedDeploys(context, app.id);
+        return { id: uuidOf(await serveAlone(context, app.id, deploys, idOf(one.version_id), by)), versions };
       }
       const asked = versions.map(({ version_id, percentage }) => ({ version: version_id, percentage }));
       await run(context, 'split.set', {

@@ -50,8 +50,8 @@ const set: Service<'split.set'> = async (context, { id, versions, message = '' }
   requireWhole(weighted);
   const by = { author: await nameOf(context), message };
   const [one, other] = weighted as [Weighted, Weighted?];
-  if (other === undefined) await serveAlone(context, id, one.id, by);
-  else await share(context, id, [one, other], by);
+  if (other === undefined) await serveAlone(context, id, deploys, one.id, by);
+  else await share(context, id, deploys, [one, other], by);
   return shownSplit(context, id);
 };
 
@@ -80,21 +80,23 @@ export function serving(deploys: Deploy[], version: string): Deploy | undefined 
 
 /**
  * Gives one version all requests of an app, and waits until it serves.
+ * @param deploys those that are or were live
  * @returns the id of the live deploy
  * @throws {Problem} with the reason why it does not serve
  */
 export async function serveAlone(
   context: Context,
   appId: string,
+  deploys: Deploy[],
   version: string,
   by: { author: string; message: string },
 ): Promise<string> {
-  const live = liveOf(await servedDeploys(context, appId));
+  const live = liveOf(deploys);
   if (
     live?.version.id !== version ||
     (await context.host.call('GET /apps/:id/split', { id: appId })) === null
   )
-    return deploy(context, appId, version, by);
+    return deploy(context, appId, deploys, version, by);
   await context.host.call('DELETE /apps/:id/split', { id: appId });
   return live.id;
 }
@@ -103,10 +105,11 @@ export async function serveAlone(
 async function deploy(
   context: Context,
   appId: string,
+  deploys: Deploy[],
   version: string,
   by: { author: string; message: string },
 ): Promise<string> {
-  const found = await find(context, appId, version);
+  const found = await find(context, appId, deploys, version);
   if ('deploy' in found) return (await rollBack(context, appId, found.deploy.id)).id;
   const { id, owner, message } = found.upload;
   const body = { owner, author: by.author, message: by.message || message };
@@ -118,14 +121,15 @@ async function deploy(
 async function share(
   context: Context,
   appId: string,
+  deploys: Deploy[],
   versions: [Weighted, Weighted],
   by: { author: string; message: string },
 ): Promise<void> {
-  for (const { id } of versions) await requireNoData(context, appId, id);
-  const live = liveOf(await servedDeploys(context, appId))?.version.id;
+  for (const { id } of versions) await requireNoData(context, appId, deploys, id);
+  const live = liveOf(deploys)?.version.id;
   const [first, second] = inOrder(versions, live);
-  if (first.id !== live) await deploy(context, appId, first.id, by);
-  const found = await find(context, appId, second.id);
+  if (first.id !== live) await deploy(context, appId, deploys, first.id, by);
+  const found = await find(context, appId, deploys, second.id);
   const release =
     'deploy' in found ? { deploy: found.deploy.id } : { version: second.id, owner: found.upload.owner };
   const body = { release, beside: first.id, percentage: second.percentage, ...by };
@@ -146,18 +150,23 @@ function liveOf(deploys: Deploy[]): Deploy | undefined {
 }
 
 /** @throws {Problem} `deploy_not_found` */
-async function find(context: Context, appId: string, version: string): Promise<Version> {
+async function find(context: Context, appId: string, deploys: Deploy[], version: string): Promise<Version> {
   const uploads = await context.host.call('GET /apps/:id/versions', { id: appId });
   const upload = uploads.find(({ id }) => id === version);
   if (upload !== undefined) return { upload };
-  const deploy = serving(await servedDeploys(context, appId), version);
+  const deploy = serving(deploys, version);
   if (deploy === undefined) throw unknown(version);
   return { deploy };
 }
 
 /** @throws {Problem} `split_impossible` for a version with data that only one process may own */
-async function requireNoData(context: Context, appId: string, version: string): Promise<void> {
-  const found = await find(context, appId, version);
+async function requireNoData(
+  context: Context,
+  appId: string,
+  deploys: Deploy[],
+  version: string,
+): Promise<void> {
+  const found = await find(context, appId, deploys, version);
   const query = { deploy: 'deploy' in found ? found.deploy.id : version };
   const release = await context.host.call('GET /apps/:id/release', { id: appId }, { query });
   if (release === null) throw new Problem('release_unavailable');

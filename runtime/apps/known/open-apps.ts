@@ -67,7 +67,7 @@ export class OpenApps extends KnownApps {
   }
 
   /** Takes the requests of a second version that is deleted. */
-  withdraw(app: App): void {
+  #withdraw(app: App): void {
     const parent = app.preview === null ? undefined : this.apps.get(app.preview.parentId);
     if (parent?.second?.app === app) this.clearSplit(parent);
   }
@@ -144,7 +144,7 @@ export class OpenApps extends KnownApps {
 
   openPreview(parent: WantedApp, row: PreviewRow): App {
     const preview = this.open(previewOf(parent, row, this.options.baseDomain), row);
-    if (row.share != null) this.splitWith(preview, row, row.share);
+    if (row.share != null) this.#splitWith(preview, row, row.share);
     return preview;
   }
 
@@ -197,7 +197,7 @@ export class OpenApps extends KnownApps {
   }
 
   /** Gives the second version of a split its share of the requests. */
-  splitWith(second: App, { parentId, versionId }: PreviewRow, share: number): void {
+  #splitWith(second: App, { parentId, versionId }: PreviewRow, share: number): void {
     const app = this.require(parentId);
     const live =
       app.liveDeployId === null ? undefined : this.options.store.deploys.find(parentId, app.liveDeployId);
@@ -231,7 +231,7 @@ export class OpenApps extends KnownApps {
 
   /** Forgets an app: its names reach it no more. Its fleet goes on. */
   forget(app: App): void {
-    this.withdraw(app);
+    this.#withdraw(app);
     this.hostNames.remove(app);
     this.consumers.set(app.id, []);
     this.apps.delete(app.id);

@@ -21,7 +21,7 @@ import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { mtlsBindings, mtlsServices } from './mtls/mtls.ts';
 import { internetService } from './network.ts';
-import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
+import { type HostServiceSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { PIPELINE_KEY, pipelineBindings, pipelineServices, pipelinesOf } from './pipelines/pipelines.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { secretBindings } from './secret-bindings.ts';
@@ -98,7 +98,7 @@ export interface ConfigOptions {
   /** Limit of the Cache API, in MiB; 0: it caches nothing. */
   cacheMb: number;
   /** This app's own sockets of the host's outward services. Nothing listens there for a trial. */
-  outwardSockets: OutwardSockets;
+  hostServiceSockets: HostServiceSockets;
   /** Whether modules import `cloudflare:email`. */
   importsEmail: boolean;
   /** Private addresses and CIDR ranges that the app may reach. */
@@ -231,7 +231,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     ...storageServices(
       release,
       options.bucketSocket,
-      options.outwardSockets.vectors,
+      options.hostServiceSockets.vectors,
       options.cluster !== null,
     ),
   );
@@ -241,7 +241,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   list.push(...storeSecretServices(release, options.serviceSocket), ...mtlsServices(release, options));
   list.push(...cacheServices(options.cacheMb, options.cluster !== null));
   if (options.cluster !== null) list.push(loadService(release));
-  list.push(...outwardServices(release, options.outwardSockets, options.fetchesImages));
+  list.push(...outwardServices(release, options.hostServiceSockets, options.fetchesImages));
   list.push(...pipelineServices(release));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });

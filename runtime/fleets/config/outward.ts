@@ -14,13 +14,14 @@ import { type CellModule, textOf } from './texts.ts';
 
 /** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
-/** `vectors` is storage: its bindings are not outward ones. */
-export type OutwardService = (typeof SERVICES)[number] | 'vectors';
+export type OutwardService = (typeof SERVICES)[number];
+/** Services of the host that a cell reaches at a socket. `vectors` is storage. */
+export type HostService = OutwardService | 'vectors';
 /**
- * The sockets of the outward services. Without its socket, a service is not running: its bindings say which setting is
+ * The sockets of the host's services. Without its socket, a service is not running: its bindings say which setting is
  * missing.
  */
-export type OutwardSockets = Partial<Record<OutwardService, string | undefined>>;
+export type HostServiceSockets = Partial<Record<HostService, string | undefined>>;
 
 const AI_SERVICE = 'ai-service';
 const IMAGES_SERVICE = 'images-service';
@@ -53,11 +54,11 @@ export function mayImportEmail(text: string): boolean {
 }
 
 /** The host's services that a release uses and that are running. @param fetchesImages whether `fetch()` transforms images */
-export function outwardServicesOf(
+export function hostServicesOf(
   { outward = [], vectorIndexes = [] }: Release,
-  sockets: OutwardSockets,
+  sockets: HostServiceSockets,
   fetchesImages: boolean,
-): OutwardService[] {
+): HostService[] {
   const used = SERVICES.filter(
     (service) => outward.some(({ type }) => type === service) || (service === 'images' && fetchesImages),
   );
@@ -68,7 +69,7 @@ export function outwardServicesOf(
 /** The services that the bindings need. @param fetchesImages whether `fetch()` transforms images */
 export function outwardServices(
   { outward = [] }: Release,
-  sockets: OutwardSockets,
+  sockets: HostServiceSockets,
   fetchesImages: boolean,
 ): CapnpValue[] {
   const has = (type: Outward['type']) => outward.some((bound) => bound.type === type);

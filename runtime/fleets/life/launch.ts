@@ -9,7 +9,7 @@ import type { OutputSink } from '../../processes/output-sink.ts';
 import { CACHE_DISK } from '../config/cache.ts';
 import { QUEUE_SOCKET } from '../config/cell-config.ts';
 import type { SealedKey } from '../config/mtls/mtls.ts';
-import type { OutwardService } from '../config/outward.ts';
+import type { HostService } from '../config/outward.ts';
 import { secretEnvironment } from '../config/secret-bindings.ts';
 import { type Cell, DEFAULT_CPU_MS } from '../process/cell.ts';
 import { type CellFiles, CellFilesCache } from '../process/cell-files.ts';
@@ -65,8 +65,8 @@ export interface Place {
   load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
-  /** The app's access to each running outward service. */
-  outward?: Partial<Record<OutwardService, HostServiceAccess>>;
+  /** The app's access to each running service of the host, except R2's. */
+  hostServices?: Partial<Record<HostService, HostServiceAccess>>;
   /** For an app in development on this machine; left out for a deployed one. */
   development?: Development;
 }
@@ -107,7 +107,7 @@ export class Launcher {
       memoryMb,
       buckets,
       services,
-      outward,
+      hostServices = {},
       egress = [],
       cluster,
       uiUrl,
@@ -121,13 +121,9 @@ export class Launcher {
       cluster: cluster?.settings ?? null,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
-      outwardSockets: {
-        ai: outward?.ai?.socket,
-        images: outward?.images?.socket,
-        browser: outward?.browser?.socket,
-        send_email: outward?.send_email?.socket,
-        vectors: outward?.vectors?.socket,
-      },
+      hostServiceSockets: Object.fromEntries(
+        Object.entries(hostServices).map(([type, { socket }]) => [type, socket]),
+      ),
     };
     this.#files = new CellFilesCache(
       directories.run,
@@ -193,14 +189,14 @@ export class Launcher {
     runDirectory: string,
     start: Start,
   ): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets, services, outward } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services } = this.#place;
     const { openKey, cluster, development } = this.#place;
     const data = runDirectory === directories.run ? directories.data : runDirectory;
-    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, keys, cpuMs } = files;
+    const { config, hasBuckets, hostServices, hasWorker, hasCache, sockets, calls, keys, cpuMs } = files;
     // In parallel with the start: the process connects when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
-      ...outwardServices.map((type) => outward?.[type]?.open()),
+      ...hostServices.map((type) => this.#place.hostServices?.[type]?.open()),
     ];
     // Before the start: modules may call other apps while they load.
     await services?.open(calls);

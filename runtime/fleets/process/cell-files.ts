@@ -21,7 +21,7 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 25;
+const FORMAT = 26;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -38,7 +38,7 @@ const PREFIX = 'cell-';
 /** What an app reaches outside its process: services of the host, and private networks. */
 export type OutsideAccess = Pick<
   CellFilesOrder,
-  'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress' | 'cluster'
+  'bucketSocket' | 'serviceSocket' | 'hostServiceSockets' | 'egress' | 'cluster'
 >;
 
 /** Names of secrets, overrides of variables, and whether there is an outbound Worker. */
@@ -81,7 +81,7 @@ export class CellFilesCache {
     {
       bucketSocket = NO_SOCKET,
       serviceSocket = NO_SOCKET,
-      outwardSockets = {},
+      hostServiceSockets = {},
       egress = [],
       cluster = null,
     }: Partial<OutsideAccess> = {},
@@ -97,7 +97,7 @@ export class CellFilesCache {
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
     this.#directory = directory;
-    this.#around = { bucketSocket, serviceSocket, outwardSockets, egress, cluster };
+    this.#around = { bucketSocket, serviceSocket, hostServiceSockets, egress, cluster };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 

@@ -13,10 +13,10 @@ import { D1_MODULES, entryModules, RELOAD } from '../config/entry.ts';
 import { mayFetchImages } from '../config/fetched-images/fetched-images.ts';
 import { type SealedKey, sealedKeys } from '../config/mtls/mtls.ts';
 import {
+  type HostService,
+  type HostServiceSockets,
+  hostServicesOf,
   mayImportEmail,
-  type OutwardService,
-  type OutwardSockets,
-  outwardServicesOf,
 } from '../config/outward.ts';
 import { CAPNWEB, callsOf, mayHaveMethods, queuesElsewhere } from '../config/services.ts';
 import type { CellModule } from '../config/texts.ts';
@@ -45,8 +45,8 @@ export interface Launch {
   hasBuckets: boolean;
   /** Whether it has a Worker: then it has a trial config, and exports that other apps may call. */
   hasWorker: boolean;
-  /** The outward services that it may call. */
-  outwardServices: OutwardService[];
+  /** The host's services that it may call. */
+  hostServices: HostService[];
   /** Whether it has a disk for the Cache API. */
   hasCache: boolean;
   /** Names of the sockets of its process. */
@@ -85,8 +85,8 @@ export interface CellFilesOrder {
   bucketSocket: string;
   /** The socket where the host takes the app's calls of other apps. */
   serviceSocket: string;
-  /** The app's socket of each running outward service. */
-  outwardSockets: OutwardSockets;
+  /** The app's socket of each running service of the host, except R2's. */
+  hostServiceSockets: HostServiceSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
   /** `NODE_EXTRA_CA_CERTS`: threads have no environment. Null: unset. */
@@ -107,7 +107,7 @@ export interface CellFilesOrder {
 
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, outwardSockets } = order;
+  const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, hostServiceSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound, cronSeconds } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   // In `cellar dev` nobody takes events.
@@ -152,7 +152,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     importsEmail,
   };
   const hasBuckets = buckets.length > 0;
-  const outwardServices = outwardServicesOf(release, outwardSockets, fetchesImages);
+  const hostServices = hostServicesOf(release, hostServiceSockets, fetchesImages);
   const { tailConsumers: tails = [] } = release;
   const calls = {
     services: callsOf(release),
@@ -171,7 +171,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const launch = JSON.stringify({
     databases,
     hasBuckets,
-    outwardServices,
+    hostServices,
     hasWorker: worker !== null,
     sockets: socketsOf(release, cluster !== null),
     hasCache: cacheMb > 0 && cluster === null,
@@ -184,11 +184,11 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     throw new Error(
       `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
     );
-  const sockets = { bucketSocket, serviceSocket, outwardSockets };
+  const sockets = { bucketSocket, serviceSocket, hostServiceSockets };
   const noSockets = {
     bucketSocket: NO_SOCKET,
     serviceSocket: NO_SOCKET,
-    outwardSockets: Object.fromEntries(outwardServices.map((type) => [type, NO_SOCKET])),
+    hostServiceSockets: Object.fromEntries(hostServices.map((type) => [type, NO_SOCKET])),
   };
   // The trial refuses other crons. They are left out when the operator takes the seconds back.
   const served = triggers ? { ...release, triggers: { ...triggers, crons } } : release;

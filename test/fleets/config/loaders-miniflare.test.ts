@@ -1,8 +1,8 @@
 // Loads Workers in many ways in an app's process and under Miniflare, and compares what the app sees.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { call, makeRelease, startRelease } from '../../support/fleets/release.ts';
+import { newMiniflare } from '../../support/miniflare.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const APP = `
@@ -120,8 +120,8 @@ async function underMiniflare(): Promise<Record<string, unknown>> {
     workerLoaders: { LOADER: {} },
     durableObjects: { KEEPER: { className: 'Keeper', useSQLite: true } },
   };
-  const options = { host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false }, workers: [worker] };
-  const instance = new Miniflare(convertV4MiniflareOptions(options as never));
+  const options = { workers: [worker] };
+  const instance = newMiniflare(options);
   try {
     const answer = await instance.dispatchFetch('http://app/', { signal: AbortSignal.timeout(60_000) });
     return (await answer.json()) as Record<string, unknown>;

@@ -5,13 +5,13 @@ import { readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { accessTo } from '../../support/fleets/called-app.ts';
 import { call, cellOptions, entry, makeRelease } from '../../support/fleets/release.ts';
+import { newMiniflare } from '../../support/miniflare.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const ROOMS = readFileSync('test/apps/rooms/index.js', 'utf8');
@@ -76,18 +76,15 @@ async function miniflare(t: TestContext) {
     modules: [{ type: 'ESModule' as const, path: `${name}.js`, contents: script }],
     compatibilityDate: '2026-10-01',
   });
-  const instance = new Miniflare(
-    convertV4MiniflareOptions({
-      ...{ host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false } },
-      workers: [
-        {
-          ...worker('visitor', VISITOR),
-          durableObjects: { ROOM: { className: 'Room', scriptName: 'rooms', useSQLite: true } },
-        },
-        { ...worker('rooms', ROOMS), durableObjects: { ROOM: { className: 'Room', useSQLite: true } } },
-      ],
-    }),
-  );
+  const instance = newMiniflare({
+    workers: [
+      {
+        ...worker('visitor', VISITOR),
+        durableObjects: { ROOM: { className: 'Room', scriptName: 'rooms', useSQLite: true } },
+      },
+      { ...worker('rooms', ROOMS), durableObjects: { ROOM: { className: 'Room', useSQLite: true } } },
+    ],
+  });
   t.after(() => instance.dispose());
   const url = await instance.ready;
   return async (way: string) => (await fetch(new URL(`/${way}`, url))).json();

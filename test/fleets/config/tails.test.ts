@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { Agent, WebSocket } from 'undici';
 import type { Release } from '../../../bundler/release.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
@@ -12,6 +11,7 @@ import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { accessTo } from '../../support/fleets/called-app.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
+import { newMiniflare } from '../../support/miniflare.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const TAILED = readFileSync('test/apps/tailed/index.js', 'utf8');
@@ -80,22 +80,19 @@ async function miniflare(t: TestContext) {
     modules: [{ type: 'ESModule' as const, path: 'app.js', contents: script }],
     compatibilityDate: '2026-10-01',
   });
-  const instance = new Miniflare(
-    convertV4MiniflareOptions({
-      ...{ host: '127.0.0.1', port: 0, cf: false, telemetry: { enabled: false } },
-      workers: [
-        {
-          ...worker('tailed', TAILED),
-          tails: ['tail'],
-          durableObjects: { ROOM: { className: 'Room', useSQLite: true } },
-          serviceBindings: { ADMIN: { name: 'tailed', entrypoint: 'Admin' } },
-          queueProducers: { JOBS: 'jobs' },
-          queueConsumers: { jobs: { maxBatchTimeout: 0 } },
-        },
-        worker('tail', TAIL),
-      ],
-    }),
-  );
+  const instance = newMiniflare({
+    workers: [
+      {
+        ...worker('tailed', TAILED),
+        tails: ['tail'],
+        durableObjects: { ROOM: { className: 'Room', useSQLite: true } },
+        serviceBindings: { ADMIN: { name: 'tailed', entrypoint: 'Admin' } },
+        queueProducers: { JOBS: 'jobs' },
+        queueConsumers: { jobs: { maxBatchTimeout: 0 } },
+      },
+      worker('tail', TAIL),
+    ],
+  });
   t.after(() => instance.dispose());
   const url = await instance.ready;
   const consumer = await instance.getWorker('tail');

@@ -1,4 +1,5 @@
 // Images, and the forms that the images binding sends.
+import assert from 'node:assert/strict';
 import sharp from 'sharp';
 
 export interface Form {
@@ -35,4 +36,21 @@ export async function pixelsOf(bytes: Buffer): Promise<{ size: number[]; data: B
 /** Returns the mean difference of two images, of 255. */
 export function differenceOf(one: Buffer, other: Buffer): number {
   return one.reduce((sum, value, at) => sum + Math.abs(value - other[at]!), 0) / one.length;
+}
+
+export async function bytesOf(response: Response): Promise<Buffer> {
+  return Buffer.from(await response.arrayBuffer());
+}
+
+/** Checks that two responses are images of the same type and size, and with about the same pixels. */
+export async function assertAlike(ours: Response, theirs: Response, message: string): Promise<void> {
+  const facts = ({ status, headers }: Response) => [
+    status,
+    headers.get('content-type'),
+    headers.get('cf-resized'),
+  ];
+  assert.deepEqual(facts(ours), facts(theirs), message);
+  const [actual, expected] = [await pixelsOf(await bytesOf(ours)), await pixelsOf(await bytesOf(theirs))];
+  assert.deepEqual(actual.size, expected.size, message);
+  assert.ok(differenceOf(actual.data, expected.data) < 3, message);
 }

@@ -1,6 +1,6 @@
 // Generates requests to D1, and runs them on Miniflare's D1.
 import fc from 'fast-check';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { newMiniflare } from '../miniflare.ts';
 
 export type Value = string | number | null | number[];
 export interface Statement {
@@ -160,20 +160,14 @@ const WORKER = `export default { async fetch(request, env) {
 
 /** Starts Miniflare's D1. */
 export function startMiniflareD1(directory: string) {
-  const instance = new Miniflare(
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      telemetry: { enabled: false },
-      resourcePersistencePath: directory,
-      name: 'app',
-      modules: true,
-      script: WORKER,
-      compatibilityDate: '2026-10-01',
-      d1Databases: { DB: 'main' },
-    }),
-  );
+  const instance = newMiniflare({
+    resourcePersistencePath: directory,
+    name: 'app',
+    modules: true,
+    script: WORKER,
+    compatibilityDate: '2026-10-01',
+    d1Databases: { DB: 'main' },
+  });
   return {
     run: async (statements: Statement[]): Promise<Answered[] | { failed: string }> => {
       const response = await fetch(await instance.ready, {

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { AppCluster } from '../../../runtime/bucket/app-cluster.ts';
 import { type Layout, layout } from '../../../runtime/disk/data-directory.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
@@ -14,6 +13,7 @@ import type { ServiceOptions } from '../../../runtime/storage/r2/messages.ts';
 import { MemoryStore } from '../bucket/memory-store.ts';
 import { CLUSTER_KEY, startProxy } from '../bucket/proxy.ts';
 import { call, cellOptions, makeRelease } from '../fleets/release.ts';
+import { newMiniflare } from '../miniflare.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
 export const APP_ID = 'a'.repeat(16);
@@ -86,20 +86,14 @@ export async function startApp(
 /** Starts the same app under Miniflare. */
 export async function startMiniflare(t: TestContext) {
   const root = temporaryDirectory(t);
-  const instance = new Miniflare(
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      telemetry: { enabled: false },
-      resourcePersistencePath: root,
-      name: 'app',
-      modules: true,
-      script: WORKER,
-      compatibilityDate: '2026-10-01',
-      r2Buckets: { BUCKET: 'main' },
-    }),
-  );
+  const instance = newMiniflare({
+    resourcePersistencePath: root,
+    name: 'app',
+    modules: true,
+    script: WORKER,
+    compatibilityDate: '2026-10-01',
+    r2Buckets: { BUCKET: 'main' },
+  });
   t.after(() => instance.dispose());
   const url = await instance.ready;
   return {
