@@ -4,7 +4,7 @@ import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
 import { type KeyScope, type OperationRights, scopeOf } from './contract/operation.ts';
 import { Problem } from './problem.ts';
 
-/** What of a request's context notes the use of a key. */
+/** The part of a request's context that records the use of a key. */
 export interface KeyUse {
   db: D1Database;
   at: string;

@@ -310,7 +310,7 @@ export const settings = {
   RUNNER_MAX_SCRIPTS_PER_USER: {
     default: '1000',
     meaning:
-      'Scripts that one account may have in its dispatch namespaces. They are no apps of `RUNNER_MAX_APPS_PER_USER`. An account that may own no apps may have none.',
+      'Scripts that one account may have in its dispatch namespaces. They do not count for `RUNNER_MAX_APPS_PER_USER`. An account that may own no apps may have none.',
     schema: integer(0, 1_000_000),
   },
   RUNNER_DISK_FLOOR_MB: {

@@ -9,7 +9,8 @@ import { Cellar } from '../../test/support/e2e/cellar.ts';
 import { Copies } from './copies.ts';
 
 /**
- * Gives a Cellar that has not started an app `proto` and `count` copies of it. The first start with the bucket moves them in.
+ * Adds an app `proto` and `count` copies of it to the data of a Cellar before its first start. That start moves them into the
+ * bucket.
  * @param made.files of the app
  * @param made.hasFiles whether each copy has a repository and a release
  */

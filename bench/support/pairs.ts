@@ -29,7 +29,7 @@ interface Cost {
 
 /**
  * Prints the costs of both subjects for one kind of app, and their ratio.
- * @param share of the usual number of requests, for slow ones
+ * @param share factor of the number of requests: below 1 when they are slow
  */
 export async function compare(
   kind: string,

@@ -86,7 +86,8 @@ export const sourceCommands: readonly Command[] = [
   }),
   command({
     words: 'source disconnect',
-    summary: 'Deploys no more from the repository, and forgets its deploy key; what serves stays',
+    summary:
+      'Disconnects the app from its repository, and deletes the deploy key; the live release continues to serve',
     ofApp: true,
     examples: ['source disconnect --yes'],
     answers: 'source.disconnect',

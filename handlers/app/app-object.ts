@@ -105,7 +105,7 @@ export class AppObject extends DurableObject<Bindings> {
       if (app.asleep_since !== null && app.process_state === 'crashed')
         throw new Problem(
           'app_unavailable',
-          `The app did not start: ${app.last_error ?? 'the host says no more'}`,
+          `The app did not start: ${app.last_error ?? 'the host gave no reason'}`,
         );
       return (await observeApp(this.env.DB, app, as_of)) ?? written.row;
     });

@@ -210,7 +210,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
       'Where it keeps its data: `local` on the machine, `bucket` in the bucket. `apps.move` changes it.',
     replicas: 'How many processes it is to run. `apps.figures` has how many do.',
     dispatch:
-      'Its place in a dispatch namespace, and then nothing answers at `url`; null for an app that is no script of one.',
+      'Its place in a dispatch namespace, when nothing answers at `url`; null for an app outside of dispatch namespaces.',
     maintenance: 'Whether visitors get its maintenance page.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',

@@ -10,7 +10,7 @@ const MOST = 200;
 
 interface Batch {
   deliveries: HookDelivery[];
-  /** What became of each. */
+  /** The result of each. */
   outcomes: Promise<DeliveryOutcome[]>;
 }
 

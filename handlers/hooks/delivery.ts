@@ -1,4 +1,4 @@
-// What a delivery of a webhook says, by the formats of GitHub, GitLab, Gitea and Forgejo.
+// Reads a webhook's delivery in the formats of GitHub, GitLab, Gitea and Forgejo.
 import { ANY_REF, type HookDelivery } from '../contract/source/connections.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
@@ -61,7 +61,7 @@ function parse(headers: Headers, body: Uint8Array): object {
   }
   throw new Problem(
     'malformed_json',
-    'The delivery is no JSON object; choose the content type application/json.',
+    'The delivery is not a JSON object; choose the content type application/json.',
   );
 }
 

@@ -1,4 +1,4 @@
-// What a delivery says of a pull request, by the formats of GitHub, GitLab, Gitea and Forgejo.
+// Reads the pull request of a delivery in the formats of GitHub, GitLab, Gitea and Forgejo.
 import * as z from 'zod';
 import type { PullEvent } from '../contract/source/pulls.ts';
 import { cutText } from '../contract/text.ts';

@@ -41,7 +41,7 @@ export async function invoke(
     };
     const isDryRun = 'dry_run' in checked && checked.dry_run === true;
     const isLogged = isAudited(operation) && context.isAudited !== true && !isDryRun;
-    // Not `watched`: an entry about a failure is no change by the operation, which may be retried.
+    // Not `watched`: an entry about a failure is not a change by the operation, which may be retried.
     const answered = await (isLogged
       ? audited(context, context, targetOf(operation, checked), work)
       : work());

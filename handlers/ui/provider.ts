@@ -30,7 +30,7 @@ const NAME_CHARACTERS = 100;
 /** Longest session of a person whom the provider knows, in ms: only a sign-in shows that they still have their groups. */
 const SESSION_MS = 24 * 3_600_000;
 
-/** What answers the library's routes. */
+/** The library, which answers its own routes. */
 interface Library {
   handler: (request: Request) => Promise<Response>;
 }

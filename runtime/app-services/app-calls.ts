@@ -12,7 +12,7 @@ export interface SharedBudget {
   budget: Budget;
 }
 
-/** What all apps share, and the account of this app. */
+/** Budget and queue that all apps share, and the account of this app. */
 export interface Shared extends SharedBudget {
   queue: FairQueue;
 }
@@ -20,7 +20,7 @@ export interface Shared extends SharedBudget {
 export interface CallRules {
   /** Maximum concurrent calls of the app. */
   atOnce: number;
-  /** What an app with more calls is told. */
+  /** The error message for an app with more calls. */
   tooMany: string;
   /** Makes the error of a call for which there is no place. */
   noCapacity: (message: string) => Error;

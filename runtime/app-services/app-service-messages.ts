@@ -15,7 +15,7 @@ export interface AppServiceRequest extends CountsFor {
   isOpen: boolean;
   /** Whether the app's files are being copied. */
   isHeld: boolean;
-  /** What the program is told about this app, as `AppServiceOptions.about` returns it. */
+  /** Facts about this app for the program, as `AppServiceOptions.about` returns it. */
   about: unknown;
 }
 

@@ -19,7 +19,7 @@ import type { OutwardServices } from './outward-services.ts';
 import { reportedApp, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 
-/** What all fleets need of the rest of the host. */
+/** Parts of the host that all fleets use. */
 export interface FleetsOptions {
   paths: Layout;
   /** Path of the workerd program. */

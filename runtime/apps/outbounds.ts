@@ -22,7 +22,7 @@ interface Outbounds {
   calls: Map<string, Outbound>;
   /** For requests that belong to no known call. */
   last: string;
-  /** What the disk has; null for nothing. */
+  /** The text on the disk; null for nothing. */
   written: string | null;
   /** When it was written, in ms since 1970. */
   writtenAt: number;

@@ -14,7 +14,7 @@ export interface BrowserEnd {
   ended: string;
 }
 
-/** What the service is told at its start. */
+/** Options that the service gets at its start. */
 export interface BrowserServiceOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;

@@ -18,7 +18,7 @@ export const CLOSED = { normal: 1, idle: 2, error: 3 };
 export interface Browser {
   /** Most connections of the app. With one, the browser ends with its connection. */
   readonly connections: number;
-  /** What the app is told when the browser does not answer. */
+  /** The error message for the app when the browser does not answer. */
   readonly silence: string;
   start(signal: AbortSignal): Promise<void>;
   /**

@@ -179,7 +179,7 @@ export async function nextAlarm(folder: AppFolder): Promise<number | null> {
     .reduce<number | null>((least, time) => Math.min(least ?? time, time), null);
 }
 
-/** Removes everything that an app has in the bucket. Removing it again is no error. */
+/** Removes everything that an app has in the bucket. Removing it again is not an error. */
 export async function removeApp({ place, appId }: AppFolder): Promise<void> {
   const store = new S3Store({ ...place, prefix: `${place.prefix}apps/${appId}/` });
   for await (const page of store.pages('')) await each(page, ({ name }) => store.remove(name));

@@ -23,7 +23,7 @@ export interface BucketOwner {
   proof: string;
 }
 
-/** What a bucket says. An older Cellar has written only its id. */
+/** The owner that a bucket names. An older Cellar has written only its id. */
 export interface FoundOwner extends Partial<BucketOwner> {
   cellar: string;
   /** The tag of that content. */

@@ -189,7 +189,7 @@ export class S3Store implements Store {
 
   /** Returns the path of an object in URLs. @throws {Error} for a name that a URL parser would change, such as `a/../b` */
   #path(name: string): string {
-    if (!isPlain(name)) throw new Error(`${JSON.stringify(name)} is no name of an object`);
+    if (!isPlain(name)) throw new Error(`${JSON.stringify(name)} is not the name of an object`);
     return `/${encodePath(this.#prefix + name)}`;
   }
 

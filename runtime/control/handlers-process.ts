@@ -19,7 +19,7 @@ const MEMORY_MB = 2_048;
 const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
 const LONGEST_DELAY_MS = 5_000;
-/** What an older Cellar had in the directory. */
+/** Files and folders of an older Cellar in the directory. */
 const LEFT_BY_OLDER = ['cache', 'entry.sock', 'r2', 'tmp'];
 /** Longest line of its output in the log, in characters. */
 const LINE_LENGTH = 10_000;

@@ -60,7 +60,7 @@ const CONTROL_UI_DEADLINE_MS = 8_000;
 
 const gitTurns = new GitTurns();
 
-/** What the service needs of the rest of the host. */
+/** Parts of the host that the service uses. */
 export interface HostServiceOptions
   extends AlertOptions,
     SnapshotRouteOptions,

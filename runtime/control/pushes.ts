@@ -25,9 +25,9 @@ const RULES = {
 type DeployOn = keyof typeof RULES;
 const NO_PREVIEWS =
   'nothing was deployed. With previews on (`cellar previews on`) other branches get an address of their own.\n';
-const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
+const MAIN_DELETED = 'main was deleted; the live release continues to serve.\n';
 
-/** What a push needs of the rest of the host. */
+/** Parts of the host that a push uses. */
 export interface PushesOptions {
   store: HostStore;
   apps: Apps;

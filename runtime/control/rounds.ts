@@ -10,7 +10,7 @@ const RECONCILE_EVERY_MS = 60_000;
 const TRIM_CODE_EVERY_MS = 10 * 60_000;
 const ABANDONED_EVERY_MS = 3_600_000;
 
-/** What the jobs need of the rest of the host. */
+/** Parts of the host that the jobs use. */
 export interface PeriodicJobsOptions {
   control: Control;
   /** Directory of deleted files. */

@@ -129,7 +129,7 @@ export function layoutOf(root: string) {
     snapshotting: join(root, 'snapshotting'),
     /** Files of a restore in progress. */
     restoring: join(root, 'restoring'),
-    /** What the data of apps is replaced by once they have moved: see `runtime/move/moved-data.ts`. */
+    /** Data that replaces an app's data once the app has moved: see `runtime/move/moved-data.ts`. */
     allMoving: join(root, 'moving'),
     moving: (appId: string) => `${root}/moving/${appId}`,
     diskReserve: join(root, 'ballast'),

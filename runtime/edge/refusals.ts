@@ -57,7 +57,7 @@ export const TOO_MANY_HELD: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
   reason: 'too_many_held',
-  detail: 'Too many requests wait already for what serves this address.',
+  detail: 'Too many requests already wait for the app at this address.',
   retryAfterS: 5,
 };
 export const CLOSING: OwnRefusal = {

@@ -94,7 +94,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
   }
 }
 
-/** An app that is here, or on its way, for one request. Until it is, or has moved on, the request is held. */
+/** Serves one request to an app that may be about to arrive. The request waits until the app is here or elsewhere. */
 class ArrivingApp implements Backend {
   readonly #around: PrivateGatewayOptions;
   readonly #elsewhere: Backend;

@@ -34,10 +34,10 @@ export function open(bytes: Buffer, options: SharpOptions = {}): Sharp {
   return sharp(bytes, { ...limits, ...options }).timeout({ seconds: OPERATION_S });
 }
 
-/** Returns the format of an image. @throws {ImagesError} for bytes that are no supported image */
+/** Returns the format of an image. @throws {ImagesError} for bytes that are not a supported image */
 export function requireFormat(bytes: Buffer): Format {
   const format = formatOf(bytes);
-  if (format === null) throw notAnImage('the bytes are no image in JPEG, PNG, GIF, WebP, AVIF or SVG');
+  if (format === null) throw notAnImage('the bytes are not an image in JPEG, PNG, GIF, WebP, AVIF or SVG');
   return format;
 }
 

@@ -21,7 +21,7 @@ const FORMATS = {
 type Asked = 'auto' | 'json' | keyof typeof FORMATS;
 const AVIF = ['image/avif'] as const;
 const WEBP = ['image/webp'] as const;
-/** What errors call the options. */
+/** The name of the options in error messages. */
 const WHAT = 'cf.image';
 
 const Fetched = Transform.omit({ imageIndex: true }).extend({

@@ -23,7 +23,7 @@ export interface TransformCall {
   mayBeWebp?: boolean;
 }
 
-/** Parses the form of a call. @throws {ImagesError} when it is no form, or has too many parts */
+/** Parses the form of a call. @throws {ImagesError} when it is not a form, or has too many parts */
 export async function formOf(body: Buffer, contentType = ''): Promise<FormData> {
   const boundary = boundaryOf(contentType);
   if (boundary === null) throw noForm();
@@ -37,7 +37,7 @@ export async function formOf(body: Buffer, contentType = ''): Promise<FormData> 
   }
 }
 
-/** Returns the text between the parts of a form; null when it is no form with parts. */
+/** Returns the text between the parts of a form; null when it is not a form with parts. */
 function boundaryOf(contentType: string): string | null {
   try {
     const { essence, params } = new MIMEType(contentType);

@@ -62,7 +62,7 @@ const FITS: Record<
   squeeze: ['fill', false],
 };
 
-/** Faces are not recognized: they are usually where skin tones and details are, which `attention` looks for. */
+/** `face` cannot recognize faces: `attention` finds skin tones and details, which are usually there. */
 const POSITIONS: Record<Extract<Transform['gravity'], string>, string> = {
   left: 'left',
   right: 'right',

@@ -193,7 +193,7 @@ export class Moves {
     }
   }
 
-  /** What a move leaves in the bucket if it does not end is removed. */
+  /** Plans the removal of files that an interrupted move leaves in the bucket. */
   #removeLater(appId: string): void {
     const { folderRemovals } = this.#options.store;
     folderRemovals.delete(appId);

@@ -11,7 +11,7 @@ import type { MovedAway } from '../hosts/moved-away.ts';
 import { VERSION } from '../variables.ts';
 import type { Base } from './base.ts';
 
-/** What reports need of the rest of the host. */
+/** Parts of the host that reports use. */
 interface Around {
   apps: Apps;
   control: Control;

@@ -10,7 +10,7 @@ const FLUSH_MS = 1_000;
 /** The calls about connections. */
 export type ConnectionCall = Extract<HostCall, `${string}/connection${string}`>;
 
-/** What the routes need of the rest of the host. */
+/** Parts of the host that the routes use. */
 export interface ConnectionOptions {
   sources: Sources;
   outbox: Outbox;

@@ -6,7 +6,7 @@ import type { DeployRequests } from '../builds/queue/requests.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { Sources } from './sources.ts';
 
-/** What a deploy by name needs of the rest of the host. */
+/** Parts of the host that a deploy by name uses. */
 export interface CreateDeployOptions {
   store: HostStore;
   requests: DeployRequests;

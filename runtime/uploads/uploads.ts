@@ -67,7 +67,7 @@ export interface UploadsOptions {
   assetsMb: number;
 }
 
-/** What an upload became. */
+/** An unpacked upload, and its author. */
 interface Made extends Pick<unpack.Unpacked, 'bundle' | 'message' | 'tag' | 'alias' | 'notes'> {
   author: string;
 }

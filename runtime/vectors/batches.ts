@@ -105,7 +105,8 @@ export function numbersOf(values: unknown, dimensions: number | null, place: str
   for (let at = 0; at < values.length; at++) {
     const value: unknown = values[at];
     floats[at] = typeof value === 'number' ? value : Number.NaN;
-    if (!Number.isFinite(floats[at])) throw invalid(`${place}: values: number ${at + 1} is no 32-bit float`);
+    if (!Number.isFinite(floats[at]))
+      throw invalid(`${place}: values: number ${at + 1} is not a 32-bit float`);
   }
   return floats;
 }

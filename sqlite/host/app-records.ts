@@ -19,7 +19,7 @@ const MESSAGES_BYTES = 64 * 1024;
 export interface AppRecord {
   format: 1;
   wanted: WantedApp;
-  /** Null for an app that is no preview. */
+  /** Null for an app that is not a preview. */
   preview: PreviewRow | null;
   /** Ids of its previews. Left out by an older Cellar. */
   previews?: string[];

@@ -157,7 +157,7 @@ test('a name that leads elsewhere reaches no other object and no other file', as
   await using store = await new MemoryStore().start();
   const place = store.place('of/');
   const value = Buffer.from('value');
-  await assert.rejects(new S3Store(place).write('apps/a/../b', value), /no name of an object/);
+  await assert.rejects(new S3Store(place).write('apps/a/../b', value), /is not the name of an object/);
   const object = { body: value, etag: '"e"', at: AT };
   const folder = 'of/apps/a/data/v1/services/kv/';
   for (const name of [

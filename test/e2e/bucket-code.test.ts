@@ -14,7 +14,7 @@ import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 
-/** What tests share that need no other settings, and after which the bucket answers. */
+/** Shared by tests that need no other settings and leave the bucket reachable. */
 const store = new MemoryStore();
 let cellar: Cellar;
 before(async () => {

@@ -126,7 +126,7 @@ test('a push of many refs deploys only main', async () => {
   assert.deepEqual([items.length, items[0].ref], [1, 'refs/heads/main']);
 
   const deleted = await cellar.git(work, 'push', cellar.remote('many'), ':main');
-  assert.match(deleted.stderr, /remote: main was deleted; what serves now goes on/);
+  assert.match(deleted.stderr, /remote: main was deleted; the live release continues to serve/);
   assert.equal((await cellar.get('many')).status, 200);
 });
 

@@ -28,7 +28,7 @@ test('an app reads, transforms and draws images', async () => {
   const refused = await send('/info', Buffer.from('no image'));
   const { code, message } = (await refused.json()) as { code: number; message: string };
   assert.equal(code, 9412);
-  assert.match(message, /^IMAGES_INFO_ERROR 9412: the bytes are no image/);
+  assert.match(message, /^IMAGES_INFO_ERROR 9412: the bytes are not an image/);
 });
 
 test('results have the size, the format and about the pixels of those of Miniflare', async () => {

@@ -14,7 +14,7 @@ import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
-/** What tests share that begin with an app of their own. */
+/** Shared by tests that begin with an app of their own. */
 let store: Awaited<ReturnType<typeof startS3>>;
 let cellar: Cellar;
 let rpc: ReturnType<typeof rpcOf>;

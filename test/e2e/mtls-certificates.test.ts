@@ -157,7 +157,7 @@ test('an app cannot read the key', async () => {
 });
 
 test('no file has a key as it is', async () => {
-  // What files would have of it, in its two formats.
+  // A file with the key would have these texts, in one of two formats.
   for (const line of read('client-key.pem').split('\n').slice(2, 5)) {
     const words = ['--recursive', '--files-with-matches', '--text', '--no-messages', '--devices=skip', '-F'];
     const found = (text: string) =>

@@ -173,7 +173,7 @@ for (const kind of ['github', 'gitea', 'gitlab'] as const)
     await eventually(isFailed, 'the Git host knows of the failure', DEPLOY_MS);
     assert.equal(api.statuses.at(-1)!.sha, broken);
 
-    // What was sent before comes later.
+    // An older delivery arrives late.
     assert.deepEqual(
       await deliver(id, told(kind, { repository, number: 5, sha, at: clock - 60_000 })),
       IGNORED,

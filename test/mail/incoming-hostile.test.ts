@@ -151,7 +151,7 @@ test('an e-mail in tiny pieces arrives whole', { timeout: 60_000 }, async (t) =>
     client.write(`${line}\r\n`);
     await answer(code);
   }
-  // The parser gives each line with a doubled dot as a piece of its own.
+  // The parser emits a separate chunk for each line that begins with two dots.
   const lines = 30_000;
   client.write(`From: a@b.example\r\n\r\n${'..\r\n'.repeat(lines)}.\r\n`);
   await answer('250');

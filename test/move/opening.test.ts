@@ -1,4 +1,4 @@
-// Objects in the bucket are opened without the app's code: each that has stored anything has a file then.
+// Opens objects in the bucket without the app's code. Then each object with stored data has a file.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -208,7 +208,7 @@ test("a job whose streams exceed the host's descriptors says so, and the host an
     import { openSync, closeSync, mkdtempSync, rmSync } from 'node:fs';
     import { startJob, runChild, resourceErrorCode } from ${module('child')};
     import { Spawner } from ${module('spawner')};
-    // What runs of a job does not keep this process.
+    // A running job does not keep this process alive.
     const stays = setInterval(() => {}, 1_000);
     const directory = mkdtempSync('/tmp/cellar-streams-');
     const spawner = new Spawner(directory);

@@ -190,8 +190,8 @@ test('what exceeds a limit is refused, and the error names the vector and the fi
       [{ ...vector, values: Array(1_537).fill(0) }],
       /vector "v": values: must be a list of 1 to 1536 numbers/,
     ],
-    [[{ ...vector, values: [1, 'x'] }], /vector "v": values: number 2 is no 32-bit float/],
-    [[{ ...vector, values: [1e39] }], /values: number 1 is no 32-bit float/],
+    [[{ ...vector, values: [1, 'x'] }], /vector "v": values: number 2 is not a 32-bit float/],
+    [[{ ...vector, values: [1e39] }], /values: number 1 is not a 32-bit float/],
     [[{ ...vector, namespace: 'n'.repeat(65) }], /vector "v": namespace: must be a text of at most 64 bytes/],
     [
       [{ ...vector, metadata: { a: 'x'.repeat(10_240) } }],

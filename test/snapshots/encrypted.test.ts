@@ -149,7 +149,7 @@ test('keys come from the settings, and a wrong one is refused or reported at the
   await snapshots.start();
   assert.match(
     snapshots.state.problem ?? '',
-    /^RUNNER_SNAPSHOT_KEY has a key that is no age identity; `age-keygen` makes one$/,
+    /^RUNNER_SNAPSHOT_KEY has a key that is not an age identity; `age-keygen` makes one$/,
   );
   await assert.rejects(snapshots.take('a test'), /^Error: RUNNER_SNAPSHOT_KEY has a key/);
 });

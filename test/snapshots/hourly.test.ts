@@ -87,7 +87,7 @@ test('hourly snapshots come between the ordinary ones, and so many are kept', as
   const whys = (await next.list()).map(({ why }) => why);
   assert.deepEqual(whys, [HOURLY, HOURLY, HOURLY, 'schedule']);
 
-  // The next start, long after, takes an ordinary one.
+  // A much later start takes an ordinary snapshot.
   const later = reopen({ everyMs: 1_000, hourly: { everyMs: 500, hasRoom: () => true } });
   await later.start();
   const ordinary = async () => (await later.list()).filter(({ why }) => why === 'schedule').length;

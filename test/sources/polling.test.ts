@@ -15,7 +15,7 @@ const WAIT_MS = 20_000;
 const MINUTE_MS = 60_000;
 const SETTINGS = { url: 'https://git.invalid/ada/shop', branch: 'main', secret: null, token: null } as const;
 
-/** Connections of an app. `fetch` gets the commit of its main, and stands for git in the sandbox. */
+/** Connections of an app. `fetch` replaces git in the sandbox: it gets the commit of the branch main. */
 function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: string; knownHosts: string[] }>) {
   const directory = temporaryDirectory(t);
   const store = openHostStore(join(directory, 'host.sqlite'));

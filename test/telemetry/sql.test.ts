@@ -196,7 +196,7 @@ for (const [sql, message] of [
   ["SELECT 1 = 'a'", 'equals() cannot compare UInt8 with String (line 1, column 10)'],
   [
     "SELECT count() FROM views WHERE timestamp > 'today'",
-    `"today" is no time such as '2026-01-31 12:00:00' (line 1, column 45)`,
+    `"today" is not a time such as '2026-01-31 12:00:00' (line 1, column 45)`,
   ],
   ['DROP TABLE views', 'SELECT is expected, not DROP (line 1, column 1)'],
   ['SELECT 1; SELECT 2', 'the end of the query is expected, not SELECT (line 1, column 11)'],

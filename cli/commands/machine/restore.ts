@@ -63,7 +63,7 @@ function paramsOf(input: Input, session: Session): Params<'admin.restore'> {
 
 /**
  * Returns a time in ISO 8601. `14:00` is the last time that the clock here showed it.
- * @throws {Stopped} when it is no time
+ * @throws {Stopped} when it is not a time
  */
 export function timeOf(text: string, now: Date): string {
   const [, hours, minutes] = /^(\d{1,2}):(\d{2})$/.exec(text) ?? [];

@@ -122,7 +122,7 @@ export const vars = [
   operation({
     name: 'vars.unset',
     summary:
-      'Removes an override: the configuration decides again; an app that runs is started again at once',
+      'Removes an override: the variable has the value of the configuration again. A running app is restarted at once',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, name: reference }),

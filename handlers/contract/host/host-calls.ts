@@ -8,7 +8,7 @@ export interface BuildSettings {
   /** Shell commands, run in that folder. */
   install_command: string | null;
   build_command: string | null;
-  /** Runs before a new version of main is live. Left out by states that an older control plane sent. */
+  /** Runs before a new version of main is live. An older control plane does not send it. */
   release_command?: string | null;
   /** Folder of the static files, relative to the root directory. */
   output_directory: string | null;
@@ -25,7 +25,7 @@ export interface Mail {
 export interface WantedApp {
   id: string;
   slug: string;
-  /** The account that owns it. Left out by states that an older control plane sent. */
+  /** The account that owns it. An older control plane does not send it. */
   owner?: string;
   /** Raised on every transition. One counter serves all apps, so that a restored older D1 is detected. */
   generation: number;
@@ -38,15 +38,15 @@ export interface WantedApp {
   tcp?: number[];
   /** Variables for install and build. */
   env: Record<string, string>;
-  /** JSON values that override the Worker's variables. Left out by states that an older control plane sent. */
+  /** JSON values that override the Worker's variables. An older control plane does not send it. */
   vars?: Record<string, unknown>;
-  /** Left out by states that an older control plane sent. */
+  /** An older control plane does not send it. */
   builds?: BuildSettings;
   /** Which pushes to its own repository are deployed. An older control plane leaves it out, which means `main`. */
   deploy_on?: 'main' | 'tags' | 'manual';
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
-  /** Left out by states that an older control plane sent. */
+  /** An older control plane does not send it. */
   previews?: PreviewSettings;
   /** Where it keeps its data. Left out by states that an older control plane sent: `local`. */
   storage?: 'local' | 'bucket';
@@ -64,7 +64,7 @@ export interface WantedApp {
 export interface PreviewSettings {
   branches: boolean;
   storage: 'empty' | 'copy';
-  /** JSON values that override the variables of previews. Left out by states that an older control plane sent. */
+  /** JSON values that override the variables of previews. An older control plane does not send it. */
   vars?: Record<string, unknown>;
 }
 

@@ -215,7 +215,7 @@ interface StreamQuestion {
  * segments. `null`: no body; as a response, a 204.
  */
 export interface HostCalls extends TelemetryCalls {
-  /** `tail`: with what Wrangler's tail shows besides. */
+  /** `tail`: adds the fields that only Wrangler's tail shows. */
   'POST /apps/:id/telemetry/logs/stream': {
     body: StreamQuestion & { level?: LogLine['level'] | undefined; search?: string | undefined; tail?: true };
     answer: Bytes;

@@ -29,7 +29,7 @@ const settings = {
   poll_minutes: z.int().min(1).max(1440).nullable(),
 };
 
-/** What became of a delivery: `ignored` is about something that is not deployed, `repeated` came before. */
+/** Result of a delivery: `ignored` is about something that is not deployed, `repeated` came before. */
 export const deliveryOutcome = z.enum(['queued', 'ignored', 'repeated']);
 export type DeliveryOutcome = z.output<typeof deliveryOutcome>;
 
@@ -62,7 +62,7 @@ export type HostConnection = z.output<typeof HostConnection>;
 export const Connection = z.strictObject({ ...hostConnection, webhook_url: z.string() });
 export type Connection = z.output<typeof Connection>;
 
-/** What a person says of a connection. Null: the present one is kept, or a new one is made. */
+/** The fields of a connection that a person sets. A null secret keeps the present one, or makes a new one. */
 export interface ConnectionSettings {
   url: string;
   branch: string;
@@ -84,7 +84,7 @@ export interface HookDelivery {
   event: string;
   /** The full name of the ref that was pushed, or `ANY_REF`; null when it is about something else. */
   ref: string | null;
-  /** What it says of a pull request; null when it is about something else. */
+  /** The reported pull request; null when it is about something else. */
   pull: PullEvent | null;
 }
 
@@ -127,7 +127,7 @@ export const connections = [
   operation({
     name: 'source.disconnect',
     summary:
-      'Deploys the app no more from a repository elsewhere, and forgets its deploy key; what serves stays',
+      'Disconnects the app from its repository, and deletes the deploy key; the live release continues to serve',
     method: 'DELETE',
     path: '/v1/apps/:id/source',
     needs: 'admin',

@@ -29,7 +29,7 @@ export type Pull = z.output<typeof Pull>;
 /** Git hosts, by their API. Forgejo has that of Gitea. */
 export type PullHost = 'github' | 'gitea' | 'gitlab';
 
-/** What a delivery says of a pull request. */
+/** A pull request, as a delivery reports it. */
 export interface PullEvent {
   host: PullHost;
   /** The full name of the repository into which it is to be merged, such as `ada/shop`. */

@@ -66,7 +66,7 @@ export class Arrivals {
     const known = this.#apps.app(wanted.id);
     if (known !== undefined && hosts !== null) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
-      // What this host has of it is older.
+      // This host's copy of it is older.
       await known.changes.closed(() => this.#departures.depart(known, hosts, null, known.wanted.generation));
     }
     // The bucket has to say that the app was deleted, and what it was.

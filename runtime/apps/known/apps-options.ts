@@ -21,7 +21,7 @@ export interface AppHosts {
   ended: (id: string) => void;
 }
 
-/** What `Apps` needs of the rest of the host. */
+/** Parts of the host that `Apps` uses. */
 export interface AppsOptions extends FleetsOptions {
   store: HostStore;
   /** Null without a bucket. */

@@ -21,7 +21,7 @@ const MARKER = 'cellar-bucket.json';
 /** The packs are joined into one whenever this many more have been added. */
 const MOST_PACKS = 20;
 
-/** What the bucket has; `etag` is null when it has nothing yet. */
+/** The repository's state in the bucket; `etag` is null when it has none yet. */
 type Known = RefsContent & { etag: string | null };
 
 export interface BucketRepositoryOptions extends CodeFolderOptions {

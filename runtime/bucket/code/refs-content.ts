@@ -26,10 +26,10 @@ export function readRefsJson(bytes: Buffer, name: string): RefsContent {
     if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
     for (const [ref, sha] of Object.entries(refs))
       if (!REF.test(ref) || typeof sha !== 'string' || !SHA.test(sha))
-        throw new Error(`${JSON.stringify(ref.slice(0, 200))} is no branch or tag with a commit`);
+        throw new Error(`${JSON.stringify(ref.slice(0, 200))} is not a branch or tag with a commit`);
     for (const pack of packs)
       if (typeof pack !== 'string' || !PACK.test(pack))
-        throw new Error(`${JSON.stringify(String(pack).slice(0, 200))} is no name of a pack`);
+        throw new Error(`${JSON.stringify(String(pack).slice(0, 200))} is not the name of a pack`);
     return { refs, packs };
   } catch (error) {
     throw new Error(

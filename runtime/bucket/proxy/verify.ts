@@ -26,7 +26,7 @@ export interface Received {
 /** A verified sender. */
 export interface Sender {
   appId: string;
-  /** What its key opens. */
+  /** What its key gives access to. */
   opens: Opens;
   /** The hash of the body that was signed, or `UNSIGNED`. The store compares it. */
   bodyHash: string;
@@ -71,7 +71,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
   const time = timeOf(date);
   if (!date.startsWith(day))
     throw new Refused('AccessDenied', 'the date of the credential is not that of x-amz-date');
-  // NaN is no time.
+  // NaN is not a time.
   if (!(Math.abs(nowMs - time) <= SKEW_MS))
     throw new Refused('RequestTimeTooSkewed', 'x-amz-date differs by over 15 minutes from the clock');
   return { appId, opens, bodyHash };

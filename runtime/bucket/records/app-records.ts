@@ -12,7 +12,7 @@ export const RECORDS = 'records/';
 /** Folder of what deleted apps were, as long as they can be undeleted. */
 const DELETED = 'deleted/';
 
-/** What keeps the records. */
+/** The store of the records. */
 export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'remove'>;
 
 /** How often a record is read again that its writer changes while it is taken. */
@@ -202,7 +202,7 @@ export class AppRecords {
         const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);
         this.#elsewhere.delete(appId);
         this.#etags.set(appId, etag);
-        // What stays is replaced by the next deletion.
+        // If this fails, the next deletion replaces the object.
         if ('deletedApp' in found.record) await this.#store.remove(deletedNameOf(appId)).catch(() => {});
         return record;
       } catch (error) {

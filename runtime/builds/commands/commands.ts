@@ -227,7 +227,7 @@ export async function runInProject(
       },
     });
     const limit = await confined.explain('');
-    if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
+    if (limit !== null) log.line(`\`${command.title}\` reached a limit and continued: ${limit}`);
   } catch (error) {
     const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
     if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);

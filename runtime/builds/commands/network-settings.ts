@@ -84,7 +84,7 @@ export async function registryEndpoints(): Promise<Endpoint[]> {
   return (await Promise.all([...new Set(all)].map(endpoints))).flat();
 }
 
-/** Returns the addresses of a URL's host; empty when the text is no URL, or its host is unknown. */
+/** Returns the addresses of a URL's host; empty when the text is not a URL, or its host is unknown. */
 async function endpoints(text: string): Promise<Endpoint[]> {
   // A proxy may have no scheme.
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);

@@ -35,7 +35,7 @@ export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
 }
 
-/** What a deploy and the deploy queue need from the rest of the host. */
+/** Parts of the host that a deploy and the deploy queue use. */
 export interface DeployOptions extends ReleaseOptions, RecordOptions {
   secrets: Secrets;
   /** Gets each log line of a deploy, for the log of its app. */

@@ -37,7 +37,7 @@ export type DeploySource =
 
 type Placed = Extract<DeploySource, { kind: 'upload' | 'preview' }>;
 
-/** What making a release needs from the rest of the host. */
+/** Parts of the host that making a release uses. */
 export interface ReleaseOptions {
   store: HostStore;
   paths: Layout;

@@ -14,7 +14,7 @@ import { isOutOfDisk } from '../usage/size.ts';
 import { deployOn } from './deploy-on.ts';
 import type { DeployRequests } from './requests.ts';
 
-/** What `MissedDeploys` needs from the rest of the host. */
+/** Parts of the host that `MissedDeploys` uses. */
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
@@ -100,7 +100,7 @@ export class MissedDeploys {
     if (app?.changes.isOpen !== true) return;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
-      log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
+      log('info', 'an interrupted rollback is repeated', { app: appId, deploy: rollback });
       requests.rollback(appId, rollback);
       this.#arrived.delete(appId);
       return;

@@ -27,7 +27,7 @@ export interface CommitRequest {
   by?: string | undefined;
 }
 
-/** What requests need from the rest of the host. */
+/** Parts of the host that requests use. */
 export type RequestOptions = Pick<DeployOptions, 'store' | 'paths' | 'apps'>;
 
 /** Records deploys of all apps, and adds them to the queue. */

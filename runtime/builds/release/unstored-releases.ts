@@ -3,7 +3,7 @@
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 
-/** What `UnstoredReleases` needs of the rest of the host. */
+/** Parts of the host that `UnstoredReleases` uses. */
 export interface UnstoredReleasesOptions {
   store: Pick<HostStore, 'deploys'>;
   apps: Pick<Apps, 'memories' | 'get'>;

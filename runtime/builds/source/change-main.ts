@@ -8,7 +8,7 @@ import { DEPLOY_REF } from '../../git/repository.ts';
 import type { Deploy } from '../deploy/deploy.ts';
 import type { DeployRequests } from '../queue/requests.ts';
 
-/** What a change of main needs of the rest of the host. */
+/** Parts of the host that a change of main uses. */
 export interface ChangeMainOptions {
   apps: Apps;
   paths: Layout;

@@ -8,7 +8,7 @@ import { type HostRoutes, readJson } from '../host-call.ts';
 /** The calls about alerts. */
 export type AlertCall = Extract<HostCall, `${string}/alerts${string}`>;
 
-/** What the routes need of the rest of the host. */
+/** Parts of the host that the routes use. */
 export interface AlertOptions {
   alerts: Alerts;
   deliveries: Deliveries;

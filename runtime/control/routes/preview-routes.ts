@@ -19,7 +19,7 @@ export type PreviewCall = Extract<
   `${string}/previews${string}` | `${string}/preview` | `${string}/split`
 >;
 
-/** What the routes need of the rest of the host. */
+/** Parts of the host that the routes use. */
 export interface PreviewRouteOptions {
   disk: DiskWatch;
   outbox: Outbox;

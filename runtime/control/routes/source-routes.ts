@@ -37,7 +37,7 @@ const queue = new FairQueue(LIMITS);
 const FILE_LIMITS = { name: 'files of source code', running: 16, runningPerOwner: 4, waitingPerOwner: 50 };
 const files = new FairQueue(FILE_LIMITS);
 
-/** What the routes need of the rest of the host. */
+/** Parts of the host that the routes use. */
 export interface SourceOptions {
   store: HostStore;
   paths: Layout;
@@ -100,7 +100,7 @@ async function entry(
     if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
     const found = await findEntry(signal, repository, commit, path);
     if (found.type !== 'blob' || found.size === null)
-      throw new Refusal(404, 'path_not_found', `${path} is no file`);
+      throw new Refusal(404, 'path_not_found', `${path} is not a file`);
     return { commit, ...found, size: found.size };
   });
 }

@@ -13,7 +13,7 @@ import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
 
-/** What the routes need of the rest of the host. */
+/** Parts of the host that the routes use. */
 export interface TelemetryOptions {
   telemetry: Telemetry;
   streams: LiveStreams;

@@ -52,7 +52,7 @@ export class RequestQueues {
   readonly #timeoutMs: number;
   readonly #siteMax: RequestQueueLimits;
   readonly #allMax: RequestQueueLimits;
-  /** By the promise they wait for. One reaction for each promise, so that clients that left leak nothing. */
+  /** Queued requests by the promise that they wait for. Each promise has one callback, so clients that left use no memory. */
   readonly #waiting = new Map<Promise<void>, Set<QueueEntry>>();
   readonly #sites = new Map<string, Site>();
   #requests = 0;

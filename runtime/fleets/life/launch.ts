@@ -77,7 +77,7 @@ export interface Development {
   onInspector: ((port: number) => void) | null;
 }
 
-/** What the Worker's bindings have besides the release. */
+/** Inputs of the Worker's bindings that are not in the release. */
 interface Given {
   secrets: Record<string, string>;
   vars: Record<string, unknown>;

@@ -20,7 +20,7 @@ export interface Head {
 }
 
 /**
- * Returns the head; null when it is too long, or a line in it is no header. So is one with a CR that ends no line: some
+ * Returns the head; null when it is too long, or a line in it is not a header. So is one with a CR that ends no line: some
  * readers would see another header there, such as one that this server removes. An e-mail without an empty line has no body.
  */
 export function headOf(message: Buffer): Head | null {

@@ -29,7 +29,7 @@ export interface CompareJob {
   bucket: S3Place | null;
 }
 
-/** What an app calls a storage. */
+/** The app's name for a storage. */
 export interface NamedStorage {
   kind: 'database' | 'namespace' | 'class';
   name: string;

@@ -118,5 +118,5 @@ function refuse(name: string, error: unknown): never {
 
 // The library's message has the key itself.
 function invalid(): never {
-  throw new Unusable(`RUNNER_SNAPSHOT_KEY has a key that is no age identity; \`age-keygen\` makes one`);
+  throw new Unusable(`RUNNER_SNAPSHOT_KEY has a key that is not an age identity; \`age-keygen\` makes one`);
 }

@@ -7,9 +7,9 @@ import type { FileEntry } from '../store/manifest.ts';
 
 /** Most attempts to get consistent lists. */
 const ROUNDS = 5;
-/** What belongs to no Durable Object, such as alarms. An app may set one again and again. */
+/** The key of files that belong to no Durable Object, such as alarms, which an app may set again and again. */
 const NONE = '';
-/** What names the process that has a Durable Object. */
+/** The file that names the process of a Durable Object. */
 const OWNER = /\/own\.json$/;
 
 export interface FolderCapture {

@@ -25,7 +25,7 @@ export async function addAppsOfOtherHosts(copy: string, bucket: S3Place, self: s
     const others = records.filter((record) => {
       if ('deletedApp' in record || record.preview !== null) return false;
       const { id, home = self } = record.wanted;
-      // What this host has of its own apps is newer. One that it does not know is just coming.
+      // This host's own records are newer. An app that it does not know is about to arrive.
       return home !== self || store.apps.generation(id) === 0;
     });
     store.transaction(() => store.records.take(store.snapshots.cellar(), others));

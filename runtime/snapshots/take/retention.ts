@@ -97,10 +97,10 @@ function dayOf(id: string): string {
   return id.slice(0, 10);
 }
 
-/** What counts for the limits, by id, the oldest first. Null for a snapshot that cannot be read. */
+/** Snapshots by id, the oldest first, with the fields that the limits need. Null for one that cannot be read. */
 type Heads = ReadonlyMap<string, (Pick<Head, 'host' | 'written'> & { kind: SnapshotKind }) | null>;
 
-/** @throws {Error} when the store does not answer: then nothing is known of a snapshot, and none may be removed */
+/** @throws {Error} when the store does not answer: no snapshot may be removed then */
 async function headsOf(store: SnapshotStore, ids: string[]): Promise<Heads> {
   const heads = new Map<string, Awaited<ReturnType<typeof headOf>>>();
   for (const id of ids) heads.set(id, await headOf(store, id));

@@ -9,7 +9,7 @@ import { resolveCommit } from '../../git/source.ts';
 
 const NO_SHA = '0'.repeat(40);
 
-/** What a change of these refs needs of the rest of the host. */
+/** Parts of the host that a change of these refs uses. */
 export interface BringOptions {
   apps: Apps;
   paths: Layout;

@@ -10,7 +10,7 @@ const COMMENTS = 30;
 /** Access level of GitLab's role Developer, the lowest that may push. */
 const DEVELOPER = 30;
 
-/** What a commit is said to be. */
+/** The state that the Git host shows for a commit. */
 export type CommitState = 'pending' | 'success' | 'failure';
 
 export interface CommitStatus {

@@ -23,7 +23,7 @@ export interface GitHostTarget {
   reachable: PublicAddresses;
 }
 
-/** An answer of the Git host. `json` parses its body, and returns null without one. @throws {Error} when it is no JSON */
+/** An answer of the Git host. `json` parses its body, and returns null without one. @throws {Error} when it is not JSON */
 export interface GitHostAnswer {
   status: number;
   json: () => unknown;
@@ -31,7 +31,7 @@ export interface GitHostAnswer {
 
 /**
  * Makes a request.
- * @param accepted statuses besides 200 to 299 that are no failure
+ * @param accepted statuses besides 200 to 299 that are not a failure
  * @throws {Error} with what the Git host says, and never with a header
  */
 export async function askGitHost(

@@ -59,7 +59,7 @@ export class Pulls {
     const { store, connection } = this.#options;
     if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
     const known = store.pulls.find(appId, number)?.pull;
-    // What is known of it does not move to another host with its preview.
+    // When a preview moves to another host, the record of its pull request does not.
     if (known === undefined)
       return is_open || this.#options.previews.ofSource(appId, pullRef(number)) !== null;
     return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;

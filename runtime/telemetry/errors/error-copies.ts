@@ -13,7 +13,7 @@ export class ErrorCopies implements CopySource {
   readonly copies: CopyQueries;
   readonly #queries: ErrorQueries;
   readonly #add: (groups: CopiedGroup[]) => void;
-  /** What the table had when all of it was last copied, and now. */
+  /** The table's state when all of it was last copied, and its state now. */
   #copiedState = '';
   #state = '';
 

@@ -366,7 +366,7 @@ class Parser {
   }
 }
 
-/** Words that are no names unless they are quoted. */
+/** Words that are not names unless they are quoted. */
 const RESERVED = new Set(
   'select from where group order having limit offset format as and or not in between like ilike by distinct union join'.split(
     ' ',

@@ -16,11 +16,11 @@ function zoneOf({ values }: Called, place: number): string {
   return zone;
 }
 
-/** Makes a time of a text or a number. @throws {SqlError} for a literal text that is no time */
+/** Makes a time of a text or a number. @throws {SqlError} for a literal text that is not a time */
 export function toTime({ type, run, constant, at }: Expression, zone: string): Expression {
   const own: Type = { name: 'DateTime', zone };
   const wrong = (text: string) =>
-    new SqlError(`${JSON.stringify(text.slice(0, 50))} is no time such as '2026-01-31 12:00:00'`, at);
+    new SqlError(`${JSON.stringify(text.slice(0, 50))} is not a time such as '2026-01-31 12:00:00'`, at);
   if (type.name !== 'String') return { type: own, at, run: (row) => Math.trunc(run(row) as number) };
   if (constant === undefined)
     return { type: own, at, run: (row) => parseTime(run(row) as string, zone) || 0 };

@@ -85,7 +85,7 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
  * @param filter.home the id of the host that runs them; null for all
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
  * @param filter.only the id of the one app that may be listed; null for all
- * @param filter.namespace the name of the dispatch namespace, `*` for all; null: apps that are no scripts, but all of a home
+ * @param filter.namespace the name of the dispatch namespace, `*` for all; null: apps that are not scripts, but all of a home
  * @param filter.before the `seq` to continue from
  */
 export async function listApps(

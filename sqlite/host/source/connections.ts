@@ -6,7 +6,7 @@ import type {
   HostConnection,
 } from '../../../handlers/contract/source/connections.ts';
 
-/** What a connection is, without what is secret. */
+/** A connection without its secrets. */
 export type StoredSource = Pick<
   HostConnection,
   'url' | 'branch' | 'deploy_on' | 'poll_minutes' | 'has_token' | 'deploy_key'

@@ -10,7 +10,7 @@ export default {
       return new Response('There is nothing here\n', { status: 404 });
     const messages = conversation(await request.json().catch(() => null));
     if (messages === null)
-      return new Response('That is no conversation, or it is too long.\n', { status: 400 });
+      return new Response('That is not a conversation, or it is too long.\n', { status: 400 });
     try {
       const answer = await env.AI.run(env.MODEL, { messages: [SYSTEM, ...messages], stream: true });
       return new Response(answer, { headers: { 'content-type': 'text/event-stream' } });

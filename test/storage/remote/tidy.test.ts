@@ -1,4 +1,4 @@
-// What tidying must not remove, and how much it asks for.
+// Tidying removes no object that is in use, and sends few requests to the bucket.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Stored } from '../../../runtime/bucket/store.ts';

@@ -9,7 +9,7 @@ import type { MemoryStore } from './memory-store.ts';
 
 const PREFIX = 'of/cellar/apps/app1/repository/';
 
-/** Serves a repository as a machine does that has the data directory `directory`. */
+/** Serves a repository from the data directory `directory`, as a Cellar there would. */
 export async function bucketRemote(
   t: TestContext,
   store: MemoryStore,

@@ -19,7 +19,7 @@ export interface Seen {
   headers: IncomingHttpHeaders;
 }
 
-/** What a repository in the bucket does around git. */
+/** The calls around git of a repository in the bucket. */
 interface InBucket extends Required<Pick<GitRequest, 'onPrepared'>> {
   before: (isPush: boolean, serve: () => Promise<void>) => Promise<void>;
 }

@@ -79,7 +79,7 @@ export class Balancer {
     const server = this.#keep(connect(host[to], host.address ?? LOOPBACK));
     client.pipe(server);
     server.pipe(client);
-    // What was received is passed on before.
+    // Passes on received bytes first.
     client.on('close', () => server.destroySoon());
     server.on('close', () => client.destroySoon());
   }

@@ -113,7 +113,7 @@ export function SecondFactor() {
         <p class="muted">
           {isOn
             ? 'Besides your password, a code of your authenticator app is asked for.'
-            : 'Have a code of an authenticator app asked for, besides your password.'}
+            : 'The sign-in also asks for a code of an authenticator app, after your password.'}
         </p>
         {isOn ? (
           <Button onClick={() => setAsking('off')}>Turn it off</Button>

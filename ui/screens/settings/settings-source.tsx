@@ -121,13 +121,13 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
     askFirst({
       title: 'Disconnect the repository?',
       about:
-        'Pushes to it are no longer deployed, its pull requests lose their previews, and its deploy key and secret are forgotten. What serves stays.',
+        'Pushes to it are no longer deployed, its pull requests lose their previews, and its deploy key and secret are deleted. The live release continues to serve.',
       action: 'Disconnect',
       danger: true,
       run: async () => {
         await model.disconnect();
         setSecret(null);
-        toast('The repository is disconnected; what serves stays');
+        toast('The repository is disconnected; the live release continues to serve');
       },
     });
   return (

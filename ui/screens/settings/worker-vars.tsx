@@ -69,7 +69,7 @@ function Unset({ model, name }: { model: Model; name: string }) {
   const { busy, onSubmit } = useSubmit(async () => {
     const problem = await model.unsetVar(name);
     if (problem !== null) throw new Error(`The override of ${name} is removed, but: ${problem}`);
-    toast(`The configuration decides ${name} again`);
+    toast(`${name} has the value of the configuration again`);
   });
   return (
     <form onSubmit={onSubmit}>

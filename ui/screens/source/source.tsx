@@ -182,7 +182,7 @@ function NoFile({ model, app }: { model: Model; app: string }) {
       {ahead !== null && ahead.from !== null && ahead.files.length > 0 && (
         <div class="body stack">
           <div>
-            <h2>Main differs from what serves</h2>
+            <h2>Main differs from the live release</h2>
             <p class="muted">
               <DiffSum files={ahead.files} />: the last deploy of main failed, or an earlier release was taken
               back. <Link to={{ name: 'deploys', app }}>See the deploys</Link>

@@ -204,7 +204,7 @@ function Value({
             name="metadata"
             value={metadata}
             onValue={setMetadata}
-            wrong={isJson(metadata) ? null : 'This is no JSON.'}
+            wrong={isJson(metadata) ? null : 'This is not JSON.'}
             spellcheck={false}
             autocomplete="off"
           />

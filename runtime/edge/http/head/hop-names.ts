@@ -2,7 +2,7 @@
 
 /** Proves that a request comes from a host of this Cellar. */
 export const HOP_KEY = 'x-cellar-hosts-key';
-/** What the request is for: see `Hopping`. */
+/** The purpose of the request: see `Hopping`. */
 export const HOP_TO = 'x-cellar-to';
 /** The id of the app; of a preview's app. */
 export const HOP_APP = 'x-cellar-app';

@@ -8,7 +8,7 @@ import type { ForwardedHeaders } from './identified-lines.ts';
 import { describedHeaders, ITSELF } from './service-headers.ts';
 
 /**
- * What a request from another host is for: a visitor's request to an app, or to one of its previews; a call by another app; the
+ * The purpose of a request from another host: a visitor's request to an app, or to one of its previews; a call by another app; the
  * wake of an app; the question which classes of Durable Objects it has; a HOST call; or the question whether this host answers.
  */
 export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';

@@ -10,7 +10,7 @@ export interface ClusterSettings {
   key: string;
   /** Where the process listens for other members. Left out: on loopback, for the only member. */
   address?: string;
-  /** What its lease names instead of that address. */
+  /** The address that its lease names instead. */
   advertise?: string;
 }
 

@@ -18,7 +18,7 @@ const STATEMENTS_SHOWN = 20;
 const LENGTH_PER_S = 50_000;
 const LENGTH_SAVED = 100_000;
 const SAVED_FOR_SLOW = 30_000;
-/** What an event counts besides the texts of its calls, and each call besides its own, in characters. */
+/** Characters that each event, and each of its calls, counts in addition to its texts. */
 const EVENT_LENGTH = 1_000;
 const CALL_LENGTH = 60;
 /** An event with a call of this duration is slow, in ms. */

@@ -70,7 +70,7 @@ function operatorsAuthorities(path: string | null): string[] {
   try {
     return (readFileSync(path, 'utf8').match(CERTIFICATES) ?? []).filter(isReadable);
   } catch {
-    // Node has warned of it at the start.
+    // At its start, Node has warned that it cannot read the file.
     return [];
   }
 }

@@ -91,7 +91,7 @@ export class CellarPipeline extends DurableObject {
   }
 }
 
-/** What the app's Worker has as its binding. */
+/** The binding of the app's Worker. */
 export class PipelineEntrypoint extends WorkerEntrypoint {
   async send(records) {
     if (!Array.isArray(records)) throw new TypeError('send() takes a list of records.');

@@ -17,7 +17,7 @@ class StoreSecret {
     throw new Error(`Secret "${this.#name}" cannot be read now; try again`);
   }
 
-  /** Without a host that listens, as in `cellar dev`, workerd's own error would say nothing. */
+  /** Asks the host for the secret. If no host listens, workerd's own error would not say why. */
   async #ask() {
     try {
       const answer = await this.#host.fetch('http://secrets-store/');

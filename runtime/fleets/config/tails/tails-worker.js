@@ -6,7 +6,7 @@ import { env } from 'cloudflare:workers';
 /** Prefix, and the two end markers, of what Cellar's entry prints before a text of the app. See `cellar-error-reporter.js`. */
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The end marker before a text that the app did not print. */
+/** The end marker when the text after it comes from Cellar, not from the app. */
 const END_WITHOUT_TEXT = '\u001f';
 /** Frames of Cellar's entry in a stack. */
 const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
@@ -50,7 +50,7 @@ class Consumer {
     this.#service = service;
   }
 
-  /** Whether an event was dropped since the last batch was taken: then all are, until the next one is. */
+  /** Whether an event was dropped since the last batch was taken. Then all events are dropped until the next batch is taken. */
   get isFull() {
     return this.#isFull;
   }
