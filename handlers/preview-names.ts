@@ -1,5 +1,5 @@
-// Limits certificates of previews. Certificate authorities issue few per week for one domain, which all apps share, and a
-// person can push branches with any number of names.
+// Limits certificates of previews. Certificate authorities issue few per week for one domain, and all apps share that domain. A
+// person can push any number of branches.
 
 /** Most names of an app within `WINDOW_MS`. */
 export const PREVIEW_NAMES = 20;

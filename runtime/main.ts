@@ -1,7 +1,7 @@
-// `npm start`: reads the settings, starts the host, and stops it on a signal. Two V8 flags in `package.json`
-// shorten pauses of the gateway. A small young generation (MiB) is collected in 2 ms instead of 10 ms or more, under thousands of
-// short connections a second. One helper thread marks and compiles, instead of four, which took the processor from the gateway
-// for up to 14 ms on a machine with two.
+// `npm start`: reads the settings, starts the host, and stops it on a signal. Two V8 flags in `package.json` shorten pauses of
+// the gateway. A small young generation (MiB) is collected in 2 ms, not 10 ms or more, under thousands of short connections a
+// second. One helper thread marks and compiles. Four took the processor from the gateway for up to 14 ms on a machine with two
+// cores.
 import { flushCompileCache } from 'node:module';
 import { continueFromBucket } from './bucket/records/continue.ts';
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';

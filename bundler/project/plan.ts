@@ -188,8 +188,9 @@ function notRun({ call, notRun }: DeployScript): string {
 }
 
 /**
- * Finds the project's folder: the settings', else the deploy script's, else the root if it can be deployed, else the only one
- * with a configuration, else the root. `why` explains the choice of another folder in the deploy's log.
+ * Finds the project's folder: that of the settings, or of the deploy script. Otherwise the root if it can be deployed, or the
+ * only folder with a configuration. The last choice is the root. `why` explains the choice of another folder in the deploy's
+ * log.
  */
 function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
   const place = placeOf(root, settings.root_directory);

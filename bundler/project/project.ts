@@ -138,8 +138,8 @@ function sourceSite({ root, folder }: Place, manifest: PackageJson | null): stri
 }
 
 /**
- * Returns the only folder in the project's with an `index.html` that browsers can show, as `wrangler deploy` serves it when it
- * finds no configuration; `null` without one.
+ * Returns the only folder inside of the project's folder whose `index.html` browsers can show; `null` without one. `wrangler
+ * deploy` serves it too when it finds no configuration.
  * @throws {BuildFailure} when there are several
  */
 function onlySite(place: Place, manifest: PackageJson | null): string | null {

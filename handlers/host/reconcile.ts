@@ -1,5 +1,5 @@
-// Brings the host into the state in D1, at the start of either and every minute. Of several hosts, each is reconciled for the
-// apps that it is the home of, by its own process of the control plane.
+// Brings the host into the state in D1, at the start of either and every minute. With several hosts, each has a control plane
+// process of its own, which reconciles the apps with this home.
 import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
@@ -59,7 +59,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   return result;
 }
 
-/** Reads the state in D1, in which this host is the home of the local apps that it has and no other host. */
+/** Reads the state in D1. First makes this host the home of local apps whose data it has, if no other host is. */
 async function stateFor(
   { db }: RequestContext,
   { items }: HostInventory,

@@ -130,7 +130,7 @@ function queryInput(operation: Pick<Operation, 'input' | 'kind' | 'queryNames'>,
   return { ...input };
 }
 
-/** Converts a value of a query string or a path to a number or boolean, where the schema wants one and the value looks like one. */
+/** Converts a value of a query string or path to the number or boolean that the schema wants. Returns other values unchanged. */
 function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
   let inner = schema;
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {

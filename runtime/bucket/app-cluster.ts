@@ -1,5 +1,5 @@
-// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members. The host
-// removes the lease of a process that has ended, so that the others and the next one need not wait for it to expire.
+// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members. When a
+// process has ended, the host removes its lease. So other processes need not wait until the lease expires.
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';

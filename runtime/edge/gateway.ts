@@ -38,8 +38,8 @@ export interface GatewayOptions {
 /** How often timeouts are checked and idle visitors are forgotten, in ms. */
 const SWEEP_MS = 1_000;
 /**
- * Length of the kernel's accept queue: the Linux default. With Node's 511, a client that opened and closed connections
- * quickly made the kernel drop the connections of others, which then retried a second later.
+ * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short: a client that opens and closes
+ * connections quickly makes the kernel drop those of others. These retry a second later.
  */
 const BACKLOG = 4_096;
 /** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */

@@ -1,4 +1,4 @@
-// How deep the running calls between apps are in their chains, so that apps of any hosts that call each other in a cycle end.
+// The depth of running calls between apps. A limit of it ends cycles of calls, also across hosts.
 
 /** The depth of each running call that an app of this host receives or makes, by the span of its request. */
 export class CallDepths {

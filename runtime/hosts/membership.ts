@@ -1,5 +1,5 @@
-// This host as one of several: it reports to the control plane, learns from the answers where apps run, and runs apps in the
-// bucket only while it hears from it.
+// This host as one of several: it reports to the control plane, and learns from the answers where apps run. It runs apps in the
+// bucket only while it gets answers.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostReport, HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
 import { log, logRarely, reason } from '../log.ts';

@@ -1,5 +1,5 @@
-// Hands over the apps that still run here although another host is their home, because this host was lost or frozen for a while.
-// It acts on the routes that the control plane sends, without waiting for the next reconcile.
+// Hands over apps that still run here although another host is their home. This host was lost or frozen for a while. It acts on
+// the routes that the control plane sends, without waiting for the next reconcile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';

@@ -1,5 +1,5 @@
-// The data that an app has on this machine once it has moved lies beside its own until the database says that it has moved:
-// `moving/<app id>/<place>`. So a killed host leaves either the old data or the new.
+// The data of an app that moves. It is in `moving/<app id>/<place>` until the database has the app's new place. Then it
+// replaces the old data. So a killed host leaves either the old data or the new.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';

@@ -1,5 +1,5 @@
-// The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. It changes before the
-// refs on the disk do, so the disk only ever lags behind, as when the host is killed in between; the next use mends that.
+// The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. It changes before
+// the refs on the disk. If the host is killed in between, the disk has older refs, and the next use updates them.
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -19,7 +19,8 @@ interface Owned {
 /**
  * Finds the other apps that a configuration or a release names.
  * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
- * @throws {BuildFailure} naming each binding to a missing app, one whose outbound Worker is missing, each tail Worker that is missing or the app itself, and each queue with no consumer or with several
+ * @throws {BuildFailure} that names each wrong binding: its app, tail Worker or outbound Worker is missing, or its tail Worker
+ * is the app itself. It also names each queue without a consumer or with several
  */
 export function requireServices(
   named: NamedOutside,

@@ -20,8 +20,8 @@ export interface FolderCapture {
 }
 
 /**
- * Reads a folder. Its first list has every write that was acknowledged before. A Durable Object is accepted as one list has it,
- * once all of that could be read and the next list has the same owner; else it is read again.
+ * Reads a folder. Its first list has every write that was acknowledged before. Reads the files of a Durable Object that are in
+ * one list. They are accepted when all could be read, and the next list has the same owner. Otherwise they are read again.
  * @throws {Error} when an object changes its owner, or is compacted, in every round
  */
 export async function captureFolder(store: S3Store, { before, add }: FolderCapture): Promise<FileEntry[]> {

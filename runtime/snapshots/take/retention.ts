@@ -51,8 +51,8 @@ export interface Removal {
 }
 
 /**
- * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. That reads all snapshots,
- * so of the hourly ones only the first of a day does so, in UTC, besides those that need the space.
+ * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. To remove packs, all
+ * snapshots are read. So hourly snapshots do it once a day (UTC), or when space is short.
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
@@ -118,9 +118,9 @@ async function headOf(store: SnapshotStore, id: string) {
 }
 
 /**
- * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others, and so are those
- * with local apps of a host, which no other snapshot has. One that cannot be read may be of any kind, and needs a key that was
- * forgotten. So it is kept until there are as many newer ordinary ones as are kept.
+ * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others. Snapshots with
+ * local apps of a host are counted for each host: no other snapshot has these apps. A snapshot that cannot be read may be of
+ * any kind, and needs a lost key. It is removed once the limit of ordinary snapshots is reached by newer ones.
  */
 function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
   const tooMany = new Set<string>();

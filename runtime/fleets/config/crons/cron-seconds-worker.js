@@ -1,6 +1,6 @@
-// Crons with a field for seconds in front of the five others. workerd's own module reads the five fields, and arms each schedule at
-// the start of the process. As there, runs of a cron never overlap, a time that passes during a run is skipped, and times that passed
-// without a process are one run.
+// Crons with a field for seconds in front of the five others. workerd's own module reads the five fields, and arms each
+// schedule at the start of the process. As there, runs of a cron never overlap. A time that passes during a run is skipped.
+// Times that passed without a process make one run.
 import { DurableObject, env } from 'cloudflare:workers';
 import { next, parse } from 'cron.js';
 
