@@ -1,5 +1,6 @@
-// Two unselected samples of public projects: repositories with a Wrangler configuration, in the order of a search. In each, twenty
-// have a `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed unchanged at its newest commit.
+// Three unselected samples of public projects: repositories with a Wrangler configuration at some commit, in the order of a search.
+// In the first two, twenty have a `wrangler.jsonc` and twenty a `wrangler.toml`; in the third, 14 and 13, and 13 a `wrangler.json`.
+// Each is pushed unchanged at its newest commit.
 import type { Check, FrameworkProject } from './project.ts';
 
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
@@ -102,6 +103,51 @@ const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['01howard/mydatabase', '1a27f20d687fd91171e8e42d05a83b4fdcde9751', ANSWERS],
   ['01max/standup_tracker-landing', 'e3e99722ad347fe954835241a7594c563d1e8c17', ANSWERS],
   ['01ultraslan01/futbolmax', '5db74a3510c56b064b082bc260d6456ae98f0c79', page('/aile.m3u')],
+  // The third sample.
+  ['IceAdrian/rank', 'eaab4cfc777ddb2933aa5b9f029d8652c15d664d', ANSWERS],
+  ['IceBear17/Wedding', '1604377b1a537f770672cb85a3431c016444ecb1', ANSWERS],
+  ['IceCloudPlux/IceCloudPlux-Website', '6797137737d3e7237de9133798ebb2fd12c472b5', ANSWERS],
+  ['IceCream0910/kw-klas-plus-webview', '870f94d13f74bf0ffc1963d39d6640658cf32cba', ANSWERS],
+  ['IceCube9680/IceCube9680.github.io', '6272d084b4f729b393f25f9346dd9cd1bc326be4', ANSWERS],
+  ['IceSharp/swiftryon', '592da58ad0a75f5b91f0aa45dfd776b60ad1d82d', ANSWERS],
+  ['Icecoke-ops/myWebSite', '43e0f25f2579bb41820c2aa4e6b957d9990acd60', ANSWERS],
+  ['Icefowz/Pacman-JS-Game', 'a5250e8a7fbfe424bf4074a0f365c23acd934159', ANSWERS],
+  ['Iceman515/Partyraum-Arig', 'efbbe65fb040cd710eafb01fd7bb9bbf5f406afd', ANSWERS],
+  ['Icepxr/MCCMUCLUB', '4469bb7842ca2d57f5b4bdec41a8c61221ebe00e', ANSWERS],
+  ['Icey-Python/moviehub', '5eb357af5f35b104116fe07476f4582b10686533', ANSWERS],
+  ['IceyDomain/Nebula', '74737fc360734a2d301a29f48cd9a395a9145316', ANSWERS],
+  ['IchBinInkompetent/mareksommer.de', 'a8f2dc0c5d9c1baaa6a724cd0ceb9db8ce69a2b6', ANSWERS],
+  ['Ichalle/sample-app-honox-vue', 'cff732b76f835cfb434502215f824e6341272524', ANSWERS],
+  ['027xiguapi/Flux-AI-Pro', '2e20d0f7d4989417e0bd75c15067690f5eb25f51', ANSWERS],
+  ['03-25-03-smt/fmc-automation', '3a2b327b2aece881c236b3f28c005ff4e53933c0', ANSWERS],
+  ['0326/RSSHub', '743d381a4259b3270650e4ead0a05bb31fc2caae', ANSWERS],
+  [
+    '03brainy-clicks/serverless-backend-todo-cloudflare-worker',
+    '875afb95f0a3c79a2db9a36efb71858233a8c051',
+    page('/api/v1/todos'),
+  ],
+  ['03c/wordz', '755b5846dc10fb440059a32a8c3abc17dacbf333', ANSWERS],
+  ['0401lucky/All-Model-Chat', '7f10e4119d8b2871f8d13013e06c57546381204b', ANSWERS],
+  ['04842/tg-cwtb', '2de82799f705b27a6ad53bcc84db2eee055592e6', ANSWERS],
+  ['04login/EeLoong', 'e9533e9093cd1dcd5b8fad1cb9f7c3317f166b93', ANSWERS],
+  ['0506hiro/rehab-fim-app-dev', '0509e01ce79a3acbe77d9f57d9cb603374b50470', ANSWERS],
+  ['052hide/cloudflare-workers-template', 'b7233cde93fa15df973055616fa1781823b7df5e', ANSWERS],
+  ['0577kw/Firefly_personal_blog', 'a45931644ce05b720f5f1166de44a1a5d32f50d6', ANSWERS],
+  ['0583257696a-hub/kodesh-books', '741b4e5310e3abffe8f90a7a5cf790b9ac047085', ANSWERS],
+  ['05u/cloudflare-docker-proxy', '5dcdda5f16fe957eb76c39b41f0b4b7316c0dcba', ANSWERS],
+  ['000geid/000geid-landing', '3229d93143b0f864befcb491beb31d73588776dd', ANSWERS],
+  ['007VESOM/dws', 'b8a563857cf6b5095910e725aebaad6a9015ec53', ANSWERS],
+  ['007gpc6317/swissleakblog', 'd694dfd6963b5fe6c7fe44c1ec94589134d4f323', ANSWERS],
+  ['008NAS/008-d1-template', '4c0f7040a7be7bf7d8e9885495a82772d034af27', ANSWERS],
+  ['0154155lizhijian/template-d1', '743df65ce0bac82055659101d5d685798822ecf8', ANSWERS],
+  ['02Desmond/desmondwebsite', 'd7cd9c981876f0170e9d5d56930d253dad6b09b6', ANSWERS],
+  ['0406-cyber/seoul_js', '9476ed5a6d09d5e2c00b0f83a63ceeebfc35a472', ANSWERS],
+  ['09123058499/damp-smoke-0146', '6635a224696dee53c6606ee577c9a894dc3969ac', ANSWERS],
+  ['09liweis/astro-sam', '5179689861e33bbfa9f2e27eccd7a47d9d13f3f6', ANSWERS],
+  ['0akd/kafka', '792a90e29e49c1b6d1581c61e2ad47be6aa182d7', ANSWERS],
+  ['0ddbird/next_build_test_gh', '2aeb15d0f6bcd9e8ae3c490b6e49fea3f66af54b', ANSWERS],
+  ['0iiiiii0/tight-night-977f', 'abf88732695c12854ab77720e1f2b1edd1e15aa2', ANSWERS],
+  ['0mago0/Hakushicyatto-backend', 'faeabb9919b209ba7bf4e05921db4e8dcffcb025', ANSWERS],
 ];
 
 export const publicProjects: FrameworkProject[] = SAMPLE.map(([name, commit, checks]) => ({
