@@ -25,7 +25,7 @@ import type { operate } from './operations.ts';
 const OPERATIONS = new URL('./operations.ts', import.meta.url);
 /** Maximum bytes of a request: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
 const REQUEST_BYTES = 64 * 2 ** 20;
-/** Maximum bytes of any other request. As JSON, 5,000 ids have less. */
+/** Maximum bytes of any other request. 5,000 ids as JSON need fewer. */
 const ARGUMENTS_BYTES = 4 * 2 ** 20;
 /** Maximum concurrent calls of an app. */
 const CALLS = 64;

@@ -3,7 +3,7 @@ import { invalid, tooLarge, wrongDimensions } from './errors.ts';
 import { isObject } from './filter.ts';
 import { BATCH, DIMENSIONS, ID_BYTES, METADATA_BYTES, NAMESPACE_BYTES } from './limits.ts';
 
-/** A vector and its metadata have less. */
+/** Maximum bytes of a line. A vector with its metadata needs fewer. */
 const LINE_BYTES = 2 ** 20;
 /** A list is parsed as a whole, which may need 20 times its bytes. */
 const LIST_BYTES = 8 * 2 ** 20;

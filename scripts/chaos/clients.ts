@@ -5,7 +5,7 @@ import type { Fact } from './facts.ts';
 
 /** Timeout for each check after a failure, in ms. */
 const RECOVERY_MS = 60_000;
-/** The same for messages and Workflows, which take their time, after the last failure. */
+/** The same deadline for messages and Workflows. It starts at the last failure. */
 const DELIVERED_MS = 120_000;
 const LATE = ['queue', 'workflow'];
 

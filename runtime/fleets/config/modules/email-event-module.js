@@ -58,7 +58,7 @@ class Link {
   }
 
   end(outcome) {
-    // Without the other end nobody waits for it.
+    // If the host has disconnected, nobody waits for the outcome.
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify({ outcome }));
   }
 

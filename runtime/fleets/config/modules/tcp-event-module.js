@@ -22,7 +22,7 @@ class Link {
   #onMessage = Promise.withResolvers();
   #unacknowledged = 0;
   #onAck = Promise.withResolvers();
-  /** Settles when what the app wrote last is on the way; null when it is. */
+  /** Settles when the last bytes that the app wrote are sent; null when they are. */
   #sending = null;
 
   constructor(socket) {
@@ -105,7 +105,7 @@ class Link {
   /** Returns the next bytes of the client, which may then send more; null at its end. @throws {Error} when it was lost */
   async #next() {
     while (this.#unread.length === 0) await Promise.race([this.#onMessage.promise, this.#brokenOff()]);
-    // The end stays the end.
+    // A null marks the end. It stays, for later reads.
     const [bytes] = this.#unread;
     if (bytes === null) return null;
     this.#unread.shift();
