@@ -25,6 +25,7 @@ export function requireBundleSize(bundle: Bundle): void {
     'R2 buckets': bundle.buckets ?? [],
     'vector indexes': bundle.vectorIndexes ?? [],
     Workflows: bundle.workflows ?? [],
+    containers: bundle.containers ?? [],
     'rate limits': bundle.rateLimits ?? [],
     'service bindings': bundle.services ?? [],
     'bindings to dispatch namespaces': bundle.dispatchNamespaces ?? [],

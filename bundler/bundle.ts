@@ -3,6 +3,7 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
 import { classMigrations, durableObjects, objectsElsewhere } from './bindings/classes.ts';
+import { classContainers } from './bindings/containers.ts';
 import { dispatchBindings } from './bindings/dispatch.ts';
 import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
 import { missingWithinKeys } from './bindings/missing-bindings.ts';
@@ -198,6 +199,7 @@ async function bundleConfig(
     binding,
     key: bucket_name || binding,
   }));
+  const containers = classContainers(file, config);
   const vectorIndexes = (config.vectorize ?? []).map(({ binding, index_name: key }) => ({ binding, key }));
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
@@ -251,6 +253,7 @@ async function bundleConfig(
     ...(config.worker_loaders?.length && {
       workerLoaders: config.worker_loaders.map(({ binding }) => ({ binding })),
     }),
+    ...(containers.length > 0 && { containers }),
     ...(config.limits?.cpu_ms !== undefined && { cpuMs: config.limits.cpu_ms }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),

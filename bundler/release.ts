@@ -200,6 +200,8 @@ export interface Bundle {
   versionMetadata?: { binding: string; tag: string };
   /** Bindings that load Workers from code at run time. Omitted when empty. */
   workerLoaders?: { binding: string }[];
+  /** Classes whose objects have containers. Omitted when empty. */
+  containers?: ClassContainer[];
   /** Maximum CPU time without a pause, in ms; omitted if the project does not set it. */
   cpuMs?: number;
   /** Omitted when empty. */
@@ -210,6 +212,18 @@ export interface Bundle {
   prefill?: Prefill;
   /** Warnings for the author. Omitted when empty. */
   warnings?: string[];
+}
+
+/** The container of a class's objects. */
+export interface ClassContainer {
+  className: string;
+  /** Name of an image that the container engine has. */
+  image: string;
+  memoryMb: number;
+  /** Thousandths of a processor. */
+  cpu: number;
+  /** Most running containers of the class. */
+  instances: number;
 }
 
 /** A bundle with storage ids. Immutable once written; starting it reads nothing else. */
@@ -246,6 +260,8 @@ export interface Release {
   /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
   workerLoaders?: { binding: string }[];
+  /** Classes whose objects have containers. Omitted when empty. */
+  containers?: ClassContainer[];
   cpuMs?: number;
   triggers?: Triggers;
   requiredSecrets?: string[];

@@ -88,6 +88,16 @@ export const browserUrl = z.union([
       'must be like ws://127.0.0.1:3000 or wss://browser.example.com?token=key, without a user',
     ),
 ]);
+
+const UNIX = 'unix://';
+/** The path of a unix socket, given as a URL; empty for none. */
+export const engineSocket = z
+  .string()
+  .refine(
+    (url) => url === '' || (url.startsWith(UNIX) && isAbsolute(url.slice(UNIX.length))),
+    'must be a unix socket, such as unix:///run/podman/podman.sock',
+  )
+  .transform((url) => url.slice(UNIX.length));
 export const perMinute = integer(0, 10_000_000);
 export const addressRanges = commaList.superRefine((ranges, context) => {
   try {

@@ -13,6 +13,7 @@ import {
   dataDirectory,
   decimal,
   domain,
+  engineSocket,
   hostAddress,
   httpUrl,
   integer,
@@ -257,6 +258,12 @@ export const settings = {
     meaning:
       'Instead of `RUNNER_BROWSER`: an endpoint of the Chrome DevTools Protocol that gives each connection a browser of its own, such as `ws://127.0.0.1:3000?token=…` of browserless. That endpoint then decides what pages may reach. Empty: none.',
     schema: browserUrl,
+  },
+  RUNNER_CONTAINER_ENGINE: {
+    default: '',
+    meaning:
+      'Socket of Podman or Docker for the `containers` of apps, such as `unix:///run/podman/podman.sock`. Apps may run each of its images. Empty: none, and `ctx.container` is undefined.',
+    schema: engineSocket,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: '',

@@ -105,6 +105,12 @@ export interface WranglerConfig {
   ai?: { binding: string };
   images?: { binding: string };
   browser?: { binding: string };
+  containers?: {
+    class_name: string;
+    image: string;
+    max_instances?: number;
+    instance_type?: string | { vcpu?: number; memory_mib?: number; disk_mb?: number };
+  }[];
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   pipelines?: { binding: string; pipeline?: string; stream?: string }[];
   hyperdrive?: { binding: string; id: string }[];

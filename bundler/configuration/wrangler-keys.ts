@@ -74,6 +74,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   ai: 'used',
   images: 'used',
   browser: 'used',
+  containers: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
   pipelines: 'used',
@@ -109,7 +110,6 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   artifacts: false,
   cloudchamber: container,
   connect: false,
-  containers: container,
   data_blobs: blob,
   flagship: false,
   k2: false,
@@ -245,6 +245,20 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   images: { binding: 'used', remote: localOnly },
   browser: { binding: 'used', remote: localOnly },
+  'containers[]': {
+    name: 'quiet',
+    class_name: 'used',
+    image: 'used',
+    max_instances: 'used',
+    instance_type: 'used',
+    // Wrangler sets it.
+    image_build_context: 'quiet',
+    rollout_active_grace_period: noEdge,
+    rollout_kind: noEdge,
+    rollout_step_percentage: noEdge,
+    scheduling_policy: noEdge,
+    constraints: noEdge,
+  },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 

@@ -151,6 +151,17 @@ export const SentBundle = z.strictObject({
     .optional(),
   versionMetadata: z.strictObject({ binding: name, tag: z.string().max(256) }).optional(),
   workerLoaders: z.array(z.strictObject({ binding: name })).optional(),
+  containers: z
+    .array(
+      z.strictObject({
+        className: name,
+        image: name,
+        memoryMb: z.int().min(1),
+        cpu: z.int().min(1),
+        instances: z.int().min(1),
+      }),
+    )
+    .optional(),
   cpuMs: z.int().min(1).optional(),
   triggers: z
     .strictObject({

@@ -4,7 +4,7 @@ const OWN =
   "an app's storage is its own: it is made by the first deploy that binds it, and goes with the app";
 const SECRETS = "secrets are the app's: `wrangler secret`";
 const DOMAINS = 'use `cellar domains` to attach hostnames';
-const CONTAINERS = 'run the container beside Cellar, and call it with `fetch()`';
+const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that the operator has added';
 
 /**
  * By method and path prefix; `*` matches one segment. The first match wins, so longer paths come before shorter ones. An entry

@@ -109,6 +109,7 @@ export function fleetOf(
       ...options.outward.access(id, countsFor),
       vectors: options.buckets.vectors(id, countsFor),
     },
+    containers: () => options.outward.containersOf(id),
     egress: options.egress,
     cluster: cluster ?? undefined,
     load: code?.load,

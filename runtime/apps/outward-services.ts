@@ -7,8 +7,10 @@ import { AppService, type HostServiceAccess } from '../app-services/app-service.
 import type { CountsFor } from '../app-services/app-service-messages.ts';
 import { type LauncherOptions, serveLaunches } from '../browser/launcher.ts';
 import type { BrowserServiceOptions } from '../browser/messages.ts';
+import { Engine } from '../containers/engine.ts';
+import { ContainerLauncher, removeContainers } from '../containers/launcher.ts';
 import type { Layout } from '../disk/data-directory.ts';
-import type { OutwardService } from '../fleets/config/outward.ts';
+import type { HostService } from '../fleets/config/outward.ts';
 import { makeOwnDirectory, makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { MailServiceOptions } from '../mail/app-server.ts';
@@ -21,6 +23,10 @@ export interface OutwardServicesOptions {
   /** Null without a browser. */
   browser?:
     | (Pick<LauncherOptions, 'program' | 'isolation'> & Pick<BrowserServiceOptions, 'egress' | 'url'>)
+    | null;
+  /** The socket of the container engine, and the private addresses that apps may reach; null without an engine. */
+  containers?:
+    | ({ engine: string } & Pick<LauncherOptions, 'isolation'> & Pick<BrowserServiceOptions, 'egress'>)
     | null;
   /** Null without a mail server. */
   mail: MailServiceOptions | null;
@@ -40,6 +46,9 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
+/** The services of this file: vectors are storage. */
+type OutwardService = Exclude<HostService, 'vectors'>;
+
 const PROGRAMS: Record<OutwardService, Program> = {
   ai: {
     name: 'AI service',
@@ -70,6 +79,16 @@ const PROGRAMS: Record<OutwardService, Program> = {
     // Each session may look up two names at a time: one with slow names must not delay others.
     environment: { UV_THREADPOOL_SIZE: '32' },
   },
+  containers: {
+    name: 'container service',
+    program: new URL('../containers/program.ts', import.meta.url).pathname,
+    user: 'container-service',
+    socket: 'containers.sock',
+    memoryBytes: 2 * GIB,
+    heapMb: 256,
+    // Each container may look up two names at a time: one with slow names must not delay others.
+    environment: { UV_THREADPOOL_SIZE: '32' },
+  },
   send_email: {
     name: 'mail service',
     program: new URL('../mail/program.ts', import.meta.url).pathname,
@@ -82,13 +101,20 @@ const PROGRAMS: Record<OutwardService, Program> = {
 
 export class OutwardServices {
   readonly #services = new Map<OutwardService, AppService>();
+  /** That of the running container service. */
+  #launcher: ContainerLauncher | null = null;
 
-  constructor({ paths, users, ai, browser = null, mail }: OutwardServicesOptions) {
+  constructor({ paths, users, ai, browser = null, containers = null, mail }: OutwardServicesOptions) {
     const sockets = join(paths.browsers, 's');
+    const containerSockets = join(paths.containers, 's');
+    const engine = containers && new Engine(containers.engine);
+    // A killed host has left its containers.
+    const cleared = engine === null ? Promise.resolve() : removeContainers(engine, containerSockets);
     for (const [type, options] of [
       ['ai', ai],
       ['images', {}],
       ['browser', browser && { sockets, egress: browser.egress, url: browser.url }],
+      ['containers', containers && { sockets: containerSockets, egress: containers.egress }],
       ['send_email', mail],
     ] as const) {
       if (options === null) continue;
@@ -101,6 +127,18 @@ export class OutwardServices {
         socket: (appId) => join(paths.run(appId), socket),
         prepare: (appId) => makeTraversable(paths.run(appId), users(appId).cell),
         onStart: (child) => {
+          if (type === 'containers') {
+            rmSync(paths.containers, { recursive: true, force: true });
+            makeOwnDirectory(containerSockets, users(user).cell);
+            this.#launcher = new ContainerLauncher(child, {
+              engine: engine!,
+              cleared,
+              sockets: containerSockets,
+              user: () => users(user).cell,
+              givePort: (appId, port, isOpen) =>
+                containers!.isolation.givePort(users(appId).cell, port, isOpen),
+            });
+          }
           if (type !== 'browser') return;
           // The browsers of a killed host have left files.
           rmSync(paths.browsers, { recursive: true, force: true });
@@ -126,6 +164,11 @@ export class OutwardServices {
     return Object.fromEntries(ways);
   }
 
+  /** The number of containers that an app has. */
+  containersOf(appId: string): number {
+    return this.#launcher?.count(appId) ?? 0;
+  }
+
   /** Ends the running requests of an app. */
   async forget(appId: string): Promise<void> {
     await Promise.all([...this.#services.values()].map((service) => service.forget(appId)));
@@ -133,5 +176,6 @@ export class OutwardServices {
 
   async close(): Promise<void> {
     await Promise.all([...this.#services.values()].map((service) => service.close()));
+    await this.#launcher?.removed;
   }
 }

@@ -112,6 +112,8 @@ export function layoutOf(root: string) {
     run: (appId: string) => `${root}/run/${appId}`,
     /** The sandboxes of browsers, and the sockets that connect them with their service. */
     browsers: join(root, 'browsers'),
+    /** The sockets that connect containers with their service. */
+    containers: join(root, 'containers'),
     caches: join(root, 'caches'),
     cache: (appId: string) => `${root}/caches/${appId}`,
     /**

@@ -6,7 +6,7 @@ import { log, reason } from '../log.ts';
 import { runChild } from '../processes/child.ts';
 import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
-import type { AppUsers } from './users.ts';
+import type { AppUsers, User } from './users.ts';
 
 /** What the rules open and close to apps. */
 export interface CellNetwork {
@@ -51,6 +51,13 @@ export class Firewall {
         ownListeners(this.#table, [cell.uid, build.uid]),
     );
     this.#known.add(build.uid);
+  }
+
+  /** Opens a port on 127.0.0.1 to one app's process, or closes it. */
+  async give(cell: User, port: number, isOpen: boolean): Promise<void> {
+    await nft(
+      `${isOpen ? 'add' : 'delete'} element inet ${this.#table} given_ports { ${cell.uid} . ${port} }\n`,
+    );
   }
 
   /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open. */
@@ -122,6 +129,7 @@ function rules(table: string): string {
   set registries6 { type ipv6_addr . inet_service; }
   set own_ports { type inet_service; }
   set open_ports { type inet_service; }
+  set given_ports { type uid . inet_service; }
   set named4 { type ipv4_addr; flags interval; auto-merge; }
   set named6 { type ipv6_addr; flags interval; auto-merge; }
   set opened4 { type ipv4_addr; flags interval; auto-merge; }
@@ -157,6 +165,7 @@ function rules(table: string): string {
     oifname "lo" meta l4proto tcp ct direction reply ct mark @marked goto answers
     jump resolvers
     ip daddr 127.0.0.1 tcp dport @open_ports accept
+    ip daddr 127.0.0.1 meta skuid . tcp dport @given_ports accept
     fib daddr type local th dport @own_ports goto refuse
     ip daddr @named4 accept
     ip6 daddr @named6 accept

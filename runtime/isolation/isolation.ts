@@ -91,6 +91,11 @@ export class Isolation {
     await this.#firewall.cover(users);
   }
 
+  /** Opens a port on 127.0.0.1 to one app's process, or closes it. Without a firewall all processes reach it. */
+  async givePort(cell: User | null, port: number, isOpen: boolean): Promise<void> {
+    if (cell !== null) await this.#firewall?.give(cell, port, isOpen);
+  }
+
   /**
    * Resolves when builds can reach the registries being looked up. Without a name server that takes 5 to 10 s, so only
    * commands that may use the network wait for it. Never rejects.

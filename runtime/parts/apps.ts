@@ -85,6 +85,14 @@ export function makeApps(
             isolation: base.isolation,
             egress: config.RUNNER_EGRESS_ALLOW,
           },
+    containers:
+      config.RUNNER_CONTAINER_ENGINE === ''
+        ? null
+        : {
+            engine: config.RUNNER_CONTAINER_ENGINE,
+            isolation: base.isolation,
+            egress: config.RUNNER_EGRESS_ALLOW,
+          },
     mail,
   });
   const depths = new CallDepths();

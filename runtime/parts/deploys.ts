@@ -71,6 +71,7 @@ export function makeDeploys(
     },
     certificateOf: (appId) => certificateOf(apps, appId, askCertificate),
     cpuMaxS: config.RUNNER_CELL_CPU_MAX_S,
+    hasContainers: config.RUNNER_CONTAINER_ENGINE !== '',
     copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
     onFacts,
   });

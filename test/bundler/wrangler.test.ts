@@ -264,7 +264,6 @@ test('a pipeline writes into the bucket with its name, or into the only one', ()
 /** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
-  [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
   [{ media: { binding: 'A' } }, ['A'], /"media"/],
   [
@@ -287,6 +286,33 @@ for (const [config, bindings, advice] of UNAVAILABLE)
       bindings.map((binding) => ['missing', binding]),
     );
   });
+
+test('a class has containers of a named image', async () => {
+  const withContainer = (container: object) => ({
+    durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room' }] },
+    migrations: [{ tag: 'v1', new_sqlite_classes: ['Room'] }],
+    containers: [{ class_name: 'Room', image: 'localhost/worker:1', ...container }],
+  });
+  const containersOf = async (container: object) =>
+    (await worktrees.bundle(wranglerProject(withContainer(container)))).bundle.containers;
+  const lite = { className: 'Room', image: 'localhost/worker:1', memoryMb: 256, cpu: 63, instances: 20 };
+  assert.deepEqual(await containersOf({}), [lite]);
+  assert.deepEqual(await containersOf({ instance_type: 'basic', max_instances: 3 }), [
+    { ...lite, memoryMb: 1024, cpu: 250, instances: 3 },
+  ]);
+  assert.deepEqual(await containersOf({ instance_type: { vcpu: 0.5, memory_mib: 2048 } }), [
+    { ...lite, memoryMb: 2048, cpu: 500 },
+  ]);
+  await assert.rejects(
+    worktrees.bundle({
+      ...wranglerProject(withContainer({ image: 'Dockerfile' })),
+      Dockerfile: 'FROM scratch\n',
+    }),
+    /Room: image: Cellar builds no images. Build it on its machine/,
+  );
+  await refuses(withContainer({ image: 'Dockerfile' }), /not appear to be a valid path to a Dockerfile/);
+  await refuses(withContainer({ class_name: 'Other' }), /Other: class_name: .* has no such class/);
+});
 
 test('addresses of send_email must be lists of addresses with a limited length', async () => {
   await refuses(

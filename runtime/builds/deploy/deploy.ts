@@ -1,6 +1,7 @@
 // Runs one deploy from its turn to its end: makes a release, makes it live, and records the result.
 import { EventEmitter, once } from 'node:events';
 import type { Writable } from 'node:stream';
+import type { ClassContainer } from '../../../bundler/release.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import type { Secrets } from '../../apps/secrets.ts';
@@ -46,6 +47,8 @@ export interface DeployOptions extends ReleaseOptions, RecordOptions {
   copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
   /** Limit of an app's CPU time in seconds (`RUNNER_CELL_CPU_MAX_S`). */
   cpuMaxS: number;
+  /** Whether there is a container engine (`RUNNER_CONTAINER_ENGINE`). */
+  hasContainers: boolean;
 }
 
 export class Deploy {
@@ -171,14 +174,20 @@ export class Deploy {
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
       const release = (await readRelease(paths.release(app_id, id)))!;
-      const { warnings: known = [], cpuMs = 0, prefill, vectorIndexes = [] } = release;
+      const { warnings: known = [], cpuMs = 0, prefill, vectorIndexes = [], containers = [] } = release;
       if (vectorIndexes.length > 0 && apps.clusterOf(app_id) !== null)
         throw new Error(
           `vectorize: ${vectorIndexes[0]!.binding}: an app that keeps its data in the bucket cannot have vector indexes; move it to this machine`,
         );
-      const tooLong = this.#cpuWarning(cpuMs);
-      if (tooLong !== null) this.#log.line(`warning: ${tooLong}`, 'warn');
-      const warnings = tooLong === null ? known : [...known, tooLong];
+      if (containers.length > 0 && apps.clusterOf(app_id) !== null)
+        throw new Error(
+          `containers: ${containers[0]!.className}: an app that keeps its data in the bucket cannot have containers; move it to this machine`,
+        );
+      const more = [this.#cpuWarning(cpuMs), this.#containerWarning(containers)].filter(
+        (text) => text !== null,
+      );
+      for (const warning of more) this.#log.line(`warning: ${warning}`, 'warn');
+      const warnings = [...known, ...more];
       this.#abort.signal.throwIfAborted();
       if (prefill && isNew(this.#source))
         await this.#log.step('cache', `into ${prefill.binding}, files: ${prefill.files}`, () =>
@@ -259,6 +268,11 @@ export class Deploy {
     const { cpuMaxS } = this.#options;
     if (cpuMs <= cpuMaxS * 1000) return null;
     return `limits.cpu_ms is ${cpuMs}, and this Cellar allows ${cpuMaxS * 1000} (RUNNER_CELL_CPU_MAX_S): that is the app's limit`;
+  }
+
+  #containerWarning([first]: ClassContainer[]): string | null {
+    if (first === undefined || this.#options.hasContainers) return null;
+    return `containers: ${first.className}: this Cellar has no container engine (RUNNER_CONTAINER_ENGINE), so ctx.container is undefined`;
   }
 
   /** @returns the storage names to keep once the release is live */

@@ -71,6 +71,7 @@ export async function placeBundle(
     outward,
     versionMetadata,
     workerLoaders,
+    containers,
     cpuMs,
     prefill,
   } = bundle;
@@ -103,6 +104,7 @@ export async function placeBundle(
       },
     }),
     ...(workerLoaders && { workerLoaders }),
+    ...(containers && { containers }),
     ...(cpuMs !== undefined && { cpuMs }),
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),

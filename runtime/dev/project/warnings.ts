@@ -22,6 +22,7 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
     if (type === 'browser') return [`${binding} (a browser)`];
     return type === 'ai' && !hasAi ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
   });
+  servers.push(...(release.containers ?? []).map(({ className }) => `${className} (a container)`));
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
   const tails = (release.tailConsumers ?? []).map((slug) => `the tail Worker of the app ${slug}`);
   const namespaces = (release.dispatchNamespaces ?? []).map(

@@ -3,6 +3,7 @@ import { isAbsolute, join, normalize } from 'node:path';
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
+import { imageText } from '../../containers/image-reference.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
@@ -266,6 +267,7 @@ function appWorker(
     hasOutbound,
     fetchesImages,
     cacheMb,
+    hostServiceSockets,
   }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
@@ -310,7 +312,9 @@ function appWorker(
       className,
       uniqueKey: storageId,
       enableSql: sql,
+      ...containerOf(release, className, hostServiceSockets.containers),
     })),
+    ...containerEngine(release, hostServiceSockets.containers),
     durableObjectStorage: { localDisk: 'do' },
     ...workflowsOf(release.workflows ?? []),
     ...(hasOutbound && { globalOutbound: OUTBOUND_SERVICE }),
@@ -372,6 +376,22 @@ function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
 /** workerd's own binding. Without an id, no other binding shares the loaded Workers. */
 function loaderBindings({ workerLoaders = [] }: Release): CapnpValue[] {
   return workerLoaders.map(({ binding }) => ({ name: binding, workerLoader: {} }));
+}
+
+/** Without the socket of the container service, classes have no `ctx.container`. */
+function containerOf({ containers = [] }: Release, className: string, socket: string | undefined): Fields {
+  const found = socket === undefined ? undefined : containers.find((each) => each.className === className);
+  return found === undefined ? {} : { container: { imageName: imageText(found) } };
+}
+
+/** The service speaks the part of Docker's API that workerd uses. It needs no image for the proxy beside a container. */
+function containerEngine({ containers = [] }: Release, socket: string | undefined): Fields {
+  if (containers.length === 0 || socket === undefined) return {};
+  return {
+    containerEngine: {
+      localDocker: { socketPath: `unix:${socket}`, containerEgressInterceptorImage: 'cellar' },
+    },
+  };
 }
 
 /** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */

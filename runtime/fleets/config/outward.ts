@@ -15,8 +15,8 @@ import { type CellModule, textOf } from './texts.ts';
 /** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
-/** Services of the host that a cell reaches at a socket. `vectors` is storage. */
-export type HostService = OutwardService | 'vectors';
+/** Services of the host that a cell reaches at a socket. `vectors` is storage, and `containers` belongs to classes. */
+export type HostService = OutwardService | 'vectors' | 'containers';
 /**
  * The sockets of the host's services. Without its socket, a service is not running: its bindings say which setting is
  * missing.
@@ -55,14 +55,18 @@ export function mayImportEmail(text: string): boolean {
 
 /** The host's services that a release uses and that are running. @param fetchesImages whether `fetch()` transforms images */
 export function hostServicesOf(
-  { outward = [], vectorIndexes = [] }: Release,
+  { outward = [], vectorIndexes = [], containers = [] }: Release,
   sockets: HostServiceSockets,
   fetchesImages: boolean,
 ): HostService[] {
   const used = SERVICES.filter(
     (service) => outward.some(({ type }) => type === service) || (service === 'images' && fetchesImages),
   );
-  const all = [...used, ...(vectorIndexes.length > 0 ? (['vectors'] as const) : [])];
+  const all = [
+    ...used,
+    ...(vectorIndexes.length > 0 ? (['vectors'] as const) : []),
+    ...(containers.length > 0 ? (['containers'] as const) : []),
+  ];
   return all.filter((service) => sockets[service] !== undefined);
 }
 

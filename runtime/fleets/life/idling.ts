@@ -108,7 +108,8 @@ export class IdleCheck {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     const cells = processesOf(phase).map(({ cell }) => cell);
-    const work = await sumOf(cells, (cell) => cell.workAfterAnswers(WORK_TIMEOUT_MS));
+    const containers = this.#process.options.containers?.() ?? 0;
+    const work = containers + (await sumOf(cells, (cell) => cell.workAfterAnswers(WORK_TIMEOUT_MS)));
     const steps = work > 0 ? await sumOf(cells, (cell) => cell.stepsAtWork(WORK_TIMEOUT_MS)) : 0;
     const dueAt = await this.#process.nextDue();
     // A request may have come while waiting for the answer.

@@ -65,6 +65,8 @@ export interface Place {
   load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
+  /** Returns the number of the app's containers, which keep its process. Left out: none. */
+  containers?: () => number;
   /** The app's access to each running service of the host, except R2's. */
   hostServices?: Partial<Record<HostService, HostServiceAccess>>;
   /** For an app in development on this machine; left out for a deployed one. */

@@ -109,6 +109,7 @@ async function makeQueue(
     copyIntoPreview: async () => {},
     certificateOf: () => () => assert.fail('no certificate was asked for'),
     cpuMaxS: 300,
+    hasContainers: false,
   });
   const requests = new DeployRequests(queue, { store, paths, apps });
   t.after(async () => {

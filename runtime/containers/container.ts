@@ -1,0 +1,323 @@
+// The container of one Durable Object, as the service sees it: its ports, its way out, and its end with the object.
+import { once } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  type AddressInfo,
+  connect,
+  createServer as createNetServer,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AppAddresses } from '../browser/app-addresses.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
+import { egressProxy } from './egress.ts';
+import { ContainerError } from './errors.ts';
+import { parseImageText } from './image-reference.ts';
+import { join } from './join.ts';
+import type { ContainerRequest, Spec } from './messages.ts';
+
+/** Timeout of a connection to a port of the container, in ms. */
+const CONNECT_MS = 10_000;
+const CONNECTIONS = 256;
+/** Most bytes of a message of workerd. */
+const MESSAGE_BYTES = 64 * 1024;
+/** Time in which workerd must name its port, in ms. */
+const HELLO_MS = 60_000;
+const KILLED = 137;
+const PROXY = 'http://127.0.0.1:39001';
+const LOCAL = 'localhost,127.0.0.1,::1';
+/** What programs read to find their proxy. */
+const PROXY_VARIABLES = {
+  HTTP_PROXY: PROXY,
+  HTTPS_PROXY: PROXY,
+  http_proxy: PROXY,
+  https_proxy: PROXY,
+  NO_PROXY: LOCAL,
+  no_proxy: LOCAL,
+  NODE_USE_ENV_PROXY: '1',
+};
+
+/** A port that the host has bound, for this process alone. */
+export interface PortHandle {
+  readonly fd: number;
+  close(): void;
+}
+
+export interface ContainerPlace {
+  app: string;
+  owner: string;
+  /** Directory of its sockets. */
+  directory: string;
+  addresses: AppAddresses;
+  /** Asks the host. @throws {ContainerError} */
+  ask: (wanted: ContainerRequest['wanted']) => Promise<PortHandle | undefined>;
+  /** Called once at its end. */
+  onEnd: () => void;
+}
+
+export class Container {
+  readonly app: string;
+  readonly owner: string;
+  readonly #place: ContainerPlace;
+  readonly #ended = new AbortController();
+  /** Connections that the link has offered, and calls that wait for one. */
+  readonly #offered: Socket[] = [];
+  readonly #waiting: ((socket: Socket) => void)[] = [];
+  readonly #drop = function drop(this: Socket): void {
+    this.destroy();
+  };
+  #servers: (Server | NetServer)[] = [];
+  #ingressPort = 0;
+  /** The port at which workerd lives while the object has its container. */
+  #lifePort: number | null = null;
+  /** Resolves when workerd has named that port. */
+  readonly #hello = Promise.withResolvers<void>();
+  #hasInternet = false;
+  #state: 'absent' | 'created' | 'running' | 'exited' = 'absent';
+  #exit = Promise.withResolvers<number>();
+  /** What was asked for last. */
+  #spec: Spec | null = null;
+  #imageText = '';
+
+  constructor(place: ContainerPlace) {
+    this.#place = place;
+    this.app = place.app;
+    this.owner = place.owner;
+  }
+
+  /** Starts what connects workerd with the container. Nothing runs yet. */
+  async open(): Promise<void> {
+    const { directory, addresses, ask } = this.#place;
+    const port = await ask({ do: 'listen', app: this.app });
+    rmSync(directory, { recursive: true, force: true });
+    mkdirSync(directory, { mode: 0o700 });
+    const ingress = createServer((request, response) => void this.#answer(request, response));
+    ingress.on('connect', (request: IncomingMessage, client: Duplex, head: Buffer) => {
+      client.on('error', () => client.destroy());
+      void this.#connect(request, client, head);
+    });
+    ingress.maxConnections = CONNECTIONS;
+    ingress.timeout = 0;
+    const offers = createNetServer({ allowHalfOpen: true }, (offer) => this.#take(offer));
+    // One of them waits for its use.
+    offers.maxConnections = CONNECTIONS + 1;
+    const out = egressProxy(addresses, () => this.#hasInternet);
+    this.#servers = [ingress, offers, out];
+    ingress.listen({ fd: port!.fd });
+    offers.listen(`${directory}/in`);
+    out.listen(`${directory}/out`);
+    await Promise.all(this.#servers.map((server) => once(server, 'listening')));
+    this.#ingressPort = (ingress.address() as AddressInfo).port;
+    void this.#live();
+  }
+
+  /** MiB of its memory, once it was made. */
+  get memoryMb(): number {
+    return this.#spec?.memoryMb ?? 0;
+  }
+
+  /** What its class says of its image; empty before it was made. */
+  get imageText(): string {
+    return this.#state === 'absent' ? '' : this.#imageText;
+  }
+
+  get ingressPort(): number {
+    return this.#ingressPort;
+  }
+
+  /** The state in the words of the engine's API; null: none was made. */
+  get status(): string | null {
+    return this.#state === 'absent' ? null : this.#state;
+  }
+
+  /** Makes the container, in place of an earlier one. */
+  async create(spec: Spec, imageText: string): Promise<void> {
+    const own = new Set(spec.environment.map((variable) => variable.split('=', 1)[0]));
+    const proxies = Object.entries(PROXY_VARIABLES).flatMap(([name, value]) =>
+      own.has(name) ? [] : [`${name}=${value}`],
+    );
+    this.#spec = spec;
+    this.#imageText = imageText;
+    await this.#place.ask({
+      do: 'create',
+      spec: { ...spec, environment: [...proxies, ...spec.environment] },
+    });
+    this.#exit = Promise.withResolvers();
+    this.#state = 'created';
+  }
+
+  async start(): Promise<void> {
+    // It may end before the answer.
+    this.#state = 'running';
+    await this.#place.ask({ do: 'start' }).catch((error: unknown) => {
+      this.#state = 'created';
+      throw error;
+    });
+  }
+
+  async signal(signal: number): Promise<void> {
+    await this.#place.ask({ do: 'signal', signal });
+  }
+
+  /** Resolves to its exit code. */
+  get exited(): Promise<number> {
+    return this.#exit.promise;
+  }
+
+  /** The host says that it ended. */
+  hasExited(code: number): void {
+    if (this.#state === 'running') this.#state = 'exited';
+    this.#exit.resolve(code);
+  }
+
+  /** Removes the container. What connects it stays for the object's next one. */
+  async remove(): Promise<void> {
+    this.#state = 'absent';
+    this.#spec = null;
+    await this.#place.ask({ do: 'remove' });
+    // Its link has ended too.
+    for (const offer of this.#offered) offer.destroy();
+    this.#exit.resolve(KILLED);
+  }
+
+  /** Removes the container, and what connects it. */
+  async end(): Promise<void> {
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
+    this.#state = 'absent';
+    this.#place.onEnd();
+    for (const server of this.#servers) if ('closeAllConnections' in server) server.closeAllConnections();
+    for (const offer of this.#offered) offer.destroy();
+    try {
+      await this.#place.ask({ do: 'close' });
+    } finally {
+      // Last: the firewall no longer opens the port to the app, so another program may now get it.
+      for (const server of this.#servers) server.close();
+      this.#exit.resolve(KILLED);
+      rmSync(this.#place.directory, { recursive: true, force: true });
+    }
+  }
+
+  /** Answers what workerd asks of the proxy of a container. */
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const refuse = (status: number, text: string) => response.writeHead(status).end(text);
+    try {
+      const call = `${request.method} ${request.url}`;
+      // HTTPS is not intercepted, so there is no certificate.
+      if (call === 'GET /ca') return void refuse(200, '');
+      if (call !== 'PUT /egress') return void refuse(404, 'not found');
+      const body = await readAtMost(request, MESSAGE_BYTES);
+      const { port, dns, internet } = JSON.parse(body?.toString() ?? '') as {
+        port: number;
+        dns?: { allowHostnames?: string[] };
+        internet?: { enabled?: boolean };
+      };
+      if ((dns?.allowHostnames ?? []).length > 0)
+        return void refuse(501, 'this Cellar cannot intercept the outbound traffic of containers');
+      if (!Number.isInteger(port) || port < 1 || port > 65_535) return void refuse(400, 'invalid port');
+      this.#lifePort = port;
+      this.#hello.resolve();
+      if (internet !== undefined) this.#hasInternet = internet.enabled === true;
+      refuse(200, '');
+    } catch {
+      refuse(400, 'invalid message');
+    }
+  }
+
+  /** Removes the container once workerd has ended, or has ended the object: its port for this object then refuses. */
+  async #live(): Promise<void> {
+    const { signal } = this.#ended;
+    await Promise.race([
+      this.#hello.promise,
+      sleep(HELLO_MS, undefined, { signal, ref: false }).catch(() => {}),
+    ]);
+    while (!signal.aborted) {
+      const isAlive = this.#lifePort !== null && (await untilClosed(this.#lifePort, signal));
+      if (!isAlive) return void this.end().catch(() => {});
+    }
+  }
+
+  /** Connects workerd with a port of the container. */
+  async #connect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    const answer = (status: string) => client.end(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\n\r\n`);
+    const port = Number(/:(\d{1,5})$/.exec(String(request.headers['x-dst-addr']))?.[1]);
+    if (!(port > 0 && port < 65_536)) return void answer('400 Invalid port');
+    try {
+      const socket = await this.#offer();
+      socket.write(Uint8Array.of(port >> 8, port & 0xff));
+      const [first] = await firstByte(socket);
+      if (first !== 0x31) return void answer('400 Nothing listens there');
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+      socket.write(head);
+      join(client, socket);
+    } catch {
+      answer('503 The container does not answer');
+    }
+  }
+
+  #take(offer: Socket): void {
+    offer.on('error', () => offer.destroy());
+    const taker = this.#waiting.shift();
+    if (taker !== undefined) {
+      taker(offer);
+      return;
+    }
+    this.#offered.push(offer);
+    // A link says nothing before it gets a port: it has ended.
+    offer.once('readable', this.#drop);
+    offer.once('close', () => {
+      const at = this.#offered.indexOf(offer);
+      if (at !== -1) this.#offered.splice(at, 1);
+    });
+  }
+
+  async #offer(): Promise<Socket> {
+    const ready = this.#offered.shift();
+    if (ready !== undefined) return ready.off('readable', this.#drop);
+    const { promise, resolve } = Promise.withResolvers<Socket>();
+    this.#waiting.push(resolve);
+    const late = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(CONNECT_MS)]);
+    return Promise.race([
+      promise,
+      once(late, 'abort').then(() => {
+        this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
+        throw new ContainerError(503, 'the container does not answer');
+      }),
+    ]);
+  }
+}
+
+/** Reads what an app asks for. @throws {ContainerError} */
+export function specOf(imageText: string, command: string[] | null, environment: string[]): Spec {
+  const { image, memoryMb, cpu } = parseImageText(imageText);
+  return { image, memoryMb, cpu, command, environment };
+}
+
+/** Connects to a port of workerd, and waits until it closes. @returns whether it could connect */
+async function untilClosed(port: number, signal: AbortSignal): Promise<boolean> {
+  const socket = connect({ host: '127.0.0.1', port, signal });
+  let hasConnected = false;
+  socket.on('connect', () => {
+    hasConnected = true;
+    socket.resume();
+  });
+  socket.on('error', () => {});
+  await new Promise((resolve) => socket.once('close', resolve));
+  return hasConnected;
+}
+
+async function firstByte(socket: Socket): Promise<Buffer> {
+  const timeout = AbortSignal.timeout(CONNECT_MS);
+  for (;;) {
+    const chunk = socket.read(1) as Buffer | null;
+    if (chunk !== null) return chunk;
+    if (socket.destroyed || socket.readableEnded) throw new Error('the connection ended');
+    await Promise.race([
+      once(socket, 'readable', { signal: timeout }),
+      once(socket, 'close', { signal: timeout }),
+    ]);
+  }
+}

@@ -1,0 +1,116 @@
+// All containers of this machine's apps, and their limits.
+
+import { Container, type ContainerPlace, type PortHandle } from './container.ts';
+import { ContainerError } from './errors.ts';
+import { parseImageText } from './image-reference.ts';
+import {
+  type ContainerReply,
+  type ContainerRequest,
+  IMAGE_NAME,
+  MOST_CONTAINERS,
+  MOST_CPU,
+  MOST_MEMORY_MB,
+  MOST_WORDS,
+  type Spec,
+  socketsOf,
+} from './messages.ts';
+
+/** Most objects of an account with a container, running or not. */
+const MOST_OF_OWNER = MOST_CONTAINERS / 2;
+
+export interface ContainersOptions {
+  /** MiB that all containers may have together. An account may have half. */
+  memoryMb: number;
+  /** Directory of the sockets. */
+  sockets: string;
+  addresses: ContainerPlace['addresses'];
+  send: (request: ContainerRequest) => void;
+}
+
+export class Containers {
+  readonly #options: ContainersOptions;
+  readonly #opened = new Map<number, Container>();
+  readonly #asked = new Map<number, PromiseWithResolvers<PortHandle | undefined>>();
+  #lastNumber = 0;
+  #lastCall = 0;
+
+  constructor(options: ContainersOptions) {
+    this.#options = options;
+  }
+
+  /** @param onEnd called when the container has ended */
+  async open(app: string, owner: string, onEnd: () => void): Promise<Container> {
+    const { sockets, addresses } = this.#options;
+    const owned = [...this.#opened.values()].filter((each) => each.owner === owner);
+    if (owned.length >= MOST_OF_OWNER)
+      throw new ContainerError(429, `the objects of an account may have ${MOST_OF_OWNER} containers`);
+    const number = ++this.#lastNumber;
+    const container = new Container({
+      app,
+      owner,
+      directory: socketsOf(sockets, number),
+      addresses,
+      ask: (wanted) => this.#ask(number, wanted),
+      onEnd: () => {
+        this.#opened.delete(number);
+        onEnd();
+      },
+    });
+    this.#opened.set(number, container);
+    try {
+      await container.open();
+    } catch (error) {
+      await container.end().catch(() => {});
+      throw error;
+    }
+    return container;
+  }
+
+  /** Checks a new container against all limits. @throws {ContainerError} naming the limit */
+  requireRoom(container: Container, spec: Spec, imageText: string): void {
+    if (!IMAGE_NAME.test(spec.image)) throw new ContainerError(400, 'the name of the image is invalid');
+    if (spec.memoryMb > MOST_MEMORY_MB)
+      throw new ContainerError(400, `a container may have ${MOST_MEMORY_MB} MiB`);
+    if (spec.cpu > MOST_CPU) throw new ContainerError(400, `a container may have ${MOST_CPU / 1000} vCPU`);
+    const bytes = [...(spec.command ?? []), ...spec.environment].join().length;
+    if (bytes > MOST_WORDS)
+      throw new ContainerError(
+        413,
+        `the command and environment of a container may have ${MOST_WORDS} bytes`,
+      );
+    const others = [...this.#opened.values()].filter((each) => each !== container);
+    const { instances } = parseImageText(imageText);
+    if (
+      others.filter((each) => each.app === container.app && each.imageText === imageText).length >= instances
+    )
+      throw new ContainerError(429, `${instances} containers of this class run: see max_instances`);
+    const { memoryMb } = this.#options;
+    const used = (all: Container[]) => all.reduce((sum, each) => sum + each.memoryMb, spec.memoryMb);
+    if (used(others) > memoryMb)
+      throw new ContainerError(429, `all containers of this machine may have ${memoryMb} MiB`);
+    const owned = others.filter(({ owner }) => owner === container.owner);
+    if (used(owned) > memoryMb / 2)
+      throw new ContainerError(429, `the containers of an account may have ${memoryMb / 2} MiB`);
+  }
+
+  /** The host's answer. */
+  answered({ call, error }: ContainerReply, handle: PortHandle | undefined): void {
+    const asked = this.#asked.get(call);
+    this.#asked.delete(call);
+    if (error === null) asked?.resolve(handle);
+    else asked?.reject(new ContainerError(error.status, error.message));
+  }
+
+  /** The host says that a container ended. */
+  exited(number: number, code: number): void {
+    this.#opened.get(number)?.hasExited(code);
+  }
+
+  #ask(container: number, wanted: ContainerRequest['wanted']): Promise<PortHandle | undefined> {
+    const call = ++this.#lastCall;
+    const asked = Promise.withResolvers<PortHandle | undefined>();
+    this.#asked.set(call, asked);
+    this.#options.send({ call, container, wanted });
+    return asked.promise;
+  }
+}

@@ -1,0 +1,31 @@
+// The image of a class and its limits in one text: workerd hands the service nothing else of a class's configuration.
+
+export interface ImageReference {
+  image: string;
+  memoryMb: number;
+  /** Thousandths of a processor. */
+  cpu: number;
+  /** Most running containers of the class. */
+  instances: number;
+}
+
+/** Cloudflare's smallest instance, for images that an app names when it starts a container. */
+const LITE = { memoryMb: 256, cpu: 63, instances: 20 };
+
+export function imageText({ image, memoryMb, cpu, instances }: ImageReference): string {
+  return `${image}?memory=${memoryMb}&cpu=${cpu}&instances=${instances}`;
+}
+
+/** Reads the text that `imageText` made, or the bare name of an image. An app may send any text. */
+export function parseImageText(text: string): ImageReference {
+  const [image, query = ''] = text.split('?', 2);
+  const fields = new URLSearchParams(query);
+  const number = (name: string, normal: number) =>
+    Math.max(1, Math.floor(Number(fields.get(name) ?? normal)) || normal);
+  return {
+    image: image!,
+    memoryMb: number('memory', LITE.memoryMb),
+    cpu: number('cpu', LITE.cpu),
+    instances: number('instances', LITE.instances),
+  };
+}

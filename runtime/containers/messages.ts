@@ -1,0 +1,70 @@
+// Messages between the container service and the host. Only the host reaches the container engine.
+import { z } from 'zod';
+
+/** The name of an image, as engines know it. */
+export const IMAGE_NAME = /^[a-z0-9][a-z0-9._/:@-]{0,254}$/i;
+/** Most MiB of memory and thousandths of a processor of a container: Cloudflare's largest instance. */
+export const MOST_MEMORY_MB = 12 * 1024;
+export const MOST_CPU = 4_000;
+/** Most containers of this machine, whatever their memory. */
+export const MOST_CONTAINERS = 64;
+/** Most bytes of a container's command and environment. */
+export const MOST_WORDS = 64 * 1024;
+/** Most arguments, and most variables. */
+const MOST_ITEMS = 512;
+const SIGNALS = 64;
+
+const words = z.array(z.string().max(MOST_WORDS)).max(MOST_ITEMS);
+/** What a container is made of. */
+const Spec = z.strictObject({
+  image: z.string().regex(IMAGE_NAME),
+  memoryMb: z.int().min(1).max(MOST_MEMORY_MB),
+  /** Thousandths of a processor. */
+  cpu: z.int().min(1).max(MOST_CPU),
+  /** Null: the image's own. */
+  command: words.nullable(),
+  environment: words,
+});
+export type Spec = z.infer<typeof Spec>;
+
+/** A request of the service. The host checks it: the service parses what apps send. */
+export const ContainerRequest = z.strictObject({
+  call: z.int(),
+  /** Number of the container, unique in the service's life. */
+  container: z.int().min(0),
+  wanted: z.discriminatedUnion('do', [
+    /** Binds the port where the app's process reaches the container. The reply has the socket. */
+    z.strictObject({ do: z.literal('listen'), app: z.string() }),
+    z.strictObject({ do: z.literal('create'), spec: Spec }),
+    z.strictObject({ do: z.literal('start') }),
+    z.strictObject({ do: z.literal('signal'), signal: z.int().min(1).max(SIGNALS) }),
+    z.strictObject({ do: z.literal('remove') }),
+    /** Removes it, and frees its number. */
+    z.strictObject({ do: z.literal('close') }),
+  ]),
+});
+export type ContainerRequest = z.infer<typeof ContainerRequest>;
+
+export interface ContainerReply {
+  call: number;
+  error: { status: number; message: string } | null;
+}
+
+/** Says that a started container has ended. */
+export interface ContainerEnd {
+  container: number;
+  exitCode: number;
+}
+
+/** What the service is told at its start. */
+export interface ContainerServiceOptions {
+  /** Directory with a directory of sockets for each container. */
+  sockets: string;
+  /** Private addresses and CIDR ranges that apps may reach. */
+  egress: readonly string[];
+}
+
+/** Directory of the sockets that connect a container with the service. */
+export function socketsOf(sockets: string, container: number): string {
+  return `${sockets}/${container}`;
+}
