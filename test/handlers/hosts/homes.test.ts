@@ -71,7 +71,7 @@ test('a report gets all routes at first, then those that changed and what was de
   );
   assert.deepEqual(first.routes, [
     {
-      ...{ id: shop.id, slug: 'shop', owner: shop.owner, hostnames: [], mail: [] },
+      ...{ id: shop.id, slug: 'shop', owner: shop.owner, hostnames: [], mail: [], tcp: [] },
       ...{ limits: { clientRpm: null, appRpm: null }, storage: 'bucket', home: 'a' },
       generation: control.host.wanted.get(shop.id)?.generation,
     },

@@ -31,7 +31,7 @@ const deletingLast = [
 ];
 /** These restrict paths, statements, and what goes together, more than their schemas do. */
 const hasOwnRules = ({ name }: Operation) =>
-  /^(source|storage|alerts|builds)\.|^apps\.(move|update)$|^deploys\.(create|begin_upload)$|^(split\.set|mail\.routes\.set|admin\.restore)$/.test(
+  /^(source|storage|alerts|builds)\.|^apps\.(move|update)$|^deploys\.(create|begin_upload)$|^(split\.set|mail\.routes\.set|tcp\.ports\.set|admin\.restore)$/.test(
     name,
   );
 
