@@ -143,7 +143,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Returns the record of the finished request. */
   record(): RequestRecord {
     const { head, tally } = this;
-    head.fields.clientInfo ??= clientInfoOf(head, this.connection, this.client, this.#country());
+    const client = this.call?.client ?? this.client;
+    head.fields.clientInfo ??= clientInfoOf(head, this.connection, client, this.#country());
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {

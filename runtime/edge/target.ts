@@ -26,6 +26,8 @@ export interface Call {
   hopLines?: string;
   /** Whether its tunnel ends by itself: then a drain waits for it as for a request. */
   endsItself: boolean;
+  /** The client's address for the log; default: this machine's. */
+  client?: string;
   /** Called once, when the call is over. */
   ended(): void;
 }

@@ -8,6 +8,8 @@ import { CALLER_HEADER, type Caller } from './messages.ts';
 
 /** Most bytes on the way in each direction, in memory here. The app's side has the same limit. */
 const WINDOW_BYTES = 128 * 1024;
+/** Most bytes that wait for the host: more than the window, a read beyond it, and acknowledgements need. */
+const WAITING_BYTES = 4 * WINDOW_BYTES;
 /** Timeout for the start of an app's process, in ms. */
 const START_MS = 120_000;
 /** How long no byte may pass, in ms. */
@@ -16,12 +18,6 @@ const IDLE_MS = 600_000;
 const TEXT_LENGTH = 100;
 /** Codes of a WebSocket that has ended as it should: by the app, or because the host needs the process to go. */
 const WHOLE = [1000, 1012];
-
-/** What the app's process sends as text: it may be anything. */
-interface Told {
-  ack?: unknown;
-  end?: unknown;
-}
 
 export class Connection {
   readonly #client: Socket;
@@ -108,26 +104,36 @@ export class Connection {
   }
 
   #told(text: string): void {
-    let told: Told;
-    try {
-      told = JSON.parse(text) as Told;
-    } catch {
+    const { ack, end } = toldOf(text);
+    // More than was sent would let the client send without a limit.
+    if (!(ack >= 0 && ack <= this.#sent)) {
       this.#breakOff();
       return;
     }
-    if (told.end === true) this.#client.end();
-    if (typeof told.ack !== 'number') return;
-    this.#sent -= told.ack;
+    if (end) this.#client.end();
+    this.#sent -= ack;
     if (this.#sent < WINDOW_BYTES) this.#client.resume();
   }
 
   #send(message: Buffer | string): void {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(message);
+    if (this.#socket.readyState !== WebSocket.OPEN) return;
+    this.#socket.send(message);
+    if (this.#socket.bufferedAmount > WAITING_BYTES) this.#breakOff();
   }
 
   /** Lets the client know that the connection did not end as it should. */
   #breakOff(): void {
     if (!this.#client.destroyed) reset(this.#client);
+  }
+}
+
+/** Parses a text of the app's process, which may be anything. @returns `ack`: NaN for a text that breaks the rules */
+function toldOf(text: string): { ack: number; end: boolean } {
+  try {
+    const { ack = 0, end = false } = JSON.parse(text);
+    return { ack: typeof ack === 'number' ? ack : NaN, end: end === true };
+  } catch {
+    return { ack: NaN, end: false };
   }
 }
 

@@ -93,9 +93,11 @@ export class IncomingTcp {
   }
 
   #resolve({ headers }: RequestHead, { spanId }: Spans): Target {
-    const { port, remote, local } = JSON.parse(
-      headerValue(headers, CALLER_HEADER) ?? '{}',
-    ) as Partial<Caller>;
+    const {
+      port,
+      remote = '',
+      local,
+    } = JSON.parse(headerValue(headers, CALLER_HEADER) ?? '{}') as Partial<Caller>;
     const backend = port === undefined ? null : this.#backendOf(port);
     if (backend === null) return NO_APP;
     const { depths } = this.#options;
@@ -110,6 +112,8 @@ export class IncomingTcp {
         hopLines: `${HOP_DEPTH}: 1\r\n`,
         // A deploy closes it like a WebSocket.
         endsItself: false,
+        // Without the port, and without the brackets of IPv6.
+        client: remote.replace(/:\d+$/, '').replace(/^\[|\]$/g, ''),
         ended: forget,
       },
     };

@@ -106,8 +106,9 @@ test('endless lines and commands end their connection only', async () => {
 });
 
 test('another account gets no e-mails of the first, and visitors and apps reach no handler', async () => {
-  const { body } = await cellar.call('POST', '/v1/accounts', { email: 'eve@example.com' });
-  const { id } = await rpc('apps.create', { slug: 'eves' }, body?.key ? { key: body.key } : {});
+  const { id: account } = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  const eve = { key: (await rpc('keys.create', { account })).key };
+  const { id } = await rpc('apps.create', { slug: 'eves' }, eve);
   for (const address of [
     '*@good.localhost',
     'info@good.localhost',
@@ -115,7 +116,7 @@ test('another account gets no e-mails of the first, and visitors and apps reach 
     '*@*',
     'a@GOOD.localhost.',
   ]) {
-    const { code } = await rpc('mail.routes.set', { id, address });
+    const { code } = await rpc('mail.routes.set', { id, address }, eve);
     assert.equal(code, 'invalid_input', address);
   }
   const count = (await received()).length;

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Relay } from '../../runtime/tcp/relay.ts';
+import { eventually } from '../support/e2e/processes.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'cellar-tcp-'));
 const path = join(directory, 'host.sock');
@@ -27,23 +28,28 @@ host.on('upgrade', (request, socket: Socket) => {
   answer(socket);
 });
 const relay = new Relay(path);
-const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) =>
-  relay.take(client, 20_000),
+/** One for each port of `Relay.take`. */
+const servers = [20_000, 20_001, 20_002].map((port) =>
+  createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => relay.take(client, port)),
 );
 
 before(async () => {
   host.listen(path);
-  server.listen(0, '127.0.0.1');
-  await Promise.all([once(host, 'listening'), once(server, 'listening')]);
+  for (const server of servers) server.listen(0, '127.0.0.1');
+  await Promise.all([host, ...servers].map((server) => once(server, 'listening')));
 });
 after(() => {
   for (const socket of answered) socket.destroy();
-  server.close();
+  for (const server of servers) server.close();
   host.close();
   rmSync(directory, { recursive: true });
 });
 
-const open = () => connect((server.address() as AddressInfo).port, '127.0.0.1');
+/** Connects as a visitor. @param localAddress of the visitor @param server of the port */
+function open(localAddress = '127.0.0.1', server = servers[0]!): Socket {
+  const { port } = server.address() as AddressInfo;
+  return connect({ port, host: '127.0.0.1', localAddress });
+}
 
 /** Resolves with the code of the error, or `closed`, when the connection has ended. */
 function endOf(socket: Socket): Promise<string> {
@@ -91,6 +97,9 @@ test('a process that breaks the rules loses the connection', async () => {
     [frame(2, Buffer.alloc(200 * 1024))],
     [text('{"end":true}'), frame(2, Buffer.from('more'))],
     [text('{')],
+    [text('null')],
+    [text('{"ack":-1}')],
+    [text('{"ack":1e15}')],
     [text(`{"ack":1${' '.repeat(100)}}`)],
   ]) {
     answer = (socket) => {
@@ -128,16 +137,50 @@ test('a client that sends without end is held back', async () => {
   socket.destroy();
 });
 
-test('one visitor has a share of the connections', async () => {
-  answer = () => {};
-  const sockets = Array.from({ length: 130 }, open);
-  let refused = 0;
-  const enough = Promise.withResolvers<void>();
+/** Opens connections. @returns them, and how many were taken and reset when all have been one or the other */
+async function openMany(count: number, visitor: string, server = servers[0]!) {
+  const taken = answered.length;
+  const sockets = Array.from({ length: count }, () => open(visitor, server));
+  let resets = 0;
   for (const socket of sockets)
     void endOf(socket).then((how) => {
-      if (how === 'ECONNRESET' && ++refused === 30) enough.resolve();
+      if (how === 'ECONNRESET') resets++;
     });
-  await enough.promise;
-  assert.equal(sockets.filter(({ destroyed }) => !destroyed).length, 100);
-  for (const socket of sockets) socket.destroy();
+  const served = () => answered.length - taken;
+  await eventually(() => served() + resets >= count, 'each is taken or reset');
+  return { sockets, counts: [served(), resets] };
+}
+
+/** Ends all connections. */
+async function endAll(): Promise<void> {
+  for (const socket of answered) socket.destroy();
+  for (const server of servers) {
+    const open = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    await eventually(async () => (await open()) === 0, 'the connections end');
+  }
+}
+
+test('one visitor has a share of the new and of the open connections', async () => {
+  answer = () => {};
+  await endAll();
+  const [first, second, third] = servers;
+  assert.deepEqual((await openMany(60, '127.0.0.2', first)).counts, [50, 10]);
+  assert.deepEqual((await openMany(50, '127.0.0.2', second)).counts, [50, 0]);
+  assert.deepEqual((await openMany(1, '127.0.0.2', third)).counts, [0, 1]);
+  assert.deepEqual((await openMany(1, '127.0.0.3', third)).counts, [1, 0]);
+});
+
+test('visitors who take all places of a port lose some to others', async () => {
+  answer = () => {};
+  await endAll();
+  const isOpen = ({ destroyed }: Socket) => !destroyed;
+  const modest = (await openMany(40, '127.0.0.10')).sockets;
+  const greedy: Socket[] = [];
+  for (let visitor = 11; visitor < 16; visitor++)
+    greedy.push(...(await openMany(visitor === 15 ? 10 : 50, `127.0.0.${visitor}`)).sockets);
+  const newcomer = await openMany(1, '127.0.0.16');
+  assert.deepEqual(newcomer.counts, [1, 0]);
+  await eventually(() => greedy.filter(isOpen).length === 209, 'one of the greedy is reset');
+  assert.ok([...newcomer.sockets, ...modest].every(isOpen));
+  await endAll();
 });

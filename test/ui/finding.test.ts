@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { ownPort } from '../support/ports.ts';
 import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
 import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';
 
-const cellar = new Cellar();
+const tcpPort = ownPort();
+const cellar = new Cellar({ RUNNER_TCP_PORTS: String(tcpPort) });
 const rpc = acceptedRpcOf(cellar);
 let browser: UiBrowser;
 let ada: Person;
@@ -206,6 +208,21 @@ test('an app gets an e-mail address, and loses it', NEEDS_CHROMIUM, async () => 
   await page.getByRole('button', { name: 'Remove info@shop.localhost' }).press('Enter');
   await page.getByText('No e-mail address').waitFor();
   browser.assertQuiet();
+});
+
+test('an app gets a TCP port of the operator, and loses it', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/apps/shop/domains');
+  await page.getByText('No TCP port').waitFor();
+  const field = page.getByLabel('TCP port', { exact: true });
+  await field.fill(String(tcpPort + 1));
+  await field.press('Enter');
+  await page.getByText(`must be one of ${tcpPort}`).waitFor();
+  await field.fill(String(tcpPort));
+  await field.press('Enter');
+  await page.getByText(`The app gets the connections to port ${tcpPort}`).waitFor();
+  await page.getByRole('button', { name: `Remove port ${tcpPort}` }).press('Enter');
+  await page.getByText('No TCP port').waitFor();
 });
 
 test('an e-mail address on a server names the records that it needs', NEEDS_CHROMIUM, async () => {

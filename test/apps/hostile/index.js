@@ -561,10 +561,23 @@ const mailWays = {
   },
 };
 
+/** What it does with a TCP connection, by the first line. */
+const tcpWays = {
+  never: () => new Promise(() => {}),
+  async flood({ writable }) {
+    const writer = writable.getWriter();
+    for (const chunk = new Uint8Array(100_000); ; ) await writer.write(chunk);
+  },
+};
+
 export default {
   async fetch(request, env) {
     const way = ways[new URL(request.url).pathname];
     return (await way?.(request, env)) ?? new Response('hostile\n');
   },
   email: (message) => mailWays[message.to.split('@')[0]](message),
+  async connect(socket) {
+    const { value } = await socket.readable.getReader().read();
+    await tcpWays[new TextDecoder().decode(value).trim()]?.(socket);
+  },
 };
