@@ -53,11 +53,10 @@ export class Firewall {
     this.#known.add(build.uid);
   }
 
-  /** Opens a port on 127.0.0.1 to one app's process, or closes it. */
-  async give(cell: User, port: number, isOpen: boolean): Promise<void> {
-    await nft(
-      `${isOpen ? 'add' : 'delete'} element inet ${this.#table} given_ports { ${cell.uid} . ${port} }\n`,
-    );
+  /** Gives a port on 127.0.0.1 to one app's process alone, or ends that. */
+  async give(cell: User, port: number, isGiven: boolean): Promise<void> {
+    const command = `${isGiven ? 'add' : 'delete'} element inet ${this.#table}`;
+    await nft(`${command} given_ports { ${port} }\n${command} takers { ${cell.uid} . ${port} }\n`);
   }
 
   /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open. */
@@ -129,7 +128,8 @@ function rules(table: string): string {
   set registries6 { type ipv6_addr . inet_service; }
   set own_ports { type inet_service; }
   set open_ports { type inet_service; }
-  set given_ports { type uid . inet_service; }
+  set given_ports { type inet_service; }
+  set takers { type uid . inet_service; }
   set named4 { type ipv4_addr; flags interval; auto-merge; }
   set named6 { type ipv6_addr; flags interval; auto-merge; }
   set opened4 { type ipv4_addr; flags interval; auto-merge; }
@@ -145,9 +145,15 @@ function rules(table: string): string {
 
   chain output {
     type filter hook output priority mangle; policy accept;
+    ip daddr 127.0.0.1 tcp dport @given_ports goto given
     meta skuid @builds goto builds
     meta skuid @cells goto cells
     oifname "lo" ct direction reply ct mark @marked tcp flags & (syn | ack) == syn | ack goto answers
+  }
+  # Closed to all others of this machine too, as an operator may open 127.0.0.1 to all apps.
+  chain given {
+    meta skuid . tcp dport @takers accept
+    goto refuse
   }
   chain resolvers {
     meta l4proto { tcp, udp } ip daddr . th dport @resolvers4 accept
@@ -165,7 +171,6 @@ function rules(table: string): string {
     oifname "lo" meta l4proto tcp ct direction reply ct mark @marked goto answers
     jump resolvers
     ip daddr 127.0.0.1 tcp dport @open_ports accept
-    ip daddr 127.0.0.1 meta skuid . tcp dport @given_ports accept
     fib daddr type local th dport @own_ports goto refuse
     ip daddr @named4 accept
     ip6 daddr @named6 accept

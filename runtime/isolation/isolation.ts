@@ -91,9 +91,9 @@ export class Isolation {
     await this.#firewall.cover(users);
   }
 
-  /** Opens a port on 127.0.0.1 to one app's process, or closes it. Without a firewall all processes reach it. */
-  async givePort(cell: User | null, port: number, isOpen: boolean): Promise<void> {
-    if (cell !== null) await this.#firewall?.give(cell, port, isOpen);
+  /** Gives a port on 127.0.0.1 to one app's process alone, or ends that. Without a firewall all processes reach it. */
+  async givePort(cell: User | null, port: number, isGiven: boolean): Promise<void> {
+    if (cell !== null) await this.#firewall?.give(cell, port, isGiven);
   }
 
   /**

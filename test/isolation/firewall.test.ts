@@ -140,6 +140,23 @@ test('an app reaches open ports, on one address, and builds do not', NEEDS_RULES
   assert.deepEqual(await as(build!, script), ['ECONNREFUSED', ...refused]);
 });
 
+test('a given port is open to one app, and closed to all others of this machine', NEEDS_RULES, async (t) => {
+  const [one, other] = [users(1), users(2)];
+  const [port, plain] = [await listen(t), await listen(t)];
+  // The operator opens this address to all apps.
+  const firewall = await open(t, [one, other], { egress: ['127.0.0.1'], ownPorts: [], openPorts: [] });
+  const reach = (user: User) => as(user, `return get('127.0.0.1', ${port});`);
+  assert.equal(await reach(other.cell!), 'reached');
+  await firewall.give(one.cell!, port, true);
+  assert.equal(await reach(one.cell!), 'reached');
+  for (const user of [other.cell!, one.build!, { uid: 100_009, gid: 100_009 }, { uid: 0, gid: 0 }])
+    assert.equal(await reach(user), 'ECONNREFUSED', String(user.uid));
+  assert.equal(await as(one.cell!, `return get('127.0.0.2', ${port});`), 'ECONNREFUSED');
+  assert.equal(await as(other.cell!, `return get('127.0.0.1', ${plain});`), 'reached');
+  await firewall.give(one.cell!, port, false);
+  assert.equal(await reach(other.cell!), 'reached', 'the number is free for another program');
+});
+
 test('an opened range does not open this machine or metadata to an app', NEEDS_RULES, async (t) => {
   const port = await listen(t);
   await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [], openPorts: [] });
