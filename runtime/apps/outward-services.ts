@@ -26,7 +26,12 @@ export interface OutwardServicesOptions {
     | null;
   /** The socket of the container engine, and the private addresses that apps may reach; null without an engine. */
   containers?:
-    | ({ engine: string } & Pick<LauncherOptions, 'isolation'> & Pick<BrowserServiceOptions, 'egress'>)
+    | ({
+        engine: string;
+        /** Writes a line into an app's log. */
+        say: (appId: string, text: string) => void;
+      } & Pick<LauncherOptions, 'isolation'> &
+        Pick<BrowserServiceOptions, 'egress'>)
     | null;
   /** Null without a mail server. */
   mail: MailServiceOptions | null;
@@ -135,8 +140,9 @@ export class OutwardServices {
               cleared,
               sockets: containerSockets,
               user: () => users(user).cell,
-              givePort: (appId, port, isOpen) =>
-                containers!.isolation.givePort(users(appId).cell, port, isOpen),
+              givePort: (appId, port, isGiven) =>
+                containers!.isolation.givePort(users(appId).cell, port, isGiven),
+              say: containers!.say,
             });
           }
           if (type !== 'browser') return;

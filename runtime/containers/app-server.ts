@@ -26,7 +26,7 @@ const LIMITS = {
 const PROXY = '-proxy';
 const PROXY_PORT = '39001/tcp';
 const CALL = /^\/containers\/([0-9A-Za-z_.%-]{1,400})(?:\/(json|start|stop|kill|wait))?$/;
-/** workerd does not tell the app why a start failed, so the log does. Most lines of an app in a minute. */
+/** Most lines that the log of an app gets in a minute. */
 const LOG_LINES = 10;
 const MINUTE_MS = 60_000;
 const TERM = constants.signals.SIGTERM;
@@ -100,7 +100,7 @@ export class AppServer {
     const now = performance.now();
     if (now > this.#logged.since + MINUTE_MS) this.#logged = { since: now, lines: 0 };
     if (this.#logged.lines++ >= LOG_LINES) return;
-    log('warn', 'a container was refused', { app: this.#app, error: error.message });
+    this.#all.refused(this.#app, error.message);
   }
 
   async #called(request: IncomingMessage): Promise<Answer> {

@@ -14,7 +14,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppAddresses } from '../browser/app-addresses.ts';
 import { readAtMost } from '../sockets/read-at-most.ts';
 import { egressProxy } from './egress.ts';
-import { ContainerError } from './errors.ts';
 import { parseImageText } from './image-reference.ts';
 import { join } from './join.ts';
 import type { ContainerRequest, Spec } from './messages.ts';
@@ -65,7 +64,7 @@ export class Container {
   readonly #ended = new AbortController();
   /** Connections that the link has offered, and calls that wait for one. */
   readonly #offered: Socket[] = [];
-  readonly #waiting: ((socket: Socket) => void)[] = [];
+  readonly #waiting = new Set<(socket: Socket) => void>();
   readonly #drop = function drop(this: Socket): void {
     this.destroy();
   };
@@ -119,9 +118,9 @@ export class Container {
     return this.#spec?.memoryMb ?? 0;
   }
 
-  /** What its class says of its image; empty before it was made. */
+  /** What its class says of its image; empty while there is none. It counts from the call that makes it. */
   get imageText(): string {
-    return this.#state === 'absent' ? '' : this.#imageText;
+    return this.#spec === null ? '' : this.#imageText;
   }
 
   get ingressPort(): number {
@@ -141,9 +140,10 @@ export class Container {
     );
     this.#spec = spec;
     this.#imageText = imageText;
-    await this.#place.ask({
-      do: 'create',
-      spec: { ...spec, environment: [...proxies, ...spec.environment] },
+    const environment = [...proxies, ...spec.environment];
+    await this.#place.ask({ do: 'create', spec: { ...spec, environment } }).catch((error: unknown) => {
+      this.#spec = null;
+      throw error;
     });
     this.#exit = Promise.withResolvers();
     this.#state = 'created';
@@ -260,8 +260,9 @@ export class Container {
 
   #take(offer: Socket): void {
     offer.on('error', () => offer.destroy());
-    const taker = this.#waiting.shift();
+    const [taker] = this.#waiting;
     if (taker !== undefined) {
+      this.#waiting.delete(taker);
       taker(offer);
       return;
     }
@@ -277,16 +278,15 @@ export class Container {
   async #offer(): Promise<Socket> {
     const ready = this.#offered.shift();
     if (ready !== undefined) return ready.off('readable', this.#drop);
-    const { promise, resolve } = Promise.withResolvers<Socket>();
-    this.#waiting.push(resolve);
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
     const late = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(CONNECT_MS)]);
-    return Promise.race([
-      promise,
-      once(late, 'abort').then(() => {
-        this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
-        throw new ContainerError(503, 'the container does not answer');
-      }),
-    ]);
+    late.throwIfAborted();
+    this.#waiting.add(resolve);
+    late.addEventListener('abort', () => {
+      this.#waiting.delete(resolve);
+      reject(late.reason);
+    });
+    return promise;
   }
 }
 

@@ -4,6 +4,7 @@ import { Container, type ContainerPlace, type PortHandle } from './container.ts'
 import { ContainerError } from './errors.ts';
 import { parseImageText } from './image-reference.ts';
 import {
+  type ContainerRefusal,
   type ContainerReply,
   type ContainerRequest,
   IMAGE_NAME,
@@ -24,7 +25,7 @@ export interface ContainersOptions {
   /** Directory of the sockets. */
   sockets: string;
   addresses: ContainerPlace['addresses'];
-  send: (request: ContainerRequest) => void;
+  send: (request: ContainerRequest | ContainerRefusal) => void;
 }
 
 export class Containers {
@@ -64,6 +65,11 @@ export class Containers {
       throw error;
     }
     return container;
+  }
+
+  /** Has the reason of a failed call written into the app's log. */
+  refused(app: string, reason: string): void {
+    this.#options.send({ app, reason });
   }
 
   /** Checks a new container against all limits. @throws {ContainerError} naming the limit */

@@ -5,12 +5,13 @@ import { existsSync } from 'node:fs';
 import net from 'node:net';
 import { sendable } from '../app-services/listening-socket.ts';
 import type { User } from '../isolation/users.ts';
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import type { Child } from '../processes/child.ts';
 import { emptyImage } from './empty-image.ts';
 import { type Engine, EngineError } from './engine.ts';
 import {
   type ContainerEnd,
+  ContainerRefusal,
   type ContainerReply,
   ContainerRequest,
   MOST_CONTAINERS,
@@ -50,8 +51,10 @@ export interface LauncherOptions {
   user: () => User | null;
   /** Resolves when the containers of an earlier Cellar are removed. */
   cleared: Promise<void>;
-  /** Opens a port on 127.0.0.1 to an app's process, or closes it. */
-  givePort: (appId: string, port: number, isOpen: boolean) => Promise<void>;
+  /** Gives a port on 127.0.0.1 to an app's process alone, or ends that. */
+  givePort: (appId: string, port: number, isGiven: boolean) => Promise<void>;
+  /** Writes a line into an app's log. */
+  say: (appId: string, text: string) => void;
 }
 
 /** A container and its link, by their ids at the engine. */
@@ -80,6 +83,8 @@ export class ContainerLauncher {
     this.#label = labelOf(options.sockets);
     this.#ready = options.cleared.then(() => this.#removeAll());
     child.process.on('message', (message: { container?: unknown; call?: unknown }) => {
+      const refusal = ContainerRefusal.safeParse(message).data;
+      if (refusal !== undefined) options.say(refusal.app, `a container was refused: ${refusal.reason}`);
       if (message.container === undefined) return;
       const asked = ContainerRequest.safeParse(message);
       if (!asked.success) {
@@ -126,7 +131,7 @@ export class ContainerLauncher {
       reply(null);
     } catch (error) {
       if (!(error instanceof EngineError))
-        log('error', 'the container engine does not answer', { error: reason(error) });
+        logRarely('error', 'the container engine does not answer', { error: reason(error) });
       reply(
         error instanceof EngineError
           ? { status: error.status, message: error.message }
@@ -148,7 +153,10 @@ export class ContainerLauncher {
     handle.getsockname(name);
     const port = name.port!;
     this.#containers.set(container, { app, link: null, id: null, port, turn: Promise.resolve() });
-    await this.#options.givePort(app, port, true);
+    await this.#options.givePort(app, port, true).catch((error: unknown) => {
+      handle.close();
+      throw error;
+    });
     return handle;
   }
 
@@ -161,13 +169,14 @@ export class ContainerLauncher {
     const { engine } = this.#options;
     if (wanted.do === 'create') return this.#create(container, made, wanted.spec);
     if (wanted.do === 'remove' || wanted.do === 'close') {
-      if (wanted.do === 'close') {
-        this.#containers.delete(container);
-        await this.#options.givePort(made.app, made.port, false);
-      }
       const ids = [made.id, made.link].filter((id) => id !== null);
       Object.assign(made, { id: null, link: null });
-      for (const id of ids) await engine.remove(id);
+      if (wanted.do === 'close') this.#containers.delete(container);
+      try {
+        for (const id of ids) await engine.remove(id);
+      } finally {
+        if (wanted.do === 'close') await this.#options.givePort(made.app, made.port, false);
+      }
       return;
     }
     if (made.id === null) throw new EngineError(404, 'no such container');

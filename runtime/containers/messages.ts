@@ -45,6 +45,15 @@ export const ContainerRequest = z.strictObject({
 });
 export type ContainerRequest = z.infer<typeof ContainerRequest>;
 
+const MOST_REASON = 500;
+
+/** Says why an app's call failed. workerd does not tell the app, so its log does. */
+export const ContainerRefusal = z.strictObject({
+  app: z.string(),
+  reason: z.string().transform((text) => text.slice(0, MOST_REASON)),
+});
+export type ContainerRefusal = z.infer<typeof ContainerRefusal>;
+
 export interface ContainerReply {
   call: number;
   error: { status: number; message: string } | null;

@@ -90,6 +90,7 @@ export function makeApps(
         ? null
         : {
             engine: config.RUNNER_CONTAINER_ENGINE,
+            say: (id, text) => say('supervisor', id, 'warn', text),
             isolation: base.isolation,
             egress: config.RUNNER_EGRESS_ALLOW,
           },

@@ -80,6 +80,13 @@ test('an app with unavailable bindings runs, and each binding throws when it is 
   ]);
 });
 
+test('without a container engine, an app with containers is deployed with a warning', async () => {
+  await cellar.deploy('boxes', 'container');
+  const { warnings } = await rpc('apps.get', { id: 'boxes' });
+  assert.match(warnings.join(), /^containers: Box: .+RUNNER_CONTAINER_ENGINE.+ctx\.container is undefined$/);
+  assert.equal((await cellar.get('boxes', '/running')).text, 'no container');
+});
+
 test('an app gets the whole answer of a model', async () => {
   await cellar.deploy('asks', 'ai');
   const { response, usage } = JSON.parse((await cellar.get('asks', '/chat?q=hello')).text);

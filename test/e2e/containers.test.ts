@@ -1,8 +1,12 @@
 // A pushed app whose Durable Objects have containers, by a real Podman.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { bundled } from '../support/browser/bundled.ts';
 import { noEngine, TestEngine } from '../support/containers/engine.ts';
@@ -53,6 +57,16 @@ createServer(async (request, response) => {
   } catch (error) {
     response.writeHead(500).end(String(error.cause ?? error.message ?? error));
   }
+}).on('upgrade', (request, socket) => {
+  const key = request.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+  const accept = require('node:crypto').createHash('sha1').update(key).digest('base64');
+  socket.write('HTTP/1.1 101 Switching Protocols\\r\\nupgrade: websocket\\r\\nconnection: upgrade\\r\\nsec-websocket-accept: ' + accept + '\\r\\n\\r\\n');
+  // Answers a short message with itself in capitals.
+  socket.on('data', (frame) => {
+    const text = frame.subarray(6).map((byte, n) => byte ^ frame[2 + (n % 4)]).toString().toUpperCase();
+    if (frame[0] === 0x81) socket.write(Buffer.concat([Buffer.of(0x81, text.length), Buffer.from(text)]));
+    else socket.end();
+  });
 }).listen(8080, '127.0.0.1');
 `;
 const RUN = { entrypoint: ['/bin/node', '/server.js', 'a b'], env: { NAME: 'the container' } };
@@ -60,22 +74,33 @@ const RUN = { entrypoint: ['/bin/node', '/server.js', 'a b'], env: { NAME: 'the 
 describe('containers of Durable Objects', { skip: noEngine }, () => {
   const engine = new TestEngine();
   let cellar: Cellar;
-  const pages = createServer((request, response) => response.end(`page for ${request.headers.host}`));
+  let boxes = '';
+  let shop = '';
+  const answer: RequestListener = (request, response) => response.end(`page for ${request.headers.host}`);
+  const pages = createServer(answer);
   const port = () => (pages.address() as AddressInfo).port;
+  const tlsPages = createTlsServer(answer);
+  const tlsPort = () => (tlsPages.address() as AddressInfo).port;
 
   before(async () => {
-    pages.listen(0);
-    await once(pages, 'listening');
+    const [key, cert] = [join(engine.directory, 'key'), join(engine.directory, 'cert')];
+    const made = ['-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=pages', '-keyout', key, '-out', cert];
+    execFileSync('openssl', ['req', '-x509', ...made], { stdio: 'ignore' });
+    tlsPages.setSecureContext({ key: readFileSync(key), cert: readFileSync(cert) });
+    for (const server of [pages, tlsPages]) {
+      server.listen(0);
+      await once(server, 'listening');
+    }
     await engine.start(PROGRAM);
     cellar = new Cellar({ RUNNER_CONTAINER_ENGINE: engine.url, RUNNER_EGRESS_ALLOW: ALLOWED });
     await cellar.start();
-    await cellar.deploy('boxes', 'container');
-    await cellar.deploy('shop', 'container-package', await bundled('container-package'));
+    boxes = await cellar.deploy('boxes', 'container');
+    shop = await cellar.deploy('shop', 'container-package', await bundled('container-package'));
   });
   after(async () => {
     await cellar?.[Symbol.asyncDispose]();
     await engine.close();
-    pages.close();
+    for (const server of [pages, tlsPages]) server.close();
   });
 
   const open = async (path: string, { body, box = 'one' }: { body?: object; box?: string } = {}) => {
@@ -90,7 +115,13 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     open('/start', { body: { ...RUN, ...options }, ...(box !== undefined && { box }) });
   const ask = (path: string, value = '', box?: string) =>
     open(`${path}?value=${encodeURIComponent(value)}`, box === undefined ? {} : { box });
-  const logged = (words: RegExp) => eventually(() => words.test(cellar.output), `${words} in the log`);
+  const visit = async (path: string) =>
+    (await cellar.open('shop', path, { signal: AbortSignal.timeout(CALL_MS) })).text();
+  const logged = (words: RegExp) =>
+    eventually(async () => {
+      const { body } = await cellar.call('GET', `/v1/apps/${boxes}/logs?level=warn`);
+      return body.items.some(({ text }: { text: string }) => words.test(text));
+    }, `${words} in the log of the app`);
   const none = () => eventually(() => engine.running().length === 0, 'the end of all containers');
 
   test('start, answer at their ports, and end', async () => {
@@ -100,6 +131,11 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     assert.deepEqual(JSON.parse(await ask('/words')), ['a b']);
     assert.equal(await open('/running'), 'true');
     assert.match(await open('/hello?port=8081'), /not listening/);
+    const socket = cellar.webSocket('boxes', '/socket');
+    socket.addEventListener('open', () => socket.send('words'));
+    const [{ data }] = await once(socket, 'message', { signal: AbortSignal.timeout(CALL_MS) });
+    assert.equal(data, 'WORDS');
+    socket.close();
     assert.equal(await ask('/leave', '3'), 'ends');
     assert.equal(await open('/exit'), 'exit 3');
     assert.equal(await open('/running'), 'false');
@@ -131,10 +167,13 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     await start();
     assert.match(await ask('/get', page), /not open to containers/);
     await open('/destroy');
-    await start({ enableInternet: true });
+    const env = { ...RUN.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' };
+    await start({ enableInternet: true, env });
     assert.equal(await ask('/get', page), `page for ${ALLOWED}:${port()}`);
+    assert.equal(await ask('/get', `https://${ALLOWED}:${tlsPort()}/`), `page for ${ALLOWED}:${tlsPort()}`);
     for (const closed of [
       `http://127.0.0.3:${port()}/`,
+      `https://127.0.0.3:${tlsPort()}/`,
       'http://169.254.169.254/',
       `${cellar.api}/api/v1/apps`,
     ])
@@ -175,8 +214,6 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
   });
 
   test('work by the class of @cloudflare/containers, which calls hooks and lets them sleep', async () => {
-    const visit = async (path: string) =>
-      (await cellar.open('shop', path, { signal: AbortSignal.timeout(CALL_MS) })).text();
     assert.equal(await visit('/hello'), 'hello from the package');
     assert.equal(await visit('/state'), 'healthy');
     assert.equal(engine.running().length, 2);
@@ -187,16 +224,19 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
   });
 
   test('are refused beyond the limits of their class, and with other calls', async () => {
-    await start({}, 'first');
-    await start({}, 'second');
-    assert.equal(await ask('/hello', '', 'first'), 'hello from the container');
-    assert.equal(await ask('/hello', '', 'second'), 'hello from the container');
-    await start({}, 'third');
-    assert.match(await open('/exit', { box: 'third' }), /failed to start/);
-    for (const box of ['first', 'second']) await open('/destroy', { box });
+    const names = ['first', 'second', 'third', 'fourth'];
+    await Promise.all(names.map((box) => start({}, box)));
+    const running = () => Promise.all(names.map((box) => open('/running', { box })));
+    const count = async () => (await running()).filter((each) => each === 'true').length;
+    await eventually(async () => (await count()) === 2, 'two containers run');
+    await logged(/2 containers of this class run: see max_instances/);
+    const left = names[(await running()).indexOf('true')]!;
+    assert.equal(await ask('/hello', '', left), 'hello from the container');
+    for (const box of names) await open('/destroy', { box });
     await none();
     await start({ image: 'localhost/missing:1' });
     assert.match(await open('/exit'), /failed to start/);
+    await logged(/no image localhost\/missing:1/);
   });
 
   test('end with the process of their app, and with Cellar', async () => {
@@ -208,6 +248,14 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     assert.equal(await ask('/hello'), 'hello from the container');
     assert.equal(engine.running().length, 2);
     await open('/abort');
+    await none();
+    await start();
+    assert.equal(await ask('/hello'), 'hello from the container');
+    await cellar.call('PATCH', `/v1/apps/${boxes}`, { desired_state: 'stopped' });
+    await none();
+    await cellar.call('PATCH', `/v1/apps/${boxes}`, { desired_state: 'running' });
+    assert.equal(await visit('/hello'), 'hello from the package');
+    assert.equal((await cellar.call('DELETE', `/v1/apps/${shop}`)).status, 204);
     await none();
     await start();
     assert.equal(await ask('/hello'), 'hello from the container');

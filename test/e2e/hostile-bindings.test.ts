@@ -1,4 +1,5 @@
 // Hostile use of browsers, of pipelines, and of SQL over data points: other apps and the host keep working.
+// Attacks by containers are in `containers.test.ts`, which has an engine.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -32,9 +32,8 @@ export class TestEngine {
     this.#child = spawn(
       'unshare',
       ['-m', '--propagation', 'private', 'sh', '-c', SERVE, 'sh', this.directory],
-      {
-        stdio: 'ignore',
-      },
+      // Its helpers leave files where they run.
+      { stdio: 'ignore', cwd: this.directory },
     );
     await eventually(() => existsSync(join(this.directory, 'podman.sock')), 'the socket of Podman');
     const image = join(this.directory, 'image');
