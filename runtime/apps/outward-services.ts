@@ -91,7 +91,7 @@ const PROGRAMS: Record<OutwardService, Program> = {
     socket: 'containers.sock',
     memoryBytes: 2 * GIB,
     heapMb: 256,
-    // Each container may look up two names at a time: one with slow names must not delay others.
+    // Half of the threads look up names for containers: see `egress.ts`.
     environment: { UV_THREADPOOL_SIZE: '32' },
   },
   send_email: {

@@ -103,7 +103,7 @@ export class Container {
     const offers = createNetServer({ allowHalfOpen: true }, (offer) => this.#take(offer));
     // One of them waits for its use.
     offers.maxConnections = CONNECTIONS + 1;
-    const out = egressProxy(addresses, () => this.#hasInternet);
+    const out = egressProxy(addresses, this.owner, () => this.#hasInternet);
     this.#servers = [ingress, offers, out];
     ingress.listen({ fd: port!.fd });
     offers.listen(`${directory}/in`);

@@ -12,30 +12,44 @@ const TIMEOUT_MS = 30_000;
 /** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
 const CONNECTIONS = 128;
-/** Names that a container looks up at a time. All containers share the threads for it. */
-const LOOKUPS = 2;
+/** Names that are looked up at a time: Node uses half of its 32 threads for that. */
+const LOOKUPS = 16;
+const LOOKUPS_OF_OWNER = 4;
 const HTTP_PORT = 80;
 /** Headers that end at a proxy. */
-const HOP = ['proxy-connection', 'proxy-authorization', 'connection', 'keep-alive', 'te', 'upgrade'];
+const HOP = [
+  'proxy-connection',
+  'proxy-authorization',
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'upgrade',
+];
+const OK = 200;
+const BAD_GATEWAY = 502;
+
+/** All containers share it: names that are slow must delay only the containers of their account. */
+const lookups = new FairQueue({
+  name: 'lookups',
+  running: LOOKUPS,
+  runningPerOwner: LOOKUPS_OF_OWNER,
+  waitingPerOwner: 1024,
+});
 
 /** Finds an address that the container may reach. */
 type Find = (url: URL) => Promise<string | null> | null;
 
 /**
  * Returns the proxy of one container.
+ * @param owner the account of its app
  * @param isOpen whether the container may reach the internet now
  */
-export function egressProxy(addresses: AppAddresses, isOpen: () => boolean): Server {
-  const lookups = new FairQueue({
-    name: 'lookups',
-    running: LOOKUPS,
-    runningPerOwner: LOOKUPS,
-    waitingPerOwner: CONNECTIONS,
-  });
-  const find = (url: URL) => (isOpen() ? addressOf(url.hostname, addresses, lookups) : null);
+export function egressProxy(addresses: AppAddresses, owner: string, isOpen: () => boolean): Server {
+  const find = (url: URL) => (isOpen() ? addressOf(url.hostname, addresses, owner) : null);
   const server = createServer(
     { headersTimeout: TIMEOUT_MS, maxHeaderSize: 16_384 },
-    (asked, response) => void forward(asked, response, find),
+    (asked, response) => void forward(asked, response, find).catch(() => response.destroy()),
   );
   server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
     client.on('error', () => client.destroy());
@@ -86,7 +100,8 @@ async function forward(asked: IncomingMessage, response: ServerResponse, find: F
     },
     (answer) => {
       for (const name of HOP) delete answer.headers[name];
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      const { statusCode: status = 0 } = answer;
+      response.writeHead(status < OK ? BAD_GATEWAY : status, answer.headers);
       answer.on('error', () => response.destroy());
       answer.pipe(response);
     },
@@ -94,22 +109,18 @@ async function forward(asked: IncomingMessage, response: ServerResponse, find: F
   onward.setTimeout(SILENCE_MS, () => onward.destroy());
   onward.on('error', () => {
     if (response.headersSent) response.destroy();
-    else response.writeHead(502).end();
+    else response.writeHead(BAD_GATEWAY).end();
   });
   response.on('close', () => onward.destroy());
   asked.pipe(onward);
 }
 
 /** Finds an address of a host that the app may reach. The caller connects to it, so a name cannot change meanwhile. */
-async function addressOf(
-  hostname: string,
-  addresses: AppAddresses,
-  lookups: FairQueue,
-): Promise<string | null> {
+async function addressOf(hostname: string, addresses: AppAddresses, owner: string): Promise<string | null> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const found = isIP(host)
     ? [{ address: host, family: isIP(host) }]
-    : await lookups.run({ owner: '' }, () => lookup(host, { all: true, verbatim: true })).catch(() => []);
+    : await lookups.run({ owner }, () => lookup(host, { all: true, verbatim: true })).catch(() => []);
   const allowed = found.filter(({ address }) => addresses.has(address));
   // Many machines have no IPv6.
   return (allowed.find(({ family }) => family === 4) ?? allowed[0])?.address ?? null;
