@@ -1,5 +1,6 @@
 // What strangers and apps may do to the receiver of e-mails.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -204,4 +205,20 @@ test('an app that does not close the connection loses it', { timeout: 30_000 }, 
   const { outcome, closed } = await delivery(t, (send) => send('{"outcome":{"kind":"accepted"}}'));
   assert.deepEqual(outcome, { kind: 'accepted' });
   await closed;
+});
+
+test('a server of low priority checks e-mails too', () => {
+  const module = new URL('../../runtime/mail/incoming/authentication.ts', import.meta.url);
+  const origin = { address: '192.0.2.1', helo: 'mx.example', from: '' };
+  // Root may raise its priority; the receiver has a user of its own.
+  const program = `
+    import { setPriority } from 'node:os';
+    import { authenticatedInThread } from '${module}';
+    setPriority(15);
+    if (process.getuid() === 0) process.setuid(65534);
+    void authenticatedInThread(new Uint8Array(), ${JSON.stringify(origin)}, 'mx.example');
+    process.exit();
+  `;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program]);
+  assert.equal(status, 0, String(stderr));
 });

@@ -1,6 +1,6 @@
 // Checks SPF, DKIM and DMARC of a received e-mail.
 import { Resolver } from 'node:dns/promises';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { type AuthenticateResult, authenticate, type DMARCResult, dmarc as dmarcOf } from 'mailauth';
 import { reason } from '../../log.ts';
 
@@ -48,7 +48,8 @@ export function authenticatedInThread(
   origin: Origin,
   name: string,
 ): Promise<Authentication> {
-  setPriority(NICENESS);
+  // Only root may leave a lower priority.
+  setPriority(Math.max(NICENESS, getPriority()));
   return authenticated(Buffer.from(message.buffer, message.byteOffset, message.length), origin, name);
 }
 

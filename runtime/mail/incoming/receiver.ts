@@ -311,7 +311,7 @@ export class Receiver {
       })
       .catch((error: unknown) => {
         logRarely('warn', 'an e-mail could not be checked', { error: reason(error) });
-        throw new Reply(451, '4.7.0 the e-mail could not be checked in time');
+        throw new Reply(451, '4.7.0 the e-mail could not be checked');
       });
   }
 
