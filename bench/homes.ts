@@ -40,9 +40,10 @@ async function withHosts(count: number, hasFiles: boolean, use: (shared: Shared)
   try {
     await copiesInBucket(hosts[0]!, store.place(PLACE), { count, files: {}, hasFiles });
     await hosts[0]!.start();
-    const stored = () =>
-      [...store.objects.keys()].filter((name) => name.startsWith(`${PLACE}records/`)).length;
-    await eventually(() => stored() === count + 1, 'each app has a record', DEADLINE_MS);
+    const stored = (name: RegExp) => [...store.objects.keys()].filter((key) => name.test(key)).length;
+    await eventually(() => stored(/\/records\//) === count + 1, 'each app has a record', DEADLINE_MS);
+    if (hasFiles)
+      await eventually(() => stored(/\/releases\//) === count + 1, 'each release is stored', DEADLINE_MS);
     await Promise.all(hosts.slice(1).map((host) => host.start()));
     await use({ store, hosts });
   } finally {
