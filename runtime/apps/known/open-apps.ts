@@ -156,6 +156,8 @@ export class OpenApps extends KnownApps {
     this.left.delete(id);
     if (record.preview === null) this.consumers.set(id, record.consumes);
     app.restore({ liveDeployId, deployedAt, sleep: { asleepSince, wokeAt }, rest, heldFor: undefined });
+    // Otherwise the next start of the host would start it.
+    if (rest !== null) this.activity.setRest(id, rest);
     this.options.onRestored(id);
     return app;
   }
