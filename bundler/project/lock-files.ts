@@ -52,7 +52,7 @@ function lacksPackages(root: string, folder: string, name: LockFile['name']): bo
   try {
     locked = JSON.parse(readProjectFile(root, join(folder, name), NPM_LOCK_BYTES).toString('utf8'));
   } catch {
-    // The install explains what is wrong with the file.
+    // An invalid lock file makes the install fail, and its error names the fault.
     return false;
   }
   // Older versions of npm wrote `dependencies` alone.

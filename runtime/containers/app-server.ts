@@ -115,7 +115,7 @@ export class AppServer {
     // workerd listens at this address for the proxy. Nothing needs it but the check that the object still lives.
     if (pathname === '/networks/bridge')
       return { status: 200, body: { IPAM: { Config: [{ Gateway: '127.0.0.1', Subnet: '127.0.0.0/8' }] } } };
-    // Snapshots are not available, so there are none.
+    // workerd looks for snapshots of containers. Cellar makes none.
     if (method === 'GET' && pathname === '/volumes') return { status: 200, body: { Volumes: [] } };
     if (method === 'POST' && pathname === '/containers/create')
       return this.#create(searchParams.get('name') ?? '', body);

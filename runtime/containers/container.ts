@@ -77,7 +77,7 @@ export class Container {
   #hasInternet = false;
   #state: 'absent' | 'created' | 'running' | 'exited' = 'absent';
   #exit = Promise.withResolvers<number>();
-  /** What was asked for last. */
+  /** The latest settings that the app asked for. */
   #spec: Spec | null = null;
   #imageText = '';
 
@@ -118,7 +118,7 @@ export class Container {
     return this.#spec?.memoryMb ?? 0;
   }
 
-  /** What its class says of its image; empty while there is none. It counts from the call that makes it. */
+  /** The image text of its class; empty without a container. It is set when the app asks for one, so that limits count it. */
   get imageText(): string {
     return this.#spec === null ? '' : this.#imageText;
   }

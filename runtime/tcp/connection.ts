@@ -14,7 +14,7 @@ const WAITING_BYTES = 4 * WINDOW_BYTES;
 const START_MS = 120_000;
 /** How long no byte may pass, in ms. */
 const IDLE_MS = 600_000;
-/** Most messages of an app for each that is expected: it acknowledges what it got, and ends. */
+/** Maximum length of a text message of an app, which acknowledges bytes or says that it ends. */
 const TEXT_LENGTH = 100;
 /** Codes of a WebSocket that has ended as it should: by the app, or because the host needs the process to go. */
 const WHOLE = [1000, 1012];

@@ -80,7 +80,7 @@ export function serving(deploys: Deploy[], version: string): Deploy | undefined 
 
 /**
  * Gives one version all requests of an app, and waits until it serves.
- * @param deploys those that are or were live
+ * @param deploys the live deploy and earlier live ones
  * @returns the id of the live deploy
  * @throws {Problem} with the reason why it does not serve
  */

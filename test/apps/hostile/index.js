@@ -561,7 +561,7 @@ const mailWays = {
   },
 };
 
-/** What it does with a TCP connection, by the first line. */
+/** Attacks by a TCP connection. The first line chooses one. */
 const tcpWays = {
   never: () => new Promise(() => {}),
   async flood({ writable }) {
