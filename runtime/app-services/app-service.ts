@@ -7,8 +7,9 @@ import { log, reason } from '../log.ts';
 import { Restarts } from '../processes/backoff.ts';
 import type { Child } from '../processes/child.ts';
 import { endFirst } from '../resources/limited.ts';
+import { sendable } from '../sockets/bound-socket.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
-import { makeListeningSocket, type SocketHandle, sendable } from './listening-socket.ts';
+import { makeListeningSocket, type SocketHandle } from './listening-socket.ts';
 
 /** Longest wait of an app's start for the service, in ms. The process starts in about 200. */
 const OPEN_TIMEOUT_MS = 10_000;

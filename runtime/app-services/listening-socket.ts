@@ -1,7 +1,7 @@
 // The listening socket of a service for one app. The host holds it, so that calls during a restart of the service wait for
 // the next process instead of failing.
 import { chmodSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import net, { type Server } from 'node:net';
+import net from 'node:net';
 import { join } from 'node:path';
 
 /** A bound socket with a path, as Node hands it to a child. It starts to listen in a process, and then stays listening. */
@@ -32,9 +32,4 @@ function bind(path: string): SocketHandle {
   const handle = create(path, -1, -1);
   if (typeof handle === 'number') throw new Error(`no socket could be made at ${path} (${handle})`);
   return handle;
-}
-
-/** Casts a handle for `ChildProcess.send`, whose type lacks it. */
-export function sendable(handle: SocketHandle): Server {
-  return handle as unknown as Server;
 }

@@ -2,11 +2,10 @@
 // that socket has power over the whole machine.
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import net from 'node:net';
-import { sendable } from '../app-services/listening-socket.ts';
 import type { User } from '../isolation/users.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { Child } from '../processes/child.ts';
+import { type BoundSocket, bindSocket, sendable } from '../sockets/bound-socket.ts';
 import { emptyImage } from './empty-image.ts';
 import { type Engine, EngineError } from './engine.ts';
 import {
@@ -114,7 +113,7 @@ export class ContainerLauncher {
   }
 
   async #answer(child: Child, { call, container, wanted }: ContainerRequest): Promise<void> {
-    const reply = (error: ContainerReply['error'], listener?: SocketHandleOfTcp) => {
+    const reply = (error: ContainerReply['error'], listener?: BoundSocket['handle']) => {
       if (!child.process.connected) return listener?.close();
       child.process.send({ call, error } satisfies ContainerReply, listener && sendable(listener), () =>
         listener?.close(),
@@ -141,17 +140,10 @@ export class ContainerLauncher {
   }
 
   /** Binds a port on loopback, to which the firewall lets only this app's process. */
-  async #listen(container: number, app: string): Promise<SocketHandleOfTcp> {
+  async #listen(container: number, app: string): Promise<BoundSocket['handle']> {
     if (this.#containers.size >= MOST_CONTAINERS || this.#containers.has(container))
       throw new EngineError(429, `this machine runs ${MOST_CONTAINERS} containers`);
-    const { _createServerHandle: create } = net as unknown as {
-      _createServerHandle: (address: string, port: number, family: 4) => SocketHandleOfTcp | number;
-    };
-    const handle = create('127.0.0.1', 0, 4);
-    if (typeof handle === 'number') throw new Error(`no port could be bound (${handle})`);
-    const name: { port?: number } = {};
-    handle.getsockname(name);
-    const port = name.port!;
+    const { handle, port } = bindSocket(0, '127.0.0.1');
     this.#containers.set(container, { app, link: null, id: null, port, turn: Promise.resolve() });
     await this.#options.givePort(app, port, true).catch((error: unknown) => {
       handle.close();
@@ -278,12 +270,6 @@ export async function removeContainers(engine: Engine, sockets: string): Promise
 /** The label of this Cellar's containers: others may use the same engine. */
 function labelOf(sockets: string): string {
   return `${LABEL}=${createHash('sha256').update(sockets).digest('hex').slice(0, 16)}`;
-}
-
-interface SocketHandleOfTcp {
-  readonly fd: number;
-  getsockname(name: { port?: number }): number;
-  close(): void;
 }
 
 /** Limits that all containers have. */

@@ -96,7 +96,7 @@ export class KeptProgram<Message extends { type: string } = { type: 'listening' 
       void this.#again(how, performance.now() - from);
       return `it ended (${how})`;
     });
-    child.process.send(first, this.#socket === null ? undefined : sendable(this.#socket));
+    child.process.send(first, this.#socket === null ? undefined : sendable(this.#socket.handle));
     const late = sleep(START_MS, `it does not listen after ${START_MS / 1000} s`, { ref: false });
     const failure = await Promise.race([listening, ended, late]);
     if (failure === undefined) return;

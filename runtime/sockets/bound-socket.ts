@@ -29,7 +29,7 @@ export function bindSocket(port: number, address: '127.0.0.1' | '::'): BoundSock
   return { handle, port: name.port! };
 }
 
-/** Casts a socket for `ChildProcess.send`, whose type lacks it. */
-export function sendable({ handle }: BoundSocket): Server {
+/** Casts a handle for `ChildProcess.send`, whose type lacks it. */
+export function sendable(handle: { close(): void }): Server {
   return handle as unknown as Server;
 }
