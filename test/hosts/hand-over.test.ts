@@ -536,6 +536,21 @@ test('only apps in the bucket leave, and a host takes no app of another', { time
   await assert.rejects(other.apps.apply(wanted(one)), { status: 409, code: 'transition_conflict' });
 });
 
+test('an app whose release the bucket does not have is not prepared elsewhere', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  for (const key of memory.objects.keys()) if (/\/releases\//.test(key)) memory.objects.delete(key);
+  await assert.rejects(other.apps.arrivals.prepare(APP), {
+    status: 409,
+    code: 'app_immovable',
+    message: /does not have its release/,
+  });
+});
+
 test('what an app still has on the disk of its home is stored before it leaves', {
   timeout: 60_000,
 }, async (t) => {

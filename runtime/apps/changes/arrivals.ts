@@ -4,6 +4,7 @@ import type { AppRecord } from '../../../sqlite/host/app-records.ts';
 import type { Bucket } from '../../bucket/bucket.ts';
 import { LeftBucket, NewerRecord, OtherHome } from '../../bucket/records/app-records.ts';
 import { learnDueTimes } from '../../bucket/records/due-times.ts';
+import { ifThere } from '../../bucket/store.ts';
 import { AT_WORK_MS } from '../../fleets/due/due.ts';
 import { log, reason } from '../../log.ts';
 import { SerialQueues } from '../../queues/serial-queue.ts';
@@ -51,15 +52,21 @@ export class Arrivals {
 
   /**
    * Loads what a start of an app of another host would need. Does nothing for an app of this host.
-   * @throws {Refusal} when the bucket has no record of the app; {Error} when it does not answer
+   * @throws {Refusal} when the bucket lacks the app's record or release; {Error} when it does not answer
    */
   async prepare(id: string): Promise<void> {
     if (this.#apps.app(id) !== undefined) return;
     const record = await this.#apps.bucketOf(id).records.read(id);
     if (record === null)
       throw new Refusal(409, 'app_immovable', 'The app cannot move: the bucket has no record of it');
-    if (record.liveDeployId !== null)
-      await this.#apps.placeInBucket(id, () => false).code.releases.load(record.liveDeployId);
+    if (record.liveDeployId === null) return;
+    const { releases } = this.#apps.placeInBucket(id, () => false).code;
+    if ((await ifThere(releases.load(record.liveDeployId))) === null)
+      throw new Refusal(
+        409,
+        'app_immovable',
+        'The app cannot move yet: the bucket does not have its release',
+      );
   }
 
   async #take(wanted: WantedApp, hosts: AppHosts | null, bucket: Bucket): Promise<void> {
