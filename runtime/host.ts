@@ -95,7 +95,8 @@ export class Host {
     const openPorts = this.#parts.bucket ? [this.#parts.bucket.port] : [];
     const betweenHosts = RUNNER_ADDRESS === null ? [] : [RUNNER_ADDRESS.port, RUNNER_ADDRESS.port + 1];
     const ownPorts = [api, edge, ...betweenHosts];
-    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts, openPorts };
+    const proxies = this.#parts.outward.proxies();
+    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts, proxies, openPorts };
     await shown(
       'preparing the isolation of apps',
       isolation.open(users, paths.builds, registryEndpoints, network),

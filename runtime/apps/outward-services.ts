@@ -12,7 +12,7 @@ import { ContainerLauncher, removeContainers } from '../containers/launcher.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { HostService } from '../fleets/config/outward.ts';
 import { makeOwnDirectory, makeTraversable } from '../isolation/rights.ts';
-import type { AppUsers } from '../isolation/users.ts';
+import type { AppUsers, User } from '../isolation/users.ts';
 import type { MailServiceOptions } from '../mail/app-server.ts';
 
 export interface OutwardServicesOptions {
@@ -104,12 +104,17 @@ const PROGRAMS: Record<OutwardService, Program> = {
   },
 };
 
+/** Services that connect for apps to any address that the app may reach. */
+const PROXIES = ['browser', 'containers'] as const;
+
 export class OutwardServices {
+  readonly #users: (appId: string) => AppUsers;
   readonly #services = new Map<OutwardService, AppService>();
   /** That of the running container service. */
   #launcher: ContainerLauncher | null = null;
 
   constructor({ paths, users, ai, browser = null, containers = null, mail }: OutwardServicesOptions) {
+    this.#users = users;
     const sockets = join(paths.browsers, 's');
     const containerSockets = join(paths.containers, 's');
     const engine = containers && new Engine(containers.engine);
@@ -168,6 +173,12 @@ export class OutwardServices {
   access(appId: string, countsFor?: () => CountsFor): Partial<Record<OutwardService, HostServiceAccess>> {
     const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, countsFor)]);
     return Object.fromEntries(ways);
+  }
+
+  /** Returns the users of configured services that connect for apps. */
+  proxies(): User[] {
+    const configured = PROXIES.filter((type) => this.#services.has(type));
+    return configured.flatMap((type) => this.#users(PROGRAMS[type].user).cell ?? []);
   }
 
   /** The number of containers that an app has. */

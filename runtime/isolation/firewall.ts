@@ -14,6 +14,8 @@ export interface CellNetwork {
   egress: readonly string[];
   /** Ports of this Cellar, closed to apps on every address of this machine. */
   ownPorts: readonly number[];
+  /** Users of services that connect for apps: these ports are closed to them too. */
+  proxies: readonly User[];
   /** Ports on loopback that apps may connect to: that of the bucket proxy. */
   openPorts: readonly number[];
 }
@@ -87,7 +89,12 @@ export class Firewall {
 export async function openFirewall(
   name: string,
   users: AppUsers[],
-  { egress, ownPorts, openPorts }: CellNetwork = { egress: [], ownPorts: [], openPorts: [] },
+  { egress, ownPorts, proxies, openPorts }: CellNetwork = {
+    egress: [],
+    ownPorts: [],
+    proxies: [],
+    openPorts: [],
+  },
 ): Promise<Firewall | string> {
   const table = name.replaceAll('-', '_');
   const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
@@ -102,6 +109,11 @@ export async function openFirewall(
         allowed(table, 'resolvers', nameServers()),
         opened(table, new Egress(egress)),
         add(table, 'own_ports', [...ownPorts]),
+        add(
+          table,
+          'proxies',
+          proxies.map(({ uid }) => uid),
+        ),
         add(table, 'open_ports', [...openPorts]),
       ].join(''),
     );
@@ -127,6 +139,7 @@ function rules(table: string): string {
   set registries4 { type ipv4_addr . inet_service; }
   set registries6 { type ipv6_addr . inet_service; }
   set own_ports { type inet_service; }
+  set proxies { type uid; }
   set open_ports { type inet_service; }
   set given_ports { type inet_service; }
   set takers { type uid . inet_service; }
@@ -148,6 +161,7 @@ function rules(table: string): string {
     ip daddr 127.0.0.1 tcp dport @given_ports goto given
     meta skuid @builds goto builds
     meta skuid @cells goto cells
+    meta skuid @proxies fib daddr type local th dport @own_ports goto refuse
     oifname "lo" ct direction reply ct mark @marked tcp flags & (syn | ack) == syn | ack goto answers
   }
   # Closed to all others of this machine too, as an operator may open 127.0.0.1 to all apps.

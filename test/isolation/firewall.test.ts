@@ -19,7 +19,7 @@ const users = (n: number): AppUsers => ({
   build: { uid: 100_000 + n, gid: 100_000 + n },
   cell: { uid: 110_000 + n, gid: 110_000 + n },
 });
-const NOTHING: CellNetwork = { egress: [], ownPorts: [], openPorts: [] };
+const NOTHING: CellNetwork = { egress: [], ownPorts: [], proxies: [], openPorts: [] };
 
 async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise<Firewall> {
   const firewall = await openFirewall(RULES, all, network);
@@ -118,18 +118,27 @@ test(
 test('an app reaches the addresses that the operator opens, and builds do not', NEEDS_RULES, async (t) => {
   const { build, cell } = users(1);
   const [port, own] = [await listen(t), await listen(t)];
-  await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own], openPorts: [] });
+  await open(t, [users(1)], { ...NOTHING, egress: ['127.0.0.1'], ownPorts: [own] });
   const script = `return Promise.all([get('127.0.0.1', ${port}), get('127.0.0.1', ${own}), get('127.0.0.2', ${port})]);`;
   const refused = 'ECONNREFUSED';
   assert.deepEqual(await as(cell!, script), ['reached', refused, refused], 'its own ports stay closed');
   assert.deepEqual(await as(build!, script), [refused, refused, refused]);
 });
 
+test('a service that connects for apps does not reach the ports of Cellar', NEEDS_RULES, async (t) => {
+  const [proxy, other] = [users(1).cell!, users(2).cell!];
+  const [port, own] = [await listen(t), await listen(t)];
+  await open(t, [], { ...NOTHING, egress: ['127.0.0.1'], ownPorts: [own], proxies: [proxy] });
+  const script = `return Promise.all([get('127.0.0.1', ${port}), get('127.0.0.1', ${own}), get('::1', ${own})]);`;
+  assert.deepEqual(await as(proxy, script), ['reached', 'ECONNREFUSED', 'ECONNREFUSED']);
+  assert.deepEqual(await as(other, script), ['reached', 'reached', 'reached']);
+});
+
 test('an app reaches open ports, on one address, and builds do not', NEEDS_RULES, async (t) => {
   const { build, cell } = users(1);
   const [port, other] = [await listen(t), await listen(t)];
   // The filter for the host's own ports does not close the open one.
-  await open(t, [users(1)], { egress: [], ownPorts: [port, other], openPorts: [port] });
+  await open(t, [users(1)], { ...NOTHING, ownPorts: [port, other], openPorts: [port] });
   const hosts = ['127.0.0.2', '::1', ...ownAddresses.filter((address) => address !== '127.0.0.1')];
   const script = `return Promise.all([
     get('127.0.0.1', ${port}), get('127.0.0.1', ${other}),
@@ -144,7 +153,7 @@ test('a given port is open to one app, and closed to all others of this machine'
   const [one, other] = [users(1), users(2)];
   const [port, plain] = [await listen(t), await listen(t)];
   // The operator opens this address to all apps.
-  const firewall = await open(t, [one, other], { egress: ['127.0.0.1'], ownPorts: [], openPorts: [] });
+  const firewall = await open(t, [one, other], { ...NOTHING, egress: ['127.0.0.1'] });
   const reach = (user: User) => as(user, `return get('127.0.0.1', ${port});`);
   assert.equal(await reach(other.cell!), 'reached');
   await firewall.give(one.cell!, port, true);
@@ -159,7 +168,7 @@ test('a given port is open to one app, and closed to all others of this machine'
 
 test('an opened range does not open this machine or metadata to an app', NEEDS_RULES, async (t) => {
   const port = await listen(t);
-  await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [], openPorts: [] });
+  await open(t, [users(1)], { ...NOTHING, egress: ['0.0.0.0/0'] });
   const held = `return Promise.all([get('127.0.0.1', ${port}), get('169.254.169.254', 80)]);`;
   assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
 });

@@ -33,7 +33,7 @@ process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status
 const PUT_UP = `
 import { Isolation } from ${module('isolation')};
 const walls = new Isolation('cellar-in-container');
-await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [], openPorts: [] });
+await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [], proxies: [], openPorts: [] });
 console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');
 await walls.close();
 `;

@@ -10,7 +10,7 @@ import { harness } from '../../support/fleets/harness.ts';
 import { askMany, COUNTING, whoServes } from '../../support/fleets/replicas.ts';
 import { NEEDS_RULES, RULES } from '../../support/rules.ts';
 
-const CLOSED = { egress: [], ownPorts: [], openPorts: [] };
+const CLOSED = { egress: [], ownPorts: [], proxies: [], openPorts: [] };
 
 test(
   'with users and packet filter rules the processes of one of several hosts reach each other',
