@@ -62,13 +62,16 @@ async function sleepers({ store, hosts }: Shared): Promise<void> {
   console.log(
     `moving ${Math.floor((SLEEPING * 2) / 3)} sleeping apps: ${since(begun)} s, ${AT_ONCE} at once`,
   );
-  for (const host of hosts) await host.stop();
   for (const [n, host] of hosts.entries()) {
+    // A host that stops in order would hand its apps over.
+    await host.stop('SIGKILL');
     const before = store.asked.length;
     const from = performance.now();
     await host.start();
+    const [ready, requests] = [since(from), store.asked.length - before];
+    const { apps } = await listed(host);
     console.log(
-      `host ${n + 1} of 3, each with ${SLEEPING / 3} sleeping apps: ready after ${since(from)} s, ${store.asked.length - before} requests`,
+      `host ${n + 1} of 3, with ${apps} sleeping apps: ready after ${ready} s, ${requests} requests`,
     );
   }
   await sleep(WATCHED_MS / 2);
