@@ -1,4 +1,4 @@
-// Commands for the variables of an app's Worker, which its configuration has, and their overrides.
+// Commands for what an app's Worker has in `env`: its variables, their overrides, and its bindings.
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { plain } from '../show.ts';
@@ -17,6 +17,18 @@ export const varCommands: readonly Command[] = [
       ['NAME', ({ name }) => name],
       ['FROM', ({ override }) => (override === null ? 'configuration' : 'override')],
       ['VALUE', ({ value }) => shownValue(value)],
+    ],
+  }),
+  listCommand({
+    words: 'bindings',
+    summary: 'Lists what the Worker of the live release is bound to, beside its variables and secrets',
+    examples: ['bindings'],
+    answers: 'bindings.list',
+    read: (session, asked) => session.call('bindings.list', asked),
+    columns: [
+      ['NAME', ({ name }) => name],
+      ['TYPE', ({ type }) => type],
+      ['LEADS TO', ({ target }) => target ?? '-'],
     ],
   }),
   command({

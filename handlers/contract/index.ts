@@ -23,6 +23,7 @@ import { audit } from './people/audit.ts';
 import { invites } from './people/invites.ts';
 import { connections } from './source/connections.ts';
 import { folders } from './source/folder.ts';
+import { bindings } from './storage/bindings.ts';
 import { buckets } from './storage/buckets.ts';
 import { storage } from './storage/storage.ts';
 import { vectors } from './storage/vectors.ts';
@@ -51,6 +52,7 @@ export const operations = [
   ...tcpPorts,
   ...source,
   ...connections,
+  ...bindings,
   ...storage,
   ...buckets,
   ...vectors,

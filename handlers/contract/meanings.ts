@@ -253,6 +253,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   env: 'Build variables: those of install and build.',
   vars: 'Variables of the Worker: those of its configuration, and what overrides them.',
   secrets: 'Secrets of the Worker, whose values are never shown.',
+  bindings: 'What the Worker of an app is bound to.',
   domains: "An app's own host names.",
   source: 'The repository, read and changed without git.',
   storage: 'Storage of an app: D1 databases, Durable Objects, KV namespaces, R2 buckets and vector indexes.',

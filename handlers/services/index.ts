@@ -20,6 +20,7 @@ import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
 import { auditServices } from './people/audit.ts';
 import { inviteServices } from './people/invites.ts';
+import { bindingServices } from './storage/bindings.ts';
 import { bucketServices } from './storage/buckets.ts';
 import { storageServices } from './storage/storage.ts';
 import { vectorServices } from './storage/vectors.ts';
@@ -36,6 +37,7 @@ import type { Service } from './types.ts';
 /** Operations that do not look for their app themselves: `invoke` checks that it exists. */
 export const servicesOfHost = {
   ...alertServices,
+  ...bindingServices,
   ...bucketServices,
   ...vectorServices,
   ...connectionServices,

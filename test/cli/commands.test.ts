@@ -517,6 +517,20 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.deepEqual((await json('vars set', ['LIMITS', '{"max": 5}', '--as-json'])).value, { max: 5 });
   assert.equal((await json('vars set', ['API_URL', 'https://a.example'])).value, 'https://a.example');
   assert.equal((await json('vars list')).items[0].name, 'API_URL');
+  assert.deepEqual(
+    (await json('bindings')).items.map(({ name, type, target }: Record<string, string>) => [
+      name,
+      type,
+      target,
+    ]),
+    [
+      ['DB', 'd1', 'people'],
+      ['FILES', 'r2_bucket', 'files'],
+      ['KV', 'kv_namespace', 'sessions'],
+      ['ORDERS', 'workflow', 'orders'],
+      ['SEEN', 'durable_object_namespace', 'Seen'],
+    ],
+  );
   await json('vars unset', ['API_URL']);
   assert.deepEqual((await json('previews vars', ['{"API_URL": "test"}'])).vars, { API_URL: 'test' });
   await json('secrets set', ['STRIPE', 's3cret']);

@@ -344,6 +344,33 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
     count: 1,
     files: [],
   });
+  const { items } = (await cellar.call('GET', '/v1/apps/everything/bindings?limit=100')).body;
+  assert.deepEqual(
+    items.map(({ name, type, target }: Record<string, string>) => `${name} ${type} ${target}`),
+    [
+      'AI ai null',
+      'ASSETS assets null',
+      'BROWSER browser null',
+      'COUNTER durable_object_namespace Counter',
+      'DB d1 notes-id',
+      'DISPATCHER dispatch_namespace customers',
+      'EVENTS pipelines events',
+      'FILES r2_bucket files',
+      'IMAGES images null',
+      'KV kv_namespace words',
+      'LIMIT ratelimit 0 in 60 s',
+      'LOADER worker_loader null',
+      'MAIL send_email null',
+      'POINTS analytics_engine points',
+      'QUEUE queue jobs',
+      'SELF service everything, Greeter',
+      'SQL hyperdrive sql',
+      'STORED secrets_store_secret key',
+      'VECTORS vectorize pages',
+      'VERSION version_metadata null',
+      'jobs queue_consumer null',
+    ],
+  );
   assert.match((await cellar.get('everything', '/')).text, /everything/);
   assert.match((await cellar.get('everything', '/a%20b/%C3%BC.txt')).text, /odd name/);
   assert.equal((await cellar.get('everything', '/limit')).text, '{"success":false}');

@@ -11,6 +11,7 @@ type Item<List> = List extends { items: (infer Each)[] } ? Each : never;
 export type Variable = Item<Result<'env.list'>>;
 export type WorkerVar = Item<Result<'vars.list'>>;
 export type Secret = Item<Result<'secrets.list'>>;
+export type Binding = Item<Result<'bindings.list'>>;
 export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
 export type MailRoute = Item<Result<'mail.routes.list'>>;
@@ -39,10 +40,15 @@ export function variablesModel(id: string) {
     (cursor, signal) => api('secrets.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ name }: Secret) => name,
   );
+  const bindings = pages(
+    (cursor, signal) => api('bindings.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ name, type }: Binding) => `${name} ${type}`,
+  );
   return {
     variables,
     vars,
     secrets,
+    bindings,
     async setVariable(name: string, value: string) {
       await api('env.set', { id, name, value });
       await variables.refresh();
@@ -71,6 +77,7 @@ export function variablesModel(id: string) {
       variables.close();
       vars.close();
       secrets.close();
+      bindings.close();
     },
   };
 }

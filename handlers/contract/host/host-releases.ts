@@ -73,6 +73,8 @@ export interface DescribedRelease {
   assets: string | null;
   /** `script_name`: slug of another app that has the class. */
   durable_objects: { binding: string; class_name: string; script_name?: string }[];
+  /** Classes whose objects have containers. */
+  containers: { class_name: string; image: string }[];
   workflows: { name: string; class_name: string; binding: string }[];
   /** `id`: the name in the project. */
   databases: { binding: string; id: string }[];

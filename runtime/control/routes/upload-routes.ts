@@ -1,6 +1,7 @@
 // The handlers' calls about Wrangler's uploads, and about changes of the live release.
 import { isDeepStrictEqual } from 'node:util';
 import type {
+  ClassContainer,
   DispatchBinding,
   MtlsBinding,
   ObjectsElsewhere,
@@ -279,6 +280,7 @@ function describedBundle(
     storeSecrets?: StoreSecretBinding[];
     mtlsCertificates?: MtlsBinding[];
     objectsElsewhere?: ObjectsElsewhere[];
+    containers?: ClassContainer[];
     outward?: Outward[];
     versionMetadata?: { binding: string };
     workerLoaders?: { binding: string }[];
@@ -307,6 +309,7 @@ function describedBundle(
     dispatchNamespaces = [],
     storeSecrets = [],
     mtlsCertificates = [],
+    containers = [],
     outward = [],
     versionMetadata,
     workerLoaders = [],
@@ -327,6 +330,7 @@ function describedBundle(
         ...{ binding, class_name: className, script_name: script },
       })),
     ],
+    containers: containers.map(({ className, image }) => ({ class_name: className, image })),
     databases: named(databases),
     namespaces: [...named(namespaces), ...(assets?.siteManifest === undefined ? [] : [SITE])],
     buckets: named(buckets),

@@ -54,6 +54,7 @@ before(async () => {
     vars: { GREETING: 'the value of a variable' },
     assets: null,
     durable_objects: [],
+    containers: [],
     workflows: workflows.map(({ id, ...rest }) => ({ name: id, ...rest })),
     databases: [],
     namespaces: [],

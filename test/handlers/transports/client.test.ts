@@ -90,7 +90,7 @@ test('every implemented operation answers as the contract says', async () => {
   assert.equal((await call('apps.undelete', { app: 'typed-2', slug: 'typed-3' })).slug, 'typed-3');
   // Streams are followed below. Operations that need the host, several hosts, a repository or a release are in the end-to-end tests.
   const elsewhere =
-    /^((alerts|secrets|vars|storage|snapshots|source|metrics|split|devices|paths|refs|countries|requests|traces|spans|datapoints|logs|errors|crons|workflows)\..*|dispatch\.delete|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|hosts\.(drain|remove)|deploys\.(get|log|rollback|create|cancel|begin_upload|upload_files|finish_upload)|.*\.stream)$/;
+    /^((alerts|bindings|secrets|vars|storage|snapshots|source|metrics|split|devices|paths|refs|countries|requests|traces|spans|datapoints|logs|errors|crons|workflows)\..*|dispatch\.delete|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|hosts\.(drain|remove)|deploys\.(get|log|rollback|create|cancel|begin_upload|upload_files|finish_upload)|.*\.stream)$/;
   const left = operations
     .map(({ name }) => name as string)
     .filter((name) => !called.has(name) && !elsewhere.test(name));

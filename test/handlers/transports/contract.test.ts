@@ -31,6 +31,7 @@ const routes = [
   `GET ${app}/env env.list`,
   `POST ${app}/env env.set`,
   `DELETE ${app}/env/{name} env.delete`,
+  `GET ${app}/bindings bindings.list`,
   `GET ${app}/domains domains.list`,
   `POST ${app}/domains domains.add`,
   `DELETE ${app}/domains/{hostname} domains.remove`,

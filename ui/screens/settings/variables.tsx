@@ -15,6 +15,7 @@ import { Empty } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { Listed, remove } from '../../parts/tables/pages.tsx';
+import { Bindings } from './bindings.tsx';
 import { WorkerVars } from './worker-vars.tsx';
 
 type Editing = { kind: 'variable' | 'secret'; name: string; value: string; isNew: boolean };
@@ -82,6 +83,7 @@ export default function Variables({ app }: { app: string }) {
             }
           />
         </section>
+        <Bindings of={model.bindings} />
         <section class="panel" aria-labelledby="variables">
           <header>
             <h2 id="variables">Build variables</h2>

@@ -1,0 +1,55 @@
+// What the Worker of an app's live release is bound to.
+import * as z from 'zod';
+import { listOf, page, reference } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** Cloudflare's names of bindings, and three of its configuration that are none. */
+export const BINDING_TYPES = [
+  'ai',
+  'analytics_engine',
+  'assets',
+  'browser',
+  'container',
+  'd1',
+  'dispatch_namespace',
+  'durable_object_namespace',
+  'hyperdrive',
+  'images',
+  'kv_namespace',
+  'missing',
+  'mtls_certificate',
+  'pipelines',
+  'queue',
+  'queue_consumer',
+  'r2_bucket',
+  'ratelimit',
+  'secrets_store_secret',
+  'send_email',
+  'service',
+  'tail_consumer',
+  'vectorize',
+  'version_metadata',
+  'worker_loader',
+  'workflow',
+] as const;
+
+export const Binding = z.strictObject({
+  /** As in `env`. The class of a `container`; the queue of a `queue_consumer`; the app of a `tail_consumer`. */
+  name: z.string(),
+  type: z.enum(BINDING_TYPES),
+  /** What it leads to, by its name in the project; null when that has no name. Why it is `missing`. */
+  target: z.string().nullable(),
+});
+export type Binding = z.output<typeof Binding>;
+
+export const bindings = [
+  operation({
+    name: 'bindings.list',
+    summary: "Lists the bindings of an app's live release, without variables and secrets",
+    method: 'GET',
+    path: '/v1/apps/:id/bindings',
+    needs: 'view',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Binding),
+  }),
+] as const;
