@@ -2,7 +2,6 @@
 // dispatch namespaces, and secrets of Secrets Stores. No other app can use that socket, and the app may use only the bindings with
 // which its process was started.
 import { createHash } from 'node:crypto';
-import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
 import { DISPATCH_NAME, nameOfScript, scriptKey, slugOfScript } from '../../handlers/contract/apps/slug.ts';
@@ -26,7 +25,7 @@ import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
 import type { CallDepths } from '../hosts/call-depths.ts';
 import type { Hosts } from '../hosts/hosts.ts';
-import { makeTraversable } from '../isolation/rights.ts';
+import { giveSocket, makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import { logRarely, reason } from '../log.ts';
 import type { KnownApps } from './known/known-apps.ts';
@@ -124,8 +123,7 @@ export class Services {
     makeTraversable(paths.run(appId), cell);
     const socket = this.#socket(appId);
     const end = await gateway().listenService(socket, (head, spans) => this.#resolve(appId, head, spans));
-    if (cell !== null) chownSync(socket, cell.uid, cell.gid);
-    chmodSync(socket, 0o600);
+    giveSocket(socket, cell);
     return end;
   }
 

@@ -38,6 +38,12 @@ export function makeTraversable(directory: string, user: User | null): void {
   chmodSync(directory, PASSED_BY_GROUP);
 }
 
+/** Lets only `user` connect to a socket of the host. */
+export function giveSocket(path: string, user: User | null): void {
+  if (user !== null) chownSync(path, user.uid, user.gid);
+  chmodSync(path, 0o600);
+}
+
 /** Makes a directory that `user` owns, if missing, in one of the host's. */
 export function makeOwnDirectory(directory: string, user: User | null): void {
   makeTraversable(dirname(directory), user);

@@ -1,6 +1,6 @@
 // Reads custom hostnames, and writes the results of their DNS lookups.
-import { readOfApp } from './apps/apps.ts';
-import { type Page, pageOf } from './page.ts';
+import { listOfApp } from './apps/apps.ts';
+import type { Page } from './page.ts';
 import type { Reader } from './reads.ts';
 
 export interface DomainRow {
@@ -22,16 +22,13 @@ const COLUMNS =
   'domains.hostname, domains.app_id, domains.created_at, domains.proved_at, domains.checked_at, domains.reason';
 
 /** @returns null for an unknown app */
-export async function listDomains(
+export function listDomains(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  page: { after: string; limit: number },
 ): Promise<Page<DomainRow> | null> {
-  const statement = db
-    .prepare(`SELECT ${COLUMNS} FROM domains WHERE app_id = ? AND hostname > ? ORDER BY hostname LIMIT ?`)
-    .bind(appId, after, limit + 1);
-  const rows = await readOfApp<DomainRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ hostname }) => [hostname]);
+  const select = { columns: COLUMNS, from: 'domains', by: 'hostname' } as const;
+  return listOfApp(db, appId, select, page);
 }
 
 /** Returns a hostname of an app; null when the app does not have it. */

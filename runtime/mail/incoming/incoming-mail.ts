@@ -1,25 +1,14 @@
 // Runs the receiver of e-mails, and shows it the way to the apps: a socket of the gateway that knows their addresses. The host
 // keeps the listening socket, so connections wait during a restart.
 import { once } from 'node:events';
-import { chmodSync, chownSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
-import type { KnownApps } from '../../apps/known/known-apps.ts';
-import type { Layout } from '../../disk/data-directory.ts';
-import type { Gateway, RequestHead, Spans, Target } from '../../edge/gateway.ts';
-import { asciiJson } from '../../edge/http/body/ascii-json.ts';
+import { type IncomingOptions, IncomingProgram } from '../../apps/incoming-program.ts';
+import type { RequestHead, Spans, Target } from '../../edge/gateway.ts';
 import { headerValue } from '../../edge/http/head/fields.ts';
-import { HOP_DEPTH } from '../../edge/http/head/hop-names.ts';
-import { CALL_HEADER } from '../../edge/http/head/service-headers.ts';
 import type { Backend } from '../../edge/upstream/backend.ts';
-import type { CallDepths } from '../../hosts/call-depths.ts';
-import type { Hosts } from '../../hosts/hosts.ts';
-import { KeptProgram } from '../../isolation/kept-program.ts';
-import { makeTraversable } from '../../isolation/rights.ts';
-import type { User } from '../../isolation/users.ts';
 import { log, reason } from '../../log.ts';
 import { type BoundSocket, bindSocket } from '../../sockets/bound-socket.ts';
 import { comparable, domainOf } from '../addresses.ts';
@@ -28,47 +17,36 @@ import { CHECKS } from './incoming.ts';
 import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** The id under which it gets its user and its directory, like an app's id. */
-const ID = 'mail-receiver';
 /** Memory limits. Node reserves 560 MiB of the first, and again for each thread. */
 const MEMORY_BYTES = 3 * 2 ** 30 + CHECKS * 576 * 2 ** 20;
 const HEAP_MB = 512;
 /** How often the files of the certificate are read again, in ms: something else renews them. */
 const RENEWAL_MS = 3_600_000;
 
-export interface IncomingMailOptions {
+export interface IncomingMailOptions extends IncomingOptions {
   port: number;
-  /** Whether it listens on this machine only. */
-  isLocal: boolean;
   /** Its name for other mail servers. */
   name: string;
   /** Files of a certificate and its key in PEM; null: the receiver makes one. */
   tls: { cert: string; key: string } | null;
   outgoing: MailServiceOptions | null;
-  paths: Layout;
-  users: (id: string) => { cell: User | null };
-  gateway: () => Gateway;
-  apps: () => KnownApps;
-  /** Null for the only host. */
-  hosts: Hosts | null;
-  depths: CallDepths;
 }
 
 export class IncomingMail {
   readonly #options: IncomingMailOptions;
-  readonly #program: KeptProgram;
+  readonly #program: IncomingProgram;
   #listening: BoundSocket | null = null;
-  #endService: () => void = () => {};
 
   constructor(options: IncomingMailOptions) {
     this.#options = options;
-    this.#program = new KeptProgram({
+    this.#program = new IncomingProgram(options, {
+      id: 'mail-receiver',
       name: 'receiver of e-mails',
       program: PROGRAM,
-      user: () => options.users(ID).cell,
       memoryBytes: MEMORY_BYTES,
       heapMb: HEAP_MB,
       setup: () => this.#setup(),
+      resolve: (head, spans) => this.#resolve(head, spans),
     });
   }
 
@@ -82,16 +60,9 @@ export class IncomingMail {
    * @throws {Error} when the port cannot be had; when the certificate cannot, or the process ends, which is tried again
    */
   async start(): Promise<number> {
-    const { port, isLocal, paths, users, gateway, tls } = this.#options;
+    const { port, isLocal, tls } = this.#options;
     const listening = await bind(port, isLocal);
     this.#listening = listening;
-    const { cell } = users(ID);
-    makeTraversable(paths.run(ID), cell);
-    this.#endService = await gateway().listenService(this.#socket, (head, spans) =>
-      this.#resolve(head, spans),
-    );
-    if (cell !== null) chownSync(this.#socket, cell.uid, cell.gid);
-    chmodSync(this.#socket, 0o600);
     if (tls !== null) void this.#renew();
     await this.#program.start(listening);
     return listening.port;
@@ -100,18 +71,14 @@ export class IncomingMail {
   /** Ends the process and all its connections. */
   async close(): Promise<void> {
     await this.#program.close();
-    this.#endService();
     this.#listening?.handle.close();
     this.#listening = null;
   }
 
-  get #socket(): string {
-    return join(this.#options.paths.run(ID), 'mail.sock');
-  }
-
   async #setup(): Promise<Setup> {
     const { name, outgoing } = this.#options;
-    return { type: 'setup', name, socket: this.#socket, tls: await this.#tls(), outgoing };
+    const { socket } = this.#program;
+    return { type: 'setup', name, socket, tls: await this.#tls(), outgoing };
   }
 
   /** @throws {Error} when the files cannot be read, or do not fit together */
@@ -150,20 +117,7 @@ export class IncomingMail {
       const headers = { [APP_HEADER]: id, [OWNER_HEADER]: owner };
       return respond(() => ({ status: 204, headers, body: '' }));
     }
-    const { depths } = this.#options;
-    const forget = depths.begin(spanId, 1);
-    return {
-      kind: 'proxy',
-      backend,
-      limits: { site: backend.site, clientRpm: 0, appRpm: 0 },
-      call: {
-        socketName: 'exports',
-        lines: `${CALL_HEADER}: ${asciiJson({ kind: 'email' })}\r\n`,
-        hopLines: `${HOP_DEPTH}: 1\r\n`,
-        endsItself: true,
-        ended: forget,
-      },
-    };
+    return this.#program.call({ kind: 'email' }, { backend, endsItself: true }, spanId);
   }
 
   /** Returns the app at any host that has an address: the one that has its domain decides. */

@@ -138,6 +138,24 @@ export async function readOfApp<Row>(
   return app!.results.length === 0 ? null : rows!.results;
 }
 
+/**
+ * Returns a page of an app's rows, in the order of a column in which they differ; null for an unknown app.
+ * @param select the columns and the table
+ */
+export async function listOfApp<Row>(
+  db: Reader,
+  appId: string,
+  select: { columns: string; from: string; by: keyof Row & string },
+  { after, limit }: { after: string | number; limit: number },
+): Promise<Page<Row> | null> {
+  const { columns, from, by } = select;
+  const statement = db
+    .prepare(`SELECT ${columns} FROM ${from} WHERE app_id = ? AND ${by} > ? ORDER BY ${by} LIMIT ?`)
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<Row>(db, appId, statement);
+  return rows && pageOf(rows, limit, (row) => [String(row[by])]);
+}
+
 /** Counts of rows in this database. */
 export interface Totals {
   by_status: Partial<Record<AppRow['status'], number>>;

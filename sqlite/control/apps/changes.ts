@@ -80,9 +80,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.name, change.value, at, change.limit, change.bytes);
     case 'env_delete':
-      return db
-        .prepare('DELETE FROM env WHERE app_id = ?1 AND name = ?2 RETURNING name')
-        .bind(id, change.name);
+      return deleteOf(db, id, 'env', 'name', change.name);
     case 'vars_set':
       return db
         .prepare(
@@ -94,9 +92,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.name, change.value, at, change.limit);
     case 'vars_unset':
-      return db
-        .prepare('DELETE FROM vars WHERE app_id = ?1 AND name = ?2 RETURNING name')
-        .bind(id, change.name);
+      return deleteOf(db, id, 'vars', 'name', change.name);
     case 'domain_add':
       return db
         .prepare(
@@ -120,9 +116,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.hostname, at);
     case 'domain_remove':
-      return db
-        .prepare('DELETE FROM domains WHERE app_id = ?1 AND hostname = ?2 RETURNING hostname')
-        .bind(id, change.hostname);
+      return deleteOf(db, id, 'domains', 'hostname', change.hostname);
     case 'mail_route_set':
       return db
         .prepare(
@@ -135,9 +129,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.domain, change.baseDomain, change.address, at, change.limit);
     case 'mail_route_delete':
-      return db
-        .prepare('DELETE FROM mail_routes WHERE app_id = ?1 AND address = ?2 RETURNING address')
-        .bind(id, change.address);
+      return deleteOf(db, id, 'mail_routes', 'address', change.address);
     case 'tcp_port_set':
       return db
         .prepare(
@@ -150,9 +142,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.port, at, change.limit);
     case 'tcp_port_delete':
-      return db
-        .prepare('DELETE FROM tcp_ports WHERE app_id = ?1 AND port = ?2 RETURNING port')
-        .bind(id, change.port);
+      return deleteOf(db, id, 'tcp_ports', 'port', change.port);
     case 'limits':
       return db
         .prepare(
@@ -223,4 +213,17 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, change.replicas);
   }
+}
+
+/** Deletes the row of an app whose column has a value. */
+function deleteOf(
+  db: D1Database,
+  id: string,
+  table: string,
+  column: string,
+  value: string | number,
+): D1PreparedStatement {
+  return db
+    .prepare(`DELETE FROM ${table} WHERE app_id = ?1 AND ${column} = ?2 RETURNING ${column}`)
+    .bind(id, value);
 }

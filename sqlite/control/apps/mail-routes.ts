@@ -1,7 +1,7 @@
 // Reads the e-mail addresses of apps.
-import { type Page, pageOf } from '../page.ts';
+import type { Page } from '../page.ts';
 import type { Reader } from '../reads.ts';
-import { readOfApp } from './apps.ts';
+import { listOfApp } from './apps.ts';
 
 export interface MailRouteRow {
   address: string;
@@ -10,18 +10,13 @@ export interface MailRouteRow {
 }
 
 /** Returns the addresses of an app in order; null for an unknown app. */
-export async function listMailRoutes(
+export function listMailRoutes(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  page: { after: string; limit: number },
 ): Promise<Page<MailRouteRow> | null> {
-  const statement = db
-    .prepare(
-      'SELECT address, app_id, created_at FROM mail_routes WHERE app_id = ? AND address > ? ORDER BY address LIMIT ?',
-    )
-    .bind(appId, after, limit + 1);
-  const rows = await readOfApp<MailRouteRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ address }) => [address]);
+  const select = { columns: 'address, app_id, created_at', from: 'mail_routes', by: 'address' } as const;
+  return listOfApp(db, appId, select, page);
 }
 
 /** Returns whether an app has a domain: its own name below the base domain, or an active hostname. */

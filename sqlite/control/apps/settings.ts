@@ -1,8 +1,7 @@
 // Reads an app's variables: those of its builds, and the overrides of its Worker's.
-
-import { type Page, pageOf } from '../page.ts';
+import type { Page } from '../page.ts';
 import type { Reader } from '../reads.ts';
-import { readOfApp } from './apps.ts';
+import { listOfApp, readOfApp } from './apps.ts';
 
 export interface EnvRow {
   name: string;
@@ -11,16 +10,13 @@ export interface EnvRow {
 }
 
 /** Returns variables by name; null for an unknown app. */
-export async function listEnv(
+export function listEnv(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  page: { after: string; limit: number },
 ): Promise<Page<EnvRow> | null> {
-  const statement = db
-    .prepare('SELECT name, value, updated_at FROM env WHERE app_id = ? AND name > ? ORDER BY name LIMIT ?')
-    .bind(appId, after, limit + 1);
-  const rows = await readOfApp<EnvRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ name }) => [name]);
+  const select = { columns: 'name, value, updated_at', from: 'env', by: 'name' } as const;
+  return listOfApp(db, appId, select, page);
 }
 
 /** Returns the number of an app's variables, without the one of this name. */

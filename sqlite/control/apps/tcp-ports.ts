@@ -1,7 +1,7 @@
 // Reads the TCP ports of apps.
-import { type Page, pageOf } from '../page.ts';
+import type { Page } from '../page.ts';
 import type { Reader } from '../reads.ts';
-import { readOfApp } from './apps.ts';
+import { listOfApp } from './apps.ts';
 
 export interface TcpPortRow {
   port: number;
@@ -10,18 +10,13 @@ export interface TcpPortRow {
 }
 
 /** Returns the ports of an app in order; null for an unknown app. */
-export async function listTcpPorts(
+export function listTcpPorts(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  page: { after: string; limit: number },
 ): Promise<Page<TcpPortRow> | null> {
-  const statement = db
-    .prepare(
-      'SELECT port, app_id, created_at FROM tcp_ports WHERE app_id = ? AND port > ? ORDER BY port LIMIT ?',
-    )
-    .bind(appId, Number(after), limit + 1);
-  const rows = await readOfApp<TcpPortRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ port }) => [String(port)]);
+  const select = { columns: 'port, app_id, created_at', from: 'tcp_ports', by: 'port' } as const;
+  return listOfApp(db, appId, select, { ...page, after: Number(page.after) });
 }
 
 /** Returns the app that has a port; null when none has it. */

@@ -1,6 +1,6 @@
 // Insights: one value each, by title.
-import { LIVE_APP, readOfApp } from '../apps/apps.ts';
-import { type Page, pageOf } from '../page.ts';
+import { LIVE_APP, listOfApp, readOfApp } from '../apps/apps.ts';
+import type { Page } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 export interface InsightRow {
@@ -50,14 +50,11 @@ export async function setInsight(
 }
 
 /** Returns insights by title; null for an unknown app. */
-export async function listInsights(
+export function listInsights(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  page: { after: string; limit: number },
 ): Promise<Page<InsightRow> | null> {
-  const statement = db
-    .prepare(`SELECT ${COLUMNS} FROM insights WHERE app_id = ? AND title > ? ORDER BY title LIMIT ?`)
-    .bind(appId, after, limit + 1);
-  const rows = await readOfApp<InsightRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ title }) => [title]);
+  const select = { columns: COLUMNS, from: 'insights', by: 'title' } as const;
+  return listOfApp(db, appId, select, page);
 }
