@@ -78,3 +78,40 @@ export function pages<Item>(
 
 /** A paginated list. */
 export type Pages<Item> = ReturnType<typeof pages<Item>>;
+
+interface Receiver<Item> {
+  onItems(items: readonly Item[]): void;
+  onReset(): void;
+}
+
+/**
+ * Keeps a list up to date with a stream, and knows which items are newer than the list.
+ * @param merge returns a list with the received items in it
+ * @param follow follows the stream until the function that it returns is called
+ */
+export function streamed<Item>(
+  list: Pages<Item>,
+  merge: (list: readonly Item[], received: readonly Item[]) => Item[],
+  follow: (receiver: Receiver<Item>) => () => void,
+) {
+  const { keyOf } = list;
+  const news = signal<ReadonlySet<string>>(new Set());
+  const stop = follow({
+    onItems(items) {
+      if (items.length === 0 || list.of.data.peek() === null) return;
+      const known = new Set(list.items.peek().map(keyOf));
+      const added = items.map(keyOf).filter((key) => !known.has(key));
+      list.set(merge(list.items.peek(), items));
+      if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
+    },
+    onReset: () => void list.refresh(),
+  });
+  return {
+    list,
+    isNew: (item: Item) => news.value.has(keyOf(item)),
+    close() {
+      stop();
+      list.close();
+    },
+  };
+}

@@ -1,7 +1,7 @@
 // Input in the settings of an app, and paged lists.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { pages } from '../../../ui/models/pages.ts';
+import { pages, streamed } from '../../../ui/models/pages.ts';
 import { mailDomains, offersAlert, publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
 
 before(() => {
@@ -52,6 +52,32 @@ test('reads a list in pages, and hides a row until it is unhidden', async () => 
   assert.deepEqual(list.items.value, ['a', 'b', 'c']);
   assert.equal(asked.at(-1), 'two');
   list.close();
+});
+
+test('merges a stream into a list that was read, and marks the new items', async () => {
+  const list = pages(
+    async () => ({ items: ['a'], next_cursor: null }),
+    (item) => item,
+  );
+  let receiver!: { onItems(items: string[]): void };
+  let isFollowed = true;
+  const { isNew, close } = streamed(
+    list,
+    (before, received) => [...new Set([...received, ...before])],
+    (given) => {
+      receiver = given;
+      return () => {
+        isFollowed = false;
+      };
+    },
+  );
+  receiver.onItems(['early']);
+  await list.refresh();
+  receiver.onItems(['b', 'a']);
+  assert.deepEqual(list.items.value, ['b', 'a']);
+  assert.deepEqual(['early', 'a', 'b'].map(isNew), [false, false, true]);
+  close();
+  assert.equal(isFollowed, false);
 });
 
 test('names a public address for DNS records, and none where only private ones are known', () => {

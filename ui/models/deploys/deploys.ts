@@ -2,7 +2,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
-import { pages } from '../pages.ts';
+import { pages, streamed } from '../pages.ts';
 import { joinLines, linesOf, parseLog } from './deploy-log.ts';
 
 export type Deploy = Result<'deploys.get'>;
@@ -54,7 +54,6 @@ export function originOf({
   return words[trigger];
 }
 
-/** All deploys of an app, newest first, with live updates. */
 /**
  * Whether there may be a commit on main to deploy again: not when all deploys are of uploads, which have no ref.
  * @param hasMore whether there are deploys besides these
@@ -63,48 +62,26 @@ export function hasCommits(deploys: readonly Pick<Deploy, 'ref'>[], hasMore: boo
   return hasMore ? deploys.length > 0 : deploys.some(({ ref }) => ref !== '');
 }
 
+/** All deploys of an app, newest first, with live updates. */
 export function deploysModel(app: string) {
   const list = pages(
     (cursor, signal) => api('deploys.list', { id: app, limit: PAGE, cursor }, { signal }),
     ({ id }: Deploy) => id,
     { grows: true },
   );
-  /** Ids of the deploys that are newer than the list. */
-  const news = signal<ReadonlySet<string>>(new Set());
-  const stop = live(
-    'deploys.stream',
-    { id: app },
-    {
-      onItems(items) {
-        const deploys = items.filter((item): item is Deploy => 'status' in item);
-        if (deploys.length === 0 || list.of.data.peek() === null) return;
-        const { all, added } = mergeDeploys(list.items.peek(), deploys);
-        list.set(all);
-        if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
-      },
-      onReset: () => void list.refresh(),
-    },
+  return streamed(list, mergeDeploys, ({ onItems, onReset }) =>
+    live(
+      'deploys.stream',
+      { id: app },
+      { onItems: (items) => onItems(items.filter((item): item is Deploy => 'status' in item)), onReset },
+    ),
   );
-  return {
-    list,
-    isNew: ({ id }: Deploy) => news.value.has(id),
-    close() {
-      stop();
-      list.close();
-    },
-  };
 }
 
 /** Merges streamed deploys into a list, newest first. A deploy that goes live replaces the previous one. */
-export function mergeDeploys(
-  list: readonly Deploy[],
-  received: readonly Deploy[],
-): { all: Deploy[]; added: string[] } {
-  const byId = new Map(list.map((deploy) => [deploy.id, deploy]));
-  const added = [...new Set(received.map(({ id }) => id))].filter((id) => !byId.has(id));
-  for (const deploy of received) byId.set(deploy.id, deploy);
-  const all = [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
-  return { all, added };
+export function mergeDeploys(list: readonly Deploy[], received: readonly Deploy[]): Deploy[] {
+  const byId = new Map([...list, ...received].map((deploy) => [deploy.id, deploy]));
+  return [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
 }
 
 /** One deploy and its log, with live updates. */

@@ -3,7 +3,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
 import { queryOf } from '../../router.ts';
-import { pages } from '../pages.ts';
+import { pages, streamed } from '../pages.ts';
 import { textOf } from '../source/blob.ts';
 import { around, type Frame, parseStack, type SourceLine } from './stack.ts';
 
@@ -41,26 +41,9 @@ export function errorsModel(app: string, status: ErrorStatus) {
     ({ fingerprint }: GroupedError) => fingerprint,
     { grows: true },
   );
-  /** Fingerprints of the groups that are newer than the list. */
-  const news = signal<ReadonlySet<string>>(new Set());
-  const stop = live('errors.stream', asked, {
-    onItems(items) {
-      if (list.of.data.peek() === null) return;
-      const known = new Set(list.items.peek().map(({ fingerprint }) => fingerprint));
-      const added = items.map(({ fingerprint }) => fingerprint).filter((one) => !known.has(one));
-      list.set(mergeErrors(list.items.peek(), items, status));
-      if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
-    },
-    onReset: () => void list.refresh(),
-  });
-  return {
-    list,
-    isNew: ({ fingerprint }: GroupedError) => news.value.has(fingerprint),
-    close() {
-      stop();
-      list.close();
-    },
-  };
+  const merge = (before: readonly GroupedError[], received: readonly GroupedError[]) =>
+    mergeErrors(before, received, status);
+  return streamed(list, merge, (receiver) => live('errors.stream', asked, receiver));
 }
 
 /** Merges streamed groups into a list, the last seen first. Drops groups with another status. */

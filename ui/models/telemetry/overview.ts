@@ -136,7 +136,7 @@ export function overviewModel(slug: string) {
         const received = items.filter((item) => 'status' in item);
         const before = deploys.data.peek();
         if (received.length === 0 || before === null) return;
-        deploys.set(mergeDeploys(before, received).all.slice(0, DEPLOYS));
+        deploys.set(mergeDeploys(before, received).slice(0, DEPLOYS));
         void app.refresh();
       },
       onReset: () => void deploys.refresh(),

@@ -70,3 +70,34 @@ export function Dialog({
     </dialog>
   );
 }
+
+/** A dialog with a form. `action`: what its button says. */
+export function FormDialog({
+  title,
+  action,
+  disabled = false,
+  onSubmit,
+  onClose,
+  children,
+}: {
+  title: string;
+  action: string;
+  disabled?: boolean;
+  onSubmit: (event: SubmitEvent) => void;
+  onClose: () => void;
+  children: ComponentChildren;
+}) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        {children}
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={disabled}>
+            {action}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,8 +1,7 @@
 // Dialog for a name and a JSON value.
 import { useState } from 'preact/hooks';
 import { whyNoJson } from '../../models/storage/values.ts';
-import { Button } from './button.tsx';
-import { Dialog } from './dialog.tsx';
+import { FormDialog } from './dialog.tsx';
 import { TextArea, TextField } from './field.tsx';
 import { useSubmit } from './submit.ts';
 
@@ -29,28 +28,21 @@ export function JsonDialog({
     await submit(named, JSON.parse(text));
   });
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          {...name}
-          value={named}
-          onValue={setNamed}
-          maxLength={100}
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <TextArea label={label} value={text} onValue={setText} wrong={wrong} rows={6} spellcheck={false} />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            look="primary"
-            type="submit"
-            disabled={busy || wrong !== null || (name.required === true && named === '')}
-          >
-            {verb}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={verb}
+      disabled={busy || wrong !== null || (name.required === true && named === '')}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        {...name}
+        value={named}
+        onValue={setNamed}
+        maxLength={100}
+        spellcheck={false}
+        autocomplete="off"
+      />
+      <TextArea label={label} value={text} onValue={setText} wrong={wrong} rows={6} spellcheck={false} />
+    </FormDialog>
   );
 }

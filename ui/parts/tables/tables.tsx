@@ -12,7 +12,7 @@ import { type SqlValue, typed } from '../../models/storage/values.ts';
 import { queryOf, setQuery } from '../../router.ts';
 import { Button } from '../controls/button.tsx';
 import { Console } from '../controls/console.tsx';
-import { Dialog } from '../controls/dialog.tsx';
+import { FormDialog } from '../controls/dialog.tsx';
 import { TextField } from '../controls/field.tsx';
 import { plural } from '../format.ts';
 import { IconPlay, IconPlus, IconTable } from '../icons.tsx';
@@ -258,29 +258,26 @@ function NewRow({ model, table, onClose }: { model: TableModel; table: Table; on
     onClose();
   };
   return (
-    <Dialog title={`Add a row to ${table.name}`} onClose={onClose}>
-      <form class="stack" onSubmit={add}>
-        {columns.map(({ name, type, not_null, default: otherwise, primary_key }) => (
-          <TextField
-            key={name}
-            label={`${name} · ${type.toLowerCase() || 'any'}`}
-            value={values[name] ?? ''}
-            onValue={(value) => setValues({ ...values, [name]: value })}
-            placeholder={
-              otherwise ?? (primary_key > 0 && /INT/i.test(type) ? 'the next number' : not_null ? '' : 'NULL')
-            }
-            required={not_null && otherwise === null && primary_key === 0}
-            spellcheck={false}
-            autocomplete="off"
-          />
-        ))}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit">
-            Add it to the changes
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Add a row to ${table.name}`}
+      onClose={onClose}
+      onSubmit={add}
+      action="Add it to the changes"
+    >
+      {columns.map(({ name, type, not_null, default: otherwise, primary_key }) => (
+        <TextField
+          key={name}
+          label={`${name} · ${type.toLowerCase() || 'any'}`}
+          value={values[name] ?? ''}
+          onValue={(value) => setValues({ ...values, [name]: value })}
+          placeholder={
+            otherwise ?? (primary_key > 0 && /INT/i.test(type) ? 'the next number' : not_null ? '' : 'NULL')
+          }
+          required={not_null && otherwise === null && primary_key === 0}
+          spellcheck={false}
+          autocomplete="off"
+        />
+      ))}
+    </FormDialog>
   );
 }

@@ -1,8 +1,7 @@
 // Dialog that asks for input before an action on the account.
 import { useState } from 'preact/hooks';
 import { PASSWORD_MAX } from '../../../handlers/contract/people/sign-in.ts';
-import { Button } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 
@@ -27,24 +26,21 @@ export function Ask({
   const [text, setText] = useState(start);
   const { busy, onSubmit } = useSubmit(() => run(text));
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label={label}
-          type={type}
-          value={text}
-          onValue={setText}
-          required
-          maxLength={PASSWORD_MAX}
-          autocomplete={type === 'password' ? 'current-password' : 'off'}
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || text.trim() === ''}>
-            {button}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={button}
+      disabled={busy || text.trim() === ''}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label={label}
+        type={type}
+        value={text}
+        onValue={setText}
+        required
+        maxLength={PASSWORD_MAX}
+        autocomplete={type === 'password' ? 'current-password' : 'off'}
+      />
+    </FormDialog>
   );
 }

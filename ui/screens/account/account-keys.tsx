@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { accountModel, Key, NewKey } from '../../models/account/account.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { Dialog, FormDialog } from '../../parts/controls/dialog.tsx';
 import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconKeyRound, IconPlus } from '../../parts/icons.tsx';
@@ -128,45 +128,42 @@ function NewKeyForm({
     onMade(await model.makeKey({ name: name.trim(), scope, app, days: days === '' ? null : Number(days) })),
   );
   return (
-    <Dialog title="Make a key" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="What it is for"
-          value={name}
-          onValue={setName}
-          required
-          maxLength={100}
-          autocomplete="off"
+    <FormDialog
+      title="Make a key"
+      action="Make the key"
+      disabled={busy || name.trim() === ''}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="What it is for"
+        value={name}
+        onValue={setName}
+        required
+        maxLength={100}
+        autocomplete="off"
+      />
+      <div class="two">
+        <Select
+          label="What it may do"
+          value={scope}
+          onValue={setScope}
+          options={[
+            ['admin', 'All that you may'],
+            ['deploy', 'Read and deploy'],
+            ['read', 'Only read'],
+          ]}
         />
-        <div class="two">
-          <Select
-            label="What it may do"
-            value={scope}
-            onValue={setScope}
-            options={[
-              ['admin', 'All that you may'],
-              ['deploy', 'Read and deploy'],
-              ['read', 'Only read'],
-            ]}
-          />
-          <Select
-            label="For which apps"
-            value={app}
-            onValue={setApp}
-            options={[
-              ['', 'All apps'],
-              ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
-            ]}
-          />
-        </div>
-        <Select label="How long it works" value={days} onValue={setDays} options={LIVES} />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || name.trim() === ''}>
-            Make the key
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+        <Select
+          label="For which apps"
+          value={app}
+          onValue={setApp}
+          options={[
+            ['', 'All apps'],
+            ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
+          ]}
+        />
+      </div>
+      <Select label="How long it works" value={days} onValue={setDays} options={LIVES} />
+    </FormDialog>
   );
 }

@@ -13,7 +13,7 @@ import {
 import { Code } from '../../parts/code/code.tsx';
 import { QrCode } from '../../parts/code/qr-code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconPlus } from '../../parts/icons.tsx';
@@ -140,33 +140,31 @@ export function SecondFactor() {
         />
       )}
       {made && (
-        <Dialog title="Set up a second factor" onClose={done}>
-          <form class="stack" onSubmit={onSubmit}>
-            <p>
-              Have your authenticator app look at this code, or give it the key. On the phone that has the
-              app, <a href={made.uri}>open it there</a>.
-            </p>
-            <QrCode text={made.uri} label="The key for your authenticator app" />
-            <Code text={made.secret} wrap label="Copy the key" />
-            <p>Keep these codes apart. Each lets you in once without the app.</p>
-            <Code text={made.backupCodes.join('\n')} label="Copy the codes" />
-            <TextField
-              label="The code that the app shows"
-              value={code}
-              onValue={setCode}
-              wrong={wrong}
-              inputMode="numeric"
-              autocomplete="one-time-code"
-              required
-            />
-            <footer>
-              <Button onClick={done}>Cancel</Button>
-              <Button look="primary" type="submit" disabled={busy || code.trim().length < 6}>
-                Turn it on
-              </Button>
-            </footer>
-          </form>
-        </Dialog>
+        <FormDialog
+          title="Set up a second factor"
+          onClose={done}
+          onSubmit={onSubmit}
+          action="Turn it on"
+          disabled={busy || code.trim().length < 6}
+        >
+          <p>
+            Have your authenticator app look at this code, or give it the key. On the phone that has the app,{' '}
+            <a href={made.uri}>open it there</a>.
+          </p>
+          <QrCode text={made.uri} label="The key for your authenticator app" />
+          <Code text={made.secret} wrap label="Copy the key" />
+          <p>Keep these codes apart. Each lets you in once without the app.</p>
+          <Code text={made.backupCodes.join('\n')} label="Copy the codes" />
+          <TextField
+            label="The code that the app shows"
+            value={code}
+            onValue={setCode}
+            wrong={wrong}
+            inputMode="numeric"
+            autocomplete="one-time-code"
+            required
+          />
+        </FormDialog>
       )}
     </section>
   );

@@ -5,7 +5,7 @@ import { LinkDialog } from '../../layout/link-dialog.tsx';
 import type { MadeLink } from '../../models/account/invites.ts';
 import { appInvitesModel, type Collaborator, collaboratorsModel } from '../../models/settings.ts';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconUserPlus, IconUsers } from '../../parts/icons.tsx';
@@ -192,29 +192,21 @@ function InviteForm({
   const [given, setGiven] = useState<Role>('push');
   const { busy, onSubmit } = useSubmit(async () => onMade(await model.invite(email.trim(), given)));
   return (
-    <Dialog title="Invite somebody" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Their e-mail address"
-          name="email"
-          type="email"
-          value={email}
-          onValue={setEmail}
-          hint={sendsMail.value ? 'The link is sent there.' : 'You get a link to send them.'}
-          autocomplete="off"
-          required
-        />
-        <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
-        <p class="muted">
-          A person without an account gets a guest account, which works on this app and cannot own apps.
-        </p>
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            Make the link
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title="Invite somebody" action="Make the link" disabled={busy} {...{ onSubmit, onClose }}>
+      <TextField
+        label="Their e-mail address"
+        name="email"
+        type="email"
+        value={email}
+        onValue={setEmail}
+        hint={sendsMail.value ? 'The link is sent there.' : 'You get a link to send them.'}
+        autocomplete="off"
+        required
+      />
+      <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
+      <p class="muted">
+        A person without an account gets a guest account, which works on this app and cannot own apps.
+      </p>
+    </FormDialog>
   );
 }

@@ -4,7 +4,7 @@ import { Head } from '../../layout/head.tsx';
 import { LinkDialog } from '../../layout/link-dialog.tsx';
 import { type Account, type Invite, type MadeLink, peopleModel } from '../../models/account/invites.ts';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { plural } from '../../parts/format.ts';
@@ -157,28 +157,25 @@ function Quota({
     onClose();
   });
   return (
-    <Dialog title={`App quota of ${name}`} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Apps that this account may own"
-          name="max_apps"
-          inputMode="numeric"
-          pattern="[0-9]{1,5}"
-          title="A whole number up to 99999."
-          placeholder="standard"
-          value={typed}
-          onValue={setTyped}
-          hint="Empty: the standard of this machine, RUNNER_MAX_APPS_PER_USER. Apps that exist stay."
-          autocomplete="off"
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            Set the quota
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`App quota of ${name}`}
+      action="Set the quota"
+      disabled={busy}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="Apps that this account may own"
+        name="max_apps"
+        inputMode="numeric"
+        pattern="[0-9]{1,5}"
+        title="A whole number up to 99999."
+        placeholder="standard"
+        value={typed}
+        onValue={setTyped}
+        hint="Empty: the standard of this machine, RUNNER_MAX_APPS_PER_USER. Apps that exist stay."
+        autocomplete="off"
+      />
+    </FormDialog>
   );
 }
 
@@ -215,54 +212,51 @@ function InviteForm({
     ),
   );
   return (
-    <Dialog title="Invite somebody" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Their e-mail address"
-          name="email"
-          type="email"
-          value={email}
-          onValue={setEmail}
-          hint={
-            sendsMail.value
-              ? 'The link is sent there. Optional: otherwise the person enters it when using the link.'
-              : 'Optional: otherwise the person enters it when using the link.'
-          }
-          autocomplete="off"
-        />
-        <Select
-          label="On this machine"
-          value={role}
-          onValue={setRole}
-          options={[
-            ['member', 'Member: has apps of their own'],
-            ['guest', 'Guest: works on one app, and owns none'],
-            ['admin', 'Administrator: may do everything'],
-          ]}
-        />
-        {role !== 'admin' && (
-          <div class="two">
-            <Select
-              label="A role on an app"
-              value={app}
-              onValue={setApp}
-              options={[
-                ['', role === 'guest' ? 'Choose an app' : 'None'],
-                ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
-              ]}
-            />
-            {app !== '' && (
-              <Select label="Which role" value={appRole} onValue={setAppRole} options={APP_ROLES} />
-            )}
-          </div>
-        )}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || (role === 'guest' && app === '')}>
-            Make the link
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Invite somebody"
+      action="Make the link"
+      disabled={busy || (role === 'guest' && app === '')}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="Their e-mail address"
+        name="email"
+        type="email"
+        value={email}
+        onValue={setEmail}
+        hint={
+          sendsMail.value
+            ? 'The link is sent there. Optional: otherwise the person enters it when using the link.'
+            : 'Optional: otherwise the person enters it when using the link.'
+        }
+        autocomplete="off"
+      />
+      <Select
+        label="On this machine"
+        value={role}
+        onValue={setRole}
+        options={[
+          ['member', 'Member: has apps of their own'],
+          ['guest', 'Guest: works on one app, and owns none'],
+          ['admin', 'Administrator: may do everything'],
+        ]}
+      />
+      {role !== 'admin' && (
+        <div class="two">
+          <Select
+            label="A role on an app"
+            value={app}
+            onValue={setApp}
+            options={[
+              ['', role === 'guest' ? 'Choose an app' : 'None'],
+              ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
+            ]}
+          />
+          {app !== '' && (
+            <Select label="Which role" value={appRole} onValue={setAppRole} options={APP_ROLES} />
+          )}
+        </div>
+      )}
+    </FormDialog>
   );
 }

@@ -1,8 +1,7 @@
 // Asks for a tag, a branch or a commit, and deploys it.
 import { useState } from 'preact/hooks';
 import { api } from '../../api.ts';
-import { Button } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { open } from '../../router.ts';
@@ -14,27 +13,24 @@ export function DeployRef({ app, onClose }: { app: string; onClose: () => void }
     open({ name: 'deploy', app, deploy: id });
   });
   return (
-    <Dialog title="Deploy a tag or commit" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Tag, branch or commit"
-          name="ref"
-          value={ref}
-          onValue={setRef}
-          placeholder="v1.4"
-          hint="It is built and goes live. The next push deploys as before."
-          required
-          maxLength={200}
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || ref.trim() === ''}>
-            Deploy it
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Deploy a tag or commit"
+      action="Deploy it"
+      disabled={busy || ref.trim() === ''}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="Tag, branch or commit"
+        name="ref"
+        value={ref}
+        onValue={setRef}
+        placeholder="v1.4"
+        hint="It is built and goes live. The next push deploys as before."
+        required
+        maxLength={200}
+        spellcheck={false}
+        autocomplete="off"
+      />
+    </FormDialog>
   );
 }

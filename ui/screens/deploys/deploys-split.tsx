@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { type SplitVersion, share, splitModel } from '../../models/deploys/split.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { firstLine } from '../../parts/format.ts';
@@ -66,30 +66,27 @@ export function ShareDialog({
     open({ name: 'deploys', app });
   });
   return (
-    <Dialog title="Share the requests" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <p>
-          This version gets a part of the requests, chosen at random. The release that is live keeps the
-          others. The next deploy ends it.
-        </p>
-        <TextField
-          label="Its part of the requests, in percent"
-          type="number"
-          min={1}
-          max={99}
-          value={percentage}
-          onValue={setPercentage}
-          hint="Only for versions without databases, objects and other stored data."
-          required
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            {busy ? 'Starting the version' : 'Share the requests'}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Share the requests"
+      action={busy ? 'Starting the version' : 'Share the requests'}
+      disabled={busy}
+      {...{ onSubmit, onClose }}
+    >
+      <p>
+        This version gets a part of the requests, chosen at random. The release that is live keeps the others.
+        The next deploy ends it.
+      </p>
+      <TextField
+        label="Its part of the requests, in percent"
+        type="number"
+        min={1}
+        max={99}
+        value={percentage}
+        onValue={setPercentage}
+        hint="Only for versions without databases, objects and other stored data."
+        required
+      />
+    </FormDialog>
   );
 }
 

@@ -5,7 +5,7 @@ import type { Resource } from '../../live.ts';
 import type { Overview } from '../../models/apps.ts';
 import { type DeletedApp, deletedModel } from '../../models/deleted.ts';
 import { Button } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { useModel } from '../../parts/model.ts';
@@ -55,32 +55,29 @@ function Undelete({ app, model, onClose }: { app: DeletedApp; model: Model; onCl
     open({ name: 'overview', app: undeleted.slug });
   });
   return (
-    <Dialog title={`Undelete ${app.slug}`} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <p>
-          Its data, repository, deploys, variables and secrets come back, and those of its domains that no
-          other app has. Its previews and logs do not.
-        </p>
-        <TextField
-          label="Name"
-          value={slug}
-          onValue={(value) => setSlug(value.toLowerCase())}
-          pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
-          title={`It ${SLUG_RULE}.`}
-          minLength={3}
-          maxLength={40}
-          required
-          hint="Give another one if an app has this one meanwhile."
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            Undelete the app
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Undelete ${app.slug}`}
+      action="Undelete the app"
+      disabled={busy}
+      {...{ onSubmit, onClose }}
+    >
+      <p>
+        Its data, repository, deploys, variables and secrets come back, and those of its domains that no other
+        app has. Its previews and logs do not.
+      </p>
+      <TextField
+        label="Name"
+        value={slug}
+        onValue={(value) => setSlug(value.toLowerCase())}
+        pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
+        title={`It ${SLUG_RULE}.`}
+        minLength={3}
+        maxLength={40}
+        required
+        hint="Give another one if an app has this one meanwhile."
+        spellcheck={false}
+        autocomplete="off"
+      />
+    </FormDialog>
   );
 }

@@ -12,7 +12,7 @@ import { Head } from '../../layout/head.tsx';
 import { type Alert, type AlertChange, alertsModel, offersAlert } from '../../models/settings.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { Dialog, FormDialog } from '../../parts/controls/dialog.tsx';
 import { Check, Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconBell, IconPencil, IconPlus } from '../../parts/icons.tsx';
@@ -222,55 +222,52 @@ function Editor({
     onClose();
   });
   return (
-    <Dialog title={alert ? 'Change the alert' : 'Add an alert'} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Webhook or e-mail address"
-          name="url"
-          placeholder="https://example.com/hook or ada@example.com"
-          value={url}
-          onValue={setUrl}
-          required
+    <FormDialog
+      title={alert ? 'Change the alert' : 'Add an alert'}
+      action={alert ? 'Change the alert' : 'Add the alert'}
+      disabled={busy || on.length === 0}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="Webhook or e-mail address"
+        name="url"
+        placeholder="https://example.com/hook or ada@example.com"
+        value={url}
+        onValue={setUrl}
+        required
+      />
+      {!to.startsWith('mailto:') && (
+        <Select
+          label="Format"
+          value={format}
+          onValue={setFormat}
+          options={ALERT_FORMATS.map((each) => [each, FORMATS[each]] as const)}
         />
-        {!to.startsWith('mailto:') && (
-          <Select
-            label="Format"
-            value={format}
-            onValue={setFormat}
-            options={ALERT_FORMATS.map((each) => [each, FORMATS[each]] as const)}
-          />
-        )}
-        <fieldset class="stack tight plain">
-          <legend>Events</legend>
-          {KINDS.filter(([kind]) => kinds.includes(kind)).map(([kind, words]) => (
-            <Check
-              key={kind}
-              label={words}
-              value={on.includes(kind)}
-              onValue={(value) => setOn(value ? [...on, kind] : on.filter((each) => each !== kind))}
-            />
-          ))}
-        </fieldset>
-        {shown.map((name) => (
-          <TextField
-            key={name}
-            label={ALERT_THRESHOLDS[name].meaning}
-            name={name}
-            type="number"
-            min={ALERT_THRESHOLDS[name].least}
-            max={ALERT_THRESHOLDS[name].most}
-            value={numberOf(name)}
-            onValue={(value) => setNumbers({ ...numbers, [name]: value })}
-            required
+      )}
+      <fieldset class="stack tight plain">
+        <legend>Events</legend>
+        {KINDS.filter(([kind]) => kinds.includes(kind)).map(([kind, words]) => (
+          <Check
+            key={kind}
+            label={words}
+            value={on.includes(kind)}
+            onValue={(value) => setOn(value ? [...on, kind] : on.filter((each) => each !== kind))}
           />
         ))}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || on.length === 0}>
-            {alert ? 'Change the alert' : 'Add the alert'}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+      </fieldset>
+      {shown.map((name) => (
+        <TextField
+          key={name}
+          label={ALERT_THRESHOLDS[name].meaning}
+          name={name}
+          type="number"
+          min={ALERT_THRESHOLDS[name].least}
+          max={ALERT_THRESHOLDS[name].most}
+          value={numberOf(name)}
+          onValue={(value) => setNumbers({ ...numbers, [name]: value })}
+          required
+        />
+      ))}
+    </FormDialog>
   );
 }

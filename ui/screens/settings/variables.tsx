@@ -5,7 +5,7 @@ import type { Pages } from '../../models/pages.ts';
 import { type Secret, type Variable, variablesModel, variablesOf } from '../../models/settings.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { TextArea, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { plural } from '../../parts/format.ts';
@@ -181,53 +181,48 @@ function Editor({
     } else setMany(found);
   };
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        {many.length > 0 ? (
-          <p>
-            {plural(many.length, 'build variable')} of what you pasted:{' '}
-            {many.map(({ name }) => name).join(', ')}
-          </p>
-        ) : (
-          <>
-            <TextField
-              label="Name"
-              value={name}
-              onValue={setName}
-              onPaste={onPaste}
-              disabled={!isNew}
-              required
-              pattern="[A-Za-z_$][A-Za-z0-9_$]*"
-              title="Letters, digits, _ and $, not beginning with a digit."
-              spellcheck={false}
-              autocomplete="off"
-              hint={
-                isNew && kind === 'variable' ? 'Paste lines of a .env file here to add all of them.' : null
-              }
-            />
-            <TextArea
-              label="Value"
-              value={value}
-              onValue={setValue}
-              spellcheck={false}
-              rows={3}
-              required={kind === 'secret'}
-              hint={
-                kind === 'secret'
-                  ? 'It is encrypted, and never shown again. An app that runs is started again with it.'
-                  : null
-              }
-            />
-          </>
-        )}
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            {many.length > 0 ? `Add ${plural(many.length, 'build variable')}` : isNew ? 'Add' : 'Change'}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={many.length > 0 ? `Add ${plural(many.length, 'build variable')}` : isNew ? 'Add' : 'Change'}
+      disabled={busy}
+      {...{ onSubmit, onClose }}
+    >
+      {many.length > 0 ? (
+        <p>
+          {plural(many.length, 'build variable')} of what you pasted:{' '}
+          {many.map(({ name }) => name).join(', ')}
+        </p>
+      ) : (
+        <>
+          <TextField
+            label="Name"
+            value={name}
+            onValue={setName}
+            onPaste={onPaste}
+            disabled={!isNew}
+            required
+            pattern="[A-Za-z_$][A-Za-z0-9_$]*"
+            title="Letters, digits, _ and $, not beginning with a digit."
+            spellcheck={false}
+            autocomplete="off"
+            hint={isNew && kind === 'variable' ? 'Paste lines of a .env file here to add all of them.' : null}
+          />
+          <TextArea
+            label="Value"
+            value={value}
+            onValue={setValue}
+            spellcheck={false}
+            rows={3}
+            required={kind === 'secret'}
+            hint={
+              kind === 'secret'
+                ? 'It is encrypted, and never shown again. An app that runs is started again with it.'
+                : null
+            }
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }
 

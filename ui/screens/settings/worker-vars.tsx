@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { variablesModel, WorkerVar } from '../../models/settings.ts';
 import { Copy } from '../../parts/code/code.tsx';
 import { Button } from '../../parts/controls/button.tsx';
-import { Dialog } from '../../parts/controls/dialog.tsx';
+import { FormDialog } from '../../parts/controls/dialog.tsx';
 import { Check, TextArea, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconPencil, IconPlus, IconUndo2, IconVariable } from '../../parts/icons.tsx';
@@ -99,36 +99,33 @@ function Editor({ model, editing, onClose }: { model: Model; editing: Editing; o
     onClose();
   });
   return (
-    <Dialog title={isNew ? 'Add a variable' : `Override ${name}`} onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Name"
-          value={name}
-          onValue={setName}
-          disabled={!isNew}
-          required
-          pattern="[A-Za-z_$][A-Za-z0-9_$]*"
-          title="Letters, digits, _ and $, not beginning with a digit."
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <TextArea
-          label="Value"
-          value={text}
-          onValue={setText}
-          spellcheck={false}
-          rows={3}
-          hint="Deploys keep it, whatever the configuration has. An app that runs is started again with it."
-        />
-        <Check label="The value is JSON, not a text" value={isJson} onValue={setIsJson} />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            {isNew ? 'Add' : 'Override'}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={isNew ? 'Add a variable' : `Override ${name}`}
+      action={isNew ? 'Add' : 'Override'}
+      disabled={busy}
+      {...{ onSubmit, onClose }}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onValue={setName}
+        disabled={!isNew}
+        required
+        pattern="[A-Za-z_$][A-Za-z0-9_$]*"
+        title="Letters, digits, _ and $, not beginning with a digit."
+        spellcheck={false}
+        autocomplete="off"
+      />
+      <TextArea
+        label="Value"
+        value={text}
+        onValue={setText}
+        spellcheck={false}
+        rows={3}
+        hint="Deploys keep it, whatever the configuration has. An app that runs is started again with it."
+      />
+      <Check label="The value is JSON, not a text" value={isJson} onValue={setIsJson} />
+    </FormDialog>
   );
 }
 
