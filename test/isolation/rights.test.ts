@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import {
   allowReading,
   changeOwner,
+  giveSocket,
   makeOwnDirectory,
   removeOwnDirectories,
 } from '../../runtime/isolation/rights.ts';
@@ -34,6 +35,13 @@ test(
     assert.equal(statSync('/etc/passwd').uid, 0);
   },
 );
+
+test('a socket is given to its user alone', NEEDS_USERS, (t) => {
+  const path = `${temporaryDirectory(t)}/apps.sock`;
+  writeFileSync(path, '', { mode: 0o666 });
+  giveSocket(path, USER);
+  assert.deepEqual([owner(path), mode(path)], [[USER.uid, USER.gid], '600']);
+});
 
 test('readable files still belong to the host, and links are not followed', NEEDS_USERS, async (t) => {
   const root = temporaryDirectory(t);
