@@ -1,6 +1,6 @@
 // Reads custom hostnames, and writes the results of their DNS lookups.
 import { listOfApp } from './apps/apps.ts';
-import type { Page } from './page.ts';
+import type { Page, Position } from './page.ts';
 import type { Reader } from './reads.ts';
 
 export interface DomainRow {
@@ -22,11 +22,7 @@ const COLUMNS =
   'domains.hostname, domains.app_id, domains.created_at, domains.proved_at, domains.checked_at, domains.reason';
 
 /** @returns null for an unknown app */
-export function listDomains(
-  db: Reader,
-  appId: string,
-  page: { after: string; limit: number },
-): Promise<Page<DomainRow> | null> {
+export function listDomains(db: Reader, appId: string, page: Position): Promise<Page<DomainRow> | null> {
   const select = { columns: COLUMNS, from: 'domains', by: 'hostname' } as const;
   return listOfApp(db, appId, select, page);
 }

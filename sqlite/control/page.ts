@@ -6,6 +6,12 @@ export interface Page<Row> {
   next: string[] | null;
 }
 
+/** Which page to read: at most `limit` rows, after the one that the cursor of the last page names. */
+export interface Position {
+  after: string;
+  limit: number;
+}
+
 /**
  * Makes a page of at most `limit` rows. Read `limit + 1` rows, so that it knows whether there are more.
  * @param place returns the columns that the list is ordered by

@@ -1,5 +1,5 @@
 // Reads the e-mail addresses of apps.
-import type { Page } from '../page.ts';
+import type { Page, Position } from '../page.ts';
 import type { Reader } from '../reads.ts';
 import { listOfApp } from './apps.ts';
 
@@ -13,7 +13,7 @@ export interface MailRouteRow {
 export function listMailRoutes(
   db: Reader,
   appId: string,
-  page: { after: string; limit: number },
+  page: Position,
 ): Promise<Page<MailRouteRow> | null> {
   const select = { columns: 'address, app_id, created_at', from: 'mail_routes', by: 'address' } as const;
   return listOfApp(db, appId, select, page);

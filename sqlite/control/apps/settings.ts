@@ -1,5 +1,5 @@
 // Reads an app's variables: those of its builds, and the overrides of its Worker's.
-import type { Page } from '../page.ts';
+import type { Page, Position } from '../page.ts';
 import type { Reader } from '../reads.ts';
 import { listOfApp, readOfApp } from './apps.ts';
 
@@ -10,11 +10,7 @@ export interface EnvRow {
 }
 
 /** Returns variables by name; null for an unknown app. */
-export function listEnv(
-  db: Reader,
-  appId: string,
-  page: { after: string; limit: number },
-): Promise<Page<EnvRow> | null> {
+export function listEnv(db: Reader, appId: string, page: Position): Promise<Page<EnvRow> | null> {
   const select = { columns: 'name, value, updated_at', from: 'env', by: 'name' } as const;
   return listOfApp(db, appId, select, page);
 }

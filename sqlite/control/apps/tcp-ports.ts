@@ -1,5 +1,5 @@
 // Reads the TCP ports of apps.
-import type { Page } from '../page.ts';
+import type { Page, Position } from '../page.ts';
 import type { Reader } from '../reads.ts';
 import { listOfApp } from './apps.ts';
 
@@ -10,11 +10,7 @@ export interface TcpPortRow {
 }
 
 /** Returns the ports of an app in order; null for an unknown app. */
-export function listTcpPorts(
-  db: Reader,
-  appId: string,
-  page: { after: string; limit: number },
-): Promise<Page<TcpPortRow> | null> {
+export function listTcpPorts(db: Reader, appId: string, page: Position): Promise<Page<TcpPortRow> | null> {
   const select = { columns: 'port, app_id, created_at', from: 'tcp_ports', by: 'port' } as const;
   return listOfApp(db, appId, select, { ...page, after: Number(page.after) });
 }

@@ -1,6 +1,6 @@
 // Product events and their channels.
 import { LIVE_APP, readOfApp } from '../apps/apps.ts';
-import { type Page, pageOf } from '../page.ts';
+import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 /** One event. `tags` is JSON. */
@@ -111,7 +111,7 @@ export async function listEvents(
 export async function listChannels(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  { after, limit }: Position,
 ): Promise<Page<ChannelRow> | null> {
   const statement = db
     .prepare(

@@ -1,6 +1,6 @@
 // Insights: one value each, by title.
 import { LIVE_APP, listOfApp, readOfApp } from '../apps/apps.ts';
-import type { Page } from '../page.ts';
+import type { Page, Position } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 export interface InsightRow {
@@ -50,11 +50,7 @@ export async function setInsight(
 }
 
 /** Returns insights by title; null for an unknown app. */
-export function listInsights(
-  db: Reader,
-  appId: string,
-  page: { after: string; limit: number },
-): Promise<Page<InsightRow> | null> {
+export function listInsights(db: Reader, appId: string, page: Position): Promise<Page<InsightRow> | null> {
   const select = { columns: COLUMNS, from: 'insights', by: 'title' } as const;
   return listOfApp(db, appId, select, page);
 }

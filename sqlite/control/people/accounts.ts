@@ -1,5 +1,5 @@
 // Accounts.
-import { type Page, pageOf } from '../page.ts';
+import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 /**
@@ -87,10 +87,7 @@ export async function findAccount(db: Reader, id: string | null): Promise<Accoun
 }
 
 /** Returns accounts, oldest first. */
-export async function listAccounts(
-  db: Reader,
-  { after, limit }: { after: string; limit: number },
-): Promise<Page<AccountRow>> {
+export async function listAccounts(db: Reader, { after, limit }: Position): Promise<Page<AccountRow>> {
   const statement = db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id > ? ORDER BY id LIMIT ?`);
   const [accounts] = await db.batch<AccountRow>([statement.bind(after, limit + 1)]);
   return pageOf(accounts!.results, limit, ({ id }) => [id]);

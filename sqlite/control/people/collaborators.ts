@@ -1,7 +1,7 @@
 // The accounts, besides its owner, that have a role on an app.
 
 import { LIVE_APP, readOfApp } from '../apps/apps.ts';
-import { type Page, pageOf } from '../page.ts';
+import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 import type { Role } from './access.ts';
 
@@ -22,7 +22,7 @@ export interface NamedCollaborator extends CollaboratorRow {
 export async function listCollaborators(
   db: Reader,
   appId: string,
-  { after, limit }: { after: string; limit: number },
+  { after, limit }: Position,
 ): Promise<Page<NamedCollaborator> | null> {
   const statement = db
     .prepare(

@@ -1,5 +1,5 @@
 // Links that create an account, or set the password of one.
-import { type Page, pageOf } from '../page.ts';
+import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 export interface InviteRow {
@@ -141,7 +141,7 @@ export async function listInvites(
   db: Reader,
   at: string,
   app: string | null,
-  { after, limit }: { after: string; limit: number },
+  { after, limit }: Position,
 ): Promise<Page<ListedInvite>> {
   const statement = db.prepare(
     `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id

@@ -1,5 +1,5 @@
 // API keys of accounts.
-import { type Page, pageOf } from '../page.ts';
+import { type Page, type Position, pageOf } from '../page.ts';
 import { type Reader, withRetries } from '../reads.ts';
 
 export interface KeyRow {
@@ -88,7 +88,7 @@ export async function insertKey(
 export async function listKeys(
   db: Reader,
   accountId: string,
-  { after, limit }: { after: string; limit: number },
+  { after, limit }: Position,
 ): Promise<Page<ListedKey> | null> {
   const [account, keys] = await db.batch<ListedKey>([
     db.prepare('SELECT id FROM accounts WHERE id = ?').bind(accountId),
