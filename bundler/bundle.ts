@@ -23,9 +23,9 @@ import type { ReadConfig, WranglerConfig } from './configuration/wrangler-config
 import { BuildFailure } from './failure.ts';
 import { entryPath } from './modules/entry.ts';
 import { bundleWorker, type WorkerSource } from './modules/worker.ts';
+import { copyNextCache, tagsMigration } from './next/next-cache.ts';
 import { assetRules, copyAssets, pagesOnlyCode } from './project/assets.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
-import { copyNextCache, tagsMigration } from './project/next-cache.ts';
 import type { PageFolders } from './project/pages.ts';
 import { insidePath, isThere, show } from './project/path-containment.ts';
 import { type Place, placeOf } from './project/place.ts';

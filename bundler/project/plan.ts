@@ -9,6 +9,7 @@ import type { ReadConfig } from '../configuration/wrangler-config.ts';
 import { deployFolder } from '../deploy-script/deploy-folder.ts';
 import { type DeployScript, deployScript } from '../deploy-script/deploy-script.ts';
 import { entryPath } from '../modules/entry.ts';
+import { isPlainNext, setUpNext } from '../next/plain-next.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
@@ -28,6 +29,9 @@ import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
+
+const NEXT_ADDED =
+  'Next.js without a Wrangler configuration: this build adds @opennextjs/cloudflare. To choose its settings yourself, run `npx @opennextjs/cloudflare migrate`, and commit what it writes';
 
 /** The commands to run in a worktree, and facts about the worktree before the first command. */
 export interface Plan {
@@ -82,14 +86,24 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const { output_directory: output } = settings;
   const { place, why } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
-  const project = findProject(place, null, output);
+  const deploy = deployScript(manifest?.scripts ?? {});
+  const ownInstall = installFolder(place);
+  const found = findProject(place, null, output);
+  const isNext =
+    found?.kind !== 'wrangler' &&
+    deploy === null &&
+    manifest !== null &&
+    isPlainNext(place, manifest, settings);
+  const next = isNext ? setUpNext(place, findLockFiles(place.root, ownInstall)[0]?.name) : null;
+  const project = next === null ? found : findProject(place, null, output);
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
   const below = read !== null && manifest === null ? packageBelow(place, read) : null;
-  const installed = below ?? installFolder(place);
+  const installed = below ?? ownInstall;
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const config = read?.config ?? null;
-  const deploy = deployScript(manifest?.scripts ?? {});
-  const build = buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
+  const build =
+    next?.map((command) => ({ kind: 'command' as const, command, cwd: '.' })) ??
+    buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
   if (
     below !== null &&
     build.length === 0 &&
@@ -129,6 +143,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
         ? []
         : [`${relative(place.root, below)} is the package: ${read!.file} names what lies in it`]),
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
+      ...(next === null ? [] : [NEXT_ADDED]),
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     mayNeedNoPackages:

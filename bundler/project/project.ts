@@ -29,6 +29,20 @@ const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies']
 /** Maximum folders in a message. */
 const FOLDERS_NAMED = 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
+/** Packages of frameworks that render on a server, and need an adapter for Cloudflare with a Wrangler configuration. */
+const SERVER_FRAMEWORKS = [
+  '@react-router/dev',
+  '@remix-run/dev',
+  '@solidjs/start',
+  '@sveltejs/kit',
+  '@tanstack/react-start',
+  '@tanstack/solid-start',
+  '@builder.io/qwik-city',
+  'astro',
+  'next',
+  'nuxt',
+  'waku',
+];
 
 /** Advice for the author of a Node server. Follows text that names the server. */
 export const SERVER_ADVICE =
@@ -213,7 +227,13 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
     `then index.html in ${folders.join(', ')} or the root, or in the only folder with one`,
     `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
   ];
-  const start = packageJsonOf(place)?.scripts.start;
+  const manifest = packageJsonOf(place);
+  const framework = SERVER_FRAMEWORKS.find((name) => manifest?.dependencies.some(([each]) => each === name));
+  if (framework !== undefined)
+    return new BuildFailure(
+      `nothing to deploy: ${framework} wrote no site, and renders on a server only with its adapter for Cloudflare: run \`npx wrangler setup\` in the project, and commit what it writes`,
+    );
+  const start = manifest?.scripts.start;
   const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
   return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
 }

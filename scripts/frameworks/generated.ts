@@ -390,6 +390,25 @@ export default { fetch: reqHandler };
     assets: false,
   },
   {
+    name: 'Next.js, without a configuration',
+    generator: 'create-next-app',
+    words:
+      'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
+    files: {
+      'app/hello/[name]/page.tsx':
+        'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
+      'app/api/time/route.ts':
+        "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
+    },
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<html/ },
+      { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },
+      { path: '/api/time', text: /"now":\d+/, byScript: true },
+    ],
+    assets: true,
+  },
+  {
     name: "Next.js, OpenNext's Cloudflare adapter",
     generator: 'create-next-app',
     words:

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { planBuild } from '../../bundler/project/plan.ts';
-import { findProject, readPackageJson, siteFolders } from '../../bundler/project/project.ts';
+import {
+  findProject,
+  nothingDeployable,
+  readPackageJson,
+  siteFolders,
+} from '../../bundler/project/project.ts';
 import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
@@ -268,4 +275,61 @@ test('a Pages project of functions is planned with the crons and queues that Pag
   assert.deepEqual(bundle.warnings, [
     'wrangler.toml: triggers.crons has no effect: Cloudflare Pages answers requests alone',
   ]);
+});
+
+test('Next.js without a configuration gets the adapter of OpenNext, unless something else says how it is built', async () => {
+  const plan = async (files: Files, settings = NO_SETTINGS) => {
+    const worktree = worktrees.write(files);
+    const { build, notes, hasConfig } = await planBuild({
+      ...{ worktree, settings, environment: null, manifests: ['package.json'] },
+    });
+    const commands = build.map((each) => (each.kind === 'command' ? each.command : 'the script build'));
+    return { worktree, commands, notes, hasConfig };
+  };
+  const manifest = (more: object = {}, scripts: object = {}) => ({
+    'package.json': JSON.stringify({
+      scripts: { build: 'next build', start: 'next start', ...scripts },
+      dependencies: { next: '16.4.6', ...more },
+    }),
+  });
+  const { wrangler } = JSON.parse(readFileSync('package.json', 'utf8')).dependencies;
+  const packages = `@opennextjs/cloudflare@1.20.17 wrangler@${wrangler}`;
+  const added = await plan(manifest());
+  assert.deepEqual(added.commands, [
+    `npm install --no-save --no-audit --no-fund --legacy-peer-deps ${packages}`,
+    'opennextjs-cloudflare build',
+  ]);
+  assert.match(added.notes.join(), /this build adds @opennextjs\/cloudflare/);
+  assert.ok(added.hasConfig);
+  // OpenNext refuses a project without it.
+  assert.equal(readFileSync(join(added.worktree, 'next.config.mjs'), 'utf8'), 'export default {};\n');
+
+  const config = { 'next.config.ts': 'export default { reactStrictMode: true };' };
+  const pnpm = await plan({ ...manifest(), ...config, 'pnpm-lock.yaml': '' });
+  assert.match(pnpm.commands[0]!, new RegExp(`^pnpm add --save-dev .* ${packages}$`));
+  assert.equal(existsSync(join(pnpm.worktree, 'next.config.mjs')), false);
+
+  const own = 'name = "x"\nmain = "index.js"';
+  for (const files of [
+    { ...manifest(), 'next.config.mjs': "export default { output: 'export' };" },
+    manifest({}, { build: 'vite build' }),
+    manifest({ '@cloudflare/next-on-pages': '1' }),
+    { ...manifest(), 'wrangler.toml': own, 'index.js': '' },
+    { ...manifest({}, { deploy: 'wrangler deploy index.js' }), 'index.js': '' },
+  ]) {
+    const { worktree, commands } = await plan(files);
+    assert.deepEqual(commands, ['the script build'], JSON.stringify(files));
+    assert.equal(existsSync(join(worktree, 'open-next.config.ts')), false);
+  }
+  assert.deepEqual((await plan(manifest(), { ...NO_SETTINGS, build_command: 'mine' })).commands, ['mine']);
+  await assert.rejects(
+    plan({ ...manifest(), 'open-next.config.ts': { link: '/etc/passwd' } }),
+    /package\.json lacks/,
+  );
+});
+
+test('a framework without its adapter fails with the command that adds it', () => {
+  const root = worktrees.write({ 'package.json': '{"devDependencies": {"@react-router/dev": "7"}}' });
+  const { message } = nothingDeployable({ root, folder: root }, null);
+  assert.match(message, /@react-router\/dev wrote no site.* run `npx wrangler setup` in the project/);
 });

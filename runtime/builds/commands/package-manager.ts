@@ -93,14 +93,13 @@ function fetchedCommands(
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
   // Not `--package`: calls of npx in the project's scripts would inherit it.
   const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
+  // In this form every command takes it. One with another store would refuse what the install linked.
+  if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
   const build = [...call, 'run', 'build'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
   if (name === 'bun')
     return { call, install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
-  if (name === 'pnpm') {
-    const store = `--store-dir=${cacheDirectories(cache).pnpm}`;
-    return { call, install: [...call, 'install', frozen, '--prod=false', store], build };
-  }
+  if (name === 'pnpm') return { call, install: [...call, 'install', frozen, '--prod=false'], build };
   if (isClassic) {
     const flags = ['--production=false', '--non-interactive', ...(lockFile ? ['--frozen-lockfile'] : [])];
     return { call, install: [...call, 'install', ...flags], build };

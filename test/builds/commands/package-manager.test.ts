@@ -81,10 +81,10 @@ test('a lock file is installed exactly, with development dependencies whatever N
   assert.deepEqual(choose({ 'pnpm-lock.yaml': '' }).install.slice(3), [
     '--',
     'pnpm@10.34.8',
+    '--config.store-dir=/cache/pnpm',
     'install',
     '--frozen-lockfile',
     '--prod=false',
-    '--store-dir=/cache/pnpm',
   ]);
 });
 
@@ -110,7 +110,10 @@ for (const [manager, version] of [
   ['bun', '1.4.5'],
 ] as const) {
   test(`${manager} ${version} installs and builds with the registry and the app's own cache`, async () => {
-    const manifest = JSON.stringify({ ...MANIFEST, packageManager: `${manager}@${version}` });
+    // A build may add packages for itself.
+    const add = `${manager} add ${manager === 'pnpm' ? '--save-dev' : '--dev'} semver@7.7.3`;
+    const scripts = { build: `${MANIFEST.scripts.build} && ${add} && echo added` };
+    const manifest = JSON.stringify({ ...MANIFEST, scripts, packageManager: `${manager}@${version}` });
     const { input, lines, result } = await buildCommit(directory.path, {
       'package.json': manifest,
       'index.js': WORKER,
@@ -127,6 +130,6 @@ for (const [manager, version] of [
       lines.some((line) => line.includes(says)),
       lines.join('\n'),
     );
-    assert.ok(lines.includes('2.3.4'), lines.join('\n'));
+    for (const line of ['2.3.4', 'added']) assert.ok(lines.includes(line), lines.join('\n'));
   });
 }

@@ -14,10 +14,10 @@ import { dirname, join, relative } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES } from '../limits.ts';
+import { copyAssets } from '../project/assets.ts';
+import { insidePath, isThere, show } from '../project/path-containment.ts';
+import type { Place } from '../project/place.ts';
 import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
-import { copyAssets } from './assets.ts';
-import { insidePath, isThere, show } from './path-containment.ts';
-import type { Place } from './place.ts';
 
 /** Where OpenNext writes it, relative to the project's folder. */
 const CACHE = '.open-next/cache';
