@@ -172,7 +172,12 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
   };
   const names = Object.keys(failures).filter((name) => ONLY?.includes(name) ?? true);
   const counts = new Map(names.map((name) => [name, 0]));
-  for (let round = 0; round < ROUNDS; round++) {
+  let isEnding = false;
+  process.once('SIGUSR2', () => {
+    isEnding = true;
+    console.log('this is the last round');
+  });
+  for (let round = 0; round < ROUNDS && !isEnding; round++) {
     const name = names[round % names.length]!;
     const awayMs = AWAY_MS[Math.floor(round / names.length) % AWAY_MS.length]!;
     // The home of the app that is asked, most often.
