@@ -26,6 +26,8 @@ export interface OtherApps {
   consumersOf: (owner: string, queue: string) => string[];
   /** Returns the slug of an app there. */
   slugOf: (appId: string) => string | undefined;
+  /** Asks the control plane which apps there are now. Never rejects. */
+  askNow: () => Promise<void>;
 }
 
 /** Read access to the apps of this host. `OpenApps` adds and removes them. */

@@ -44,8 +44,8 @@ export interface BuildInput {
   /** The user that runs install and build; `null`: the host's own user. */
   user: User | null;
   storage: StorageNames;
-  /** Throws a `BuildFailure` if the configuration names other apps that do not exist. */
-  requireOutside: (named: NamedOutside) => void;
+  /** Rejects with a `BuildFailure` if the configuration names other apps that do not exist. */
+  requireOutside: (named: NamedOutside) => Promise<unknown>;
   /** Returns the unique key of another app's class. */
   keyOf: KeyOf;
   /** Finds a client certificate of the owner. */

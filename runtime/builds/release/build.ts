@@ -60,7 +60,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     const { settings } = input;
     const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
     for (const note of plan.notes) log.line(note);
-    if (plan.outside !== null) input.requireOutside(plan.outside);
+    if (plan.outside !== null) await input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const beforeLive = releaseCommand(input, directories, plan);
     const runsCommands =

@@ -11,18 +11,31 @@ import { readRelease } from './release.ts';
 
 interface Owned {
   appId: string;
-  apps: Pick<KnownApps, 'slugOf' | 'siblingOf' | 'originOf' | 'consumersOf'>;
+  apps: Pick<KnownApps, 'slugOf' | 'siblingOf' | 'originOf' | 'consumersOf' | 'others'>;
   /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
   isPushed: boolean;
 }
 
 /**
- * Finds the other apps that a configuration or a release names.
+ * Finds the other apps that a configuration or a release names, also those that were made at another host a moment ago.
  * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
  * @throws {BuildFailure} that names each wrong binding: its app, tail Worker or outbound Worker is missing, or its tail Worker
  * is the app itself. It also names each queue without a consumer or with several
  */
-export function requireServices(
+export async function requireServices(
+  named: NamedOutside,
+  owned: Owned,
+): Promise<Map<string, string | undefined>> {
+  try {
+    return findServices(named, owned);
+  } catch (error) {
+    if (owned.apps.others === null) throw error;
+    await owned.apps.others.askNow();
+    return findServices(named, owned);
+  }
+}
+
+function findServices(
   named: NamedOutside,
   { appId, apps, isPushed }: Owned,
 ): Map<string, string | undefined> {
@@ -76,7 +89,7 @@ function requireTail(slug: string, appId: string, apps: Owned['apps']): void {
 export async function checkServices(release: string, owned: Owned, log: DeployLog): Promise<string[]> {
   const described = await readRelease(release);
   if (described === null) return [];
-  for (const [queue, consumer] of requireServices(described, owned))
+  for (const [queue, consumer] of await requireServices(described, owned))
     log.line(
       consumer === undefined
         ? `queues: no app consumes ${queue} yet; sending to it fails until one does`

@@ -73,7 +73,7 @@ export async function buildCommit(
     settings: NO_SETTINGS,
     user: null,
     storage: emptyNames(),
-    requireOutside: () => {},
+    requireOutside: async () => {},
     keyOf: async ({ script, className }) => `${script}-${className}`,
     certificateOf: async (named) => ({ ...named, chain: '', sealedKey: null }),
     liveReleaseDirectory: null,

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { KnownApps, OtherApps } from '../../../runtime/apps/known/known-apps.ts';
+import { requireServices } from '../../../runtime/builds/release/check-services.ts';
+
+const NAMED = { services: [{ binding: 'AUTH', service: 'auth' }] };
+
+/** An app whose host learns of the app `auth` when it asks. @param others whether there are other hosts */
+function owned(others: boolean, learns: boolean) {
+  let isKnown = false;
+  const askNow = async () => {
+    isKnown = learns;
+  };
+  const apps = {
+    siblingOf: () => (isKnown ? 'b' : null),
+    originOf: (id) => id,
+    slugOf: () => undefined,
+    consumersOf: () => [],
+    others: others ? ({ askNow } as unknown as OtherApps) : null,
+  } satisfies Pick<KnownApps, 'slugOf' | 'siblingOf' | 'originOf' | 'consumersOf' | 'others'>;
+  return { appId: 'a', apps, isPushed: true };
+}
+
+test('a deploy finds an app that was made at another host a moment ago, and still names a missing one', async () => {
+  assert.equal((await requireServices(NAMED, owned(true, true))).size, 0);
+  await assert.rejects(requireServices(NAMED, owned(true, false)), BuildFailure);
+  await assert.rejects(requireServices(NAMED, owned(false, true)), /AUTH is bound to auth, and the owner/);
+});
