@@ -62,9 +62,8 @@ test('a host that is stopped hands its apps over before it ends', async () => {
   const { home, other } = await deploy(hosts);
   assert.equal((await home.get('shop')).text, '1');
   await home.stop();
-  const from = performance.now();
+  assert.match(home.output, /an app was handed over to another host app=shop/);
   assert.equal((await other.get('shop')).text, '2');
-  assert.ok(performance.now() - from < 5_000, `${home.output}\n${other.output}`);
 });
 
 test('the apps of a host that is lost are back at the other, with all that was acknowledged, and report it', async () => {
