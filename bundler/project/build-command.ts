@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import type { DeployScript } from '../deploy-script/deploy-script.ts';
+import { OPEN_NEXT_BUILD } from '../next/plain-next.ts';
 import { isThere } from './path-containment.ts';
-import type { PackageJson } from './project.ts';
+import { dependsOn, type PackageJson } from './project.ts';
 
 /**
  * A line for the shell, or the script `build`. `cwd`: relative to the project's folder. `mayFail`: the
@@ -27,6 +28,8 @@ interface Sources {
   /** Its own package.json, and that of the workspace above it. */
   manifest: PackageJson | null;
   above: PackageJson | null;
+  /** Whether the deploy adds OpenNext's adapter. */
+  addsOpenNext: boolean;
   /** Where its packages are installed, as an absolute path. */
   installed: string;
 }
@@ -45,7 +48,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
   // After a failed command the rest of its line does not run: what that builds would be missing or old.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
-  const isOpenNext = before?.includes('opennextjs-cloudflare build');
+  const isOpenNext = before?.includes(OPEN_NEXT_BUILD);
   const needsScript = deploy?.startsWithBuild
     ? !isOpenNext
     : commands.length === 0 || (before !== null && !deploy?.builds);
@@ -54,22 +57,20 @@ export function buildCommands(sources: Sources): BuildCommand[] {
 }
 
 /** Returns the command for the script `build`; `null` without that script. */
-function scriptCommand({ root, manifest, above, installed }: Sources): BuildCommand | null {
+function scriptCommand({ root, manifest, above, installed, addsOpenNext }: Sources): BuildCommand | null {
   const script = manifest?.scripts.build;
   if (script === undefined) return null;
   // The script builds for Node. OpenNext runs it, and turns its output into a Worker.
-  const isOpenNext = has(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare');
-  if (isOpenNext) return line('opennextjs-cloudflare build');
+  const isOpenNext =
+    addsOpenNext ||
+    (dependsOn(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare'));
+  if (isOpenNext) return line(OPEN_NEXT_BUILD);
   // turbo first builds the packages that the project depends on. It requires `packageManager`.
-  if (above?.packageManager && has(above, 'turbo') && isThere(root, join(installed, 'turbo.json')))
+  if (above?.packageManager && dependsOn(above, 'turbo') && isThere(root, join(installed, 'turbo.json')))
     return line('turbo run build');
   return { kind: 'script' };
 }
 
 function line(command: string, cwd = '.'): Extract<BuildCommand, { kind: 'command' }> {
   return { kind: 'command', command, cwd };
-}
-
-function has(manifest: PackageJson | null, dependency: string): boolean {
-  return manifest?.dependencies.some(([name]) => name === dependency) ?? false;
 }

@@ -9,7 +9,7 @@ import type { ReadConfig } from '../configuration/wrangler-config.ts';
 import { deployFolder } from '../deploy-script/deploy-folder.ts';
 import { type DeployScript, deployScript } from '../deploy-script/deploy-script.ts';
 import { entryPath } from '../modules/entry.ts';
-import { isPlainNext, setUpNext } from '../next/plain-next.ts';
+import { type Adapter, nextAdapter } from '../next/plain-next.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
@@ -30,7 +30,7 @@ import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
-const NEXT_ADDED =
+const ADAPTER_NOTE =
   'Next.js without a Wrangler configuration: this build adds @opennextjs/cloudflare. To choose its settings yourself, run `npx @opennextjs/cloudflare migrate`, and commit what it writes';
 
 /** The commands to run in a worktree, and facts about the worktree before the first command. */
@@ -43,6 +43,8 @@ export interface Plan {
   installFolder: string;
   /** The commands that run before the project is bundled, in order. */
   build: BuildCommand[];
+  /** What a deploy adds for the build; `null`: nothing. */
+  adapter: Adapter | null;
   /** Lines for the deploy's log. */
   notes: string[];
   hasDependencies: boolean;
@@ -86,24 +88,17 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const { output_directory: output } = settings;
   const { place, why } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
-  const deploy = deployScript(manifest?.scripts ?? {});
-  const ownInstall = installFolder(place);
-  const found = findProject(place, null, output);
-  const isNext =
-    found?.kind !== 'wrangler' &&
-    deploy === null &&
-    manifest !== null &&
-    isPlainNext(place, manifest, settings);
-  const next = isNext ? setUpNext(place, findLockFiles(place.root, ownInstall)[0]?.name) : null;
-  const project = next === null ? found : findProject(place, null, output);
+  const project = findProject(place, null, output);
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
   const below = read !== null && manifest === null ? packageBelow(place, read) : null;
-  const installed = below ?? ownInstall;
+  const installed = below ?? installFolder(place);
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const config = read?.config ?? null;
-  const build =
-    next?.map((command) => ({ kind: 'command' as const, command, cwd: '.' })) ??
-    buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
+  const deploy = deployScript(manifest?.scripts ?? {});
+  const isPlain = project?.kind !== 'wrangler' && deploy === null && manifest !== null;
+  const adapter = isPlain ? nextAdapter(place, manifest, settings) : null;
+  const sources = { root: place.root, settings, config, deploy, manifest, above, installed };
+  const build = buildCommands({ ...sources, addsOpenNext: adapter !== null });
   if (
     below !== null &&
     build.length === 0 &&
@@ -137,13 +132,14 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     deployLine: place.deployLine ?? null,
     installFolder: relative(place.root, installed),
     build: read !== null && isDeployable(place.root, read) ? build.map(allowFailure) : build,
+    adapter,
     notes: [
       ...(why === null ? [] : [why]),
       ...(below === null
         ? []
         : [`${relative(place.root, below)} is the package: ${read!.file} names what lies in it`]),
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
-      ...(next === null ? [] : [NEXT_ADDED]),
+      ...(adapter === null ? [] : [ADAPTER_NOTE]),
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     mayNeedNoPackages:

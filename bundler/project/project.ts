@@ -228,7 +228,7 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
     `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
   ];
   const manifest = packageJsonOf(place);
-  const framework = SERVER_FRAMEWORKS.find((name) => manifest?.dependencies.some(([each]) => each === name));
+  const framework = SERVER_FRAMEWORKS.find((name) => dependsOn(manifest, name));
   if (framework !== undefined)
     return new BuildFailure(
       `nothing to deploy: ${framework} wrote no site, and renders on a server only with its adapter for Cloudflare: run \`npx wrangler setup\` in the project, and commit what it writes`,
@@ -253,6 +253,11 @@ export function unnamedFolder(folders: string[]): BuildFailure {
   return new BuildFailure(
     `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app, with \`cellar builds set --root-directory ${typed(folders[0]!)}\` or in the app's settings`,
   );
+}
+
+/** Whether a package.json names a package. */
+export function dependsOn(manifest: PackageJson | null, dependency: string): boolean {
+  return manifest?.dependencies.some(([name]) => name === dependency) ?? false;
 }
 
 /** Reads the `package.json` of a project. See `readPackageJson`. */

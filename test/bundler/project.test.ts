@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { planBuild } from '../../bundler/project/plan.ts';
 import {
@@ -280,11 +279,13 @@ test('a Pages project of functions is planned with the crons and queues that Pag
 test('Next.js without a configuration gets the adapter of OpenNext, unless something else says how it is built', async () => {
   const plan = async (files: Files, settings = NO_SETTINGS) => {
     const worktree = worktrees.write(files);
-    const { build, notes, hasConfig } = await planBuild({
+    const before = readdirSync(worktree);
+    const { adapter, build, notes } = await planBuild({
       ...{ worktree, settings, environment: null, manifests: ['package.json'] },
     });
+    assert.deepEqual(readdirSync(worktree), before, 'a plan writes nothing');
     const commands = build.map((each) => (each.kind === 'command' ? each.command : 'the script build'));
-    return { worktree, commands, notes, hasConfig };
+    return { adapter, commands, notes };
   };
   const manifest = (more: object = {}, scripts: object = {}) => ({
     'package.json': JSON.stringify({
@@ -293,21 +294,15 @@ test('Next.js without a configuration gets the adapter of OpenNext, unless somet
     }),
   });
   const { wrangler } = JSON.parse(readFileSync('package.json', 'utf8')).dependencies;
-  const packages = `@opennextjs/cloudflare@1.20.17 wrangler@${wrangler}`;
   const added = await plan(manifest());
-  assert.deepEqual(added.commands, [
-    `npm install --no-save --no-audit --no-fund --legacy-peer-deps ${packages}`,
-    'opennextjs-cloudflare build',
-  ]);
+  assert.deepEqual(added.commands, ['opennextjs-cloudflare build']);
+  assert.deepEqual(added.adapter!.packages, ['@opennextjs/cloudflare@1.20.17', `wrangler@${wrangler}`]);
   assert.match(added.notes.join(), /this build adds @opennextjs\/cloudflare/);
-  assert.ok(added.hasConfig);
-  // OpenNext refuses a project without it.
-  assert.equal(readFileSync(join(added.worktree, 'next.config.mjs'), 'utf8'), 'export default {};\n');
-
+  const files = ['wrangler.jsonc', 'open-next.config.ts'];
+  // OpenNext refuses a project without the third.
+  assert.deepEqual(Object.keys(added.adapter!.files), [...files, 'next.config.mjs']);
   const config = { 'next.config.ts': 'export default { reactStrictMode: true };' };
-  const pnpm = await plan({ ...manifest(), ...config, 'pnpm-lock.yaml': '' });
-  assert.match(pnpm.commands[0]!, new RegExp(`^pnpm add --save-dev .* ${packages}$`));
-  assert.equal(existsSync(join(pnpm.worktree, 'next.config.mjs')), false);
+  assert.deepEqual(Object.keys((await plan({ ...manifest(), ...config })).adapter!.files), files);
 
   const own = 'name = "x"\nmain = "index.js"';
   for (const files of [
@@ -317,9 +312,8 @@ test('Next.js without a configuration gets the adapter of OpenNext, unless somet
     { ...manifest(), 'wrangler.toml': own, 'index.js': '' },
     { ...manifest({}, { deploy: 'wrangler deploy index.js' }), 'index.js': '' },
   ]) {
-    const { worktree, commands } = await plan(files);
-    assert.deepEqual(commands, ['the script build'], JSON.stringify(files));
-    assert.equal(existsSync(join(worktree, 'open-next.config.ts')), false);
+    const { adapter, commands } = await plan(files);
+    assert.deepEqual([adapter, commands], [null, ['the script build']], JSON.stringify(files));
   }
   assert.deepEqual((await plan(manifest(), { ...NO_SETTINGS, build_command: 'mine' })).commands, ['mine']);
   await assert.rejects(

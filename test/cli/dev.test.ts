@@ -9,6 +9,7 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -486,6 +487,26 @@ setInterval(() => existsSync('../go') && process.exit(), 20);`;
   const failed = await askEarly();
   assert.equal(failed.status, 500);
   assert.match(failed.text, /Nothing serves yet.*index\.js/s);
+});
+
+test('Next.js that only a deploy can set up is refused, and the folder stays as it is', async () => {
+  const project = join(folder, '..', 'plain-next');
+  mkdirSync(project);
+  const manifest = { scripts: { build: 'next build' }, dependencies: { next: '16.4.6' } };
+  writeFileSync(join(project, 'package.json'), JSON.stringify(manifest));
+  const next = new Running([], '../printed-next', project);
+  try {
+    await eventually(
+      () => /only a deploy adds its adapter\. Run `npx next dev`/.test(next.said),
+      'the refusal',
+    );
+  } finally {
+    await next.end();
+  }
+  assert.deepEqual(
+    readdirSync(project).filter((name) => name !== '.cellar'),
+    ['package.json'],
+  );
 });
 
 test('functions/ of a Pages project are compiled at the start and at each save', async () => {

@@ -96,7 +96,9 @@ async function installCache(
 export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
   if (plan.build.length === 0) return log.skip('build', 'no build script');
+  const { packages } = plan.adapter ?? { packages: [] };
   const commands = plan.build.map((build) => commandOf(build, directories, plan));
+  if (packages.length > 0) commands.unshift(addCommand(packages, directories, plan));
   await log.step('build', titleOf(commands.map(({ title }) => title).join(' && ')), async () => {
     for (const command of commands) await runInProject(input, directories, plan, command);
   });
@@ -127,6 +129,12 @@ function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan)
     folder: plan.folder,
     mayFail: build.mayFail ?? false,
   };
+}
+
+function addCommand(packages: string[], { cache }: BuildDirectories, plan: Plan): ProjectCommand {
+  const { name, add } = packageManager(plan, cache);
+  const title = `${name} add ${packages.join(' ')}`;
+  return { arguments: [...add, ...packages], title, folder: plan.folder, asksRegistry: true };
 }
 
 /** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */

@@ -22,6 +22,8 @@ export interface PackageManager {
   install: string[];
   /** The arguments that run the script `build`. */
   build: string[];
+  /** The arguments that add packages for one build; their names follow. */
+  add: string[];
 }
 
 /** The version that reads this lock file format, when package.json names no version. */
@@ -57,6 +59,8 @@ export function packageManager(
       call: ['npm'],
       install: npmInstall(lockFile),
       build,
+      // npm would refuse the peers of packages that the project has already.
+      add: ['npm', 'install', '--no-save', '--legacy-peer-deps'],
     };
   }
   const version = named?.version ?? neededVersion(name, used?.head ?? '');
@@ -88,7 +92,7 @@ function fetchedCommands(
   version: string,
   lockFile: string | null,
   cache: string,
-): Pick<PackageManager, 'call' | 'install' | 'build'> {
+): Pick<PackageManager, 'call' | 'install' | 'build' | 'add'> {
   const isClassic = version.startsWith('1.');
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
   // Not `--package`: calls of npx in the project's scripts would inherit it.
@@ -96,15 +100,22 @@ function fetchedCommands(
   // In this form every command takes it. One with another store would refuse what the install linked.
   if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
   const build = [...call, 'run', 'build'];
+  const add = [...call, 'add', '--dev'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
   if (name === 'bun')
-    return { call, install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
-  if (name === 'pnpm') return { call, install: [...call, 'install', frozen, '--prod=false'], build };
+    return { call, install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build, add };
+  if (name === 'pnpm')
+    return {
+      call,
+      install: [...call, 'install', frozen, '--prod=false'],
+      build,
+      add: [...call, 'add', '--save-dev', '--ignore-workspace-root-check'],
+    };
   if (isClassic) {
     const flags = ['--production=false', '--non-interactive', ...(lockFile ? ['--frozen-lockfile'] : [])];
-    return { call, install: [...call, 'install', ...flags], build };
+    return { call, install: [...call, 'install', ...flags], build, add };
   }
-  return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
+  return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build, add };
 }
 
 /** Returns the version that reads the lock file, or creates one. */

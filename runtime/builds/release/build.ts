@@ -1,4 +1,5 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -62,6 +63,9 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) await input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
+    // Before a command of the project could put a link in their place.
+    for (const [name, text] of Object.entries(plan.adapter?.files ?? {}))
+      writeFileSync(join(project, plan.folder, name), text, { flag: 'wx' });
     const beforeLive = releaseCommand(input, directories, plan);
     const runsCommands =
       plan.hasDependencies ||

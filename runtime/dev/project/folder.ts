@@ -2,6 +2,7 @@
 import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
+import { BuildFailure } from '../../../bundler/failure.ts';
 import type { BuildCommand } from '../../../bundler/project/build-command.ts';
 import { COMPILED_FUNCTIONS } from '../../../bundler/project/cloudflare-pages.ts';
 import { insidePath } from '../../../bundler/project/path-containment.ts';
@@ -94,6 +95,10 @@ export class Folder {
       { worktree: folder, settings, environment, manifests },
       STEP_TIMEOUT_MS,
     );
+    if (plan.adapter !== null)
+      throw new BuildFailure(
+        'Next.js without a Wrangler configuration: only a deploy adds its adapter. Run `npx next dev`, or `npx @opennextjs/cloudflare migrate` and then this command again',
+      );
     if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
       onLine('package.json names packages, and none is installed here: npm install');
     // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.

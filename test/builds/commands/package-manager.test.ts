@@ -88,6 +88,20 @@ test('a lock file is installed exactly, with development dependencies whatever N
   ]);
 });
 
+test('a package is added by the package manager of the project, whatever lock files there are', () => {
+  const last = (files: Files) => choose(files).add.filter((word) => !/^(npm|exec|--yes|--)$/.test(word));
+  assert.deepEqual(last({}), ['install', '--no-save', '--legacy-peer-deps']);
+  const named = { 'package.json': '{"packageManager": "pnpm@10.1.0"}', 'package-lock.json': '{}' };
+  assert.deepEqual(last(named), [
+    'pnpm@10.1.0',
+    '--config.store-dir=/cache/pnpm',
+    'add',
+    '--save-dev',
+    '--ignore-workspace-root-check',
+  ]);
+  assert.deepEqual(last({ 'yarn.lock': '' }), ['yarn@1.22.22', 'add', '--dev']);
+});
+
 test('unused lock files are named unless package.json names the package manager', async () => {
   const { unusedLockFiles } = choose({ 'yarn.lock': '', 'pnpm-lock.yaml': '', 'package-lock.json': '{}' });
   assert.deepEqual(unusedLockFiles, ['pnpm-lock.yaml', 'yarn.lock']);

@@ -119,6 +119,7 @@ test('a plan lists the commands to run before anything has run', async () => {
     deployLine: null,
     installFolder: '',
     build: [{ kind: 'script' }],
+    adapter: null,
     notes: [],
     hasDependencies: true,
     mayNeedNoPackages: false,
