@@ -5,6 +5,24 @@ const ROBOTS = 'User-agent: *\nAllow: /\n';
 
 const C3 = '--no-deploy --no-git --no-open --no-agents -y';
 
+const NEXT = {
+  generator: 'create-next-app',
+  words:
+    'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
+} as const;
+/** A page with a parameter, and a route that the Worker answers. */
+const NEXT_PAGES = {
+  'app/hello/[name]/page.tsx':
+    'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
+  'app/api/time/route.ts':
+    "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
+};
+const NEXT_CHECKS: FrameworkProject['checks'] = [
+  { path: '/', text: /<html/ },
+  { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },
+  { path: '/api/time', text: /"now":\d+/, byScript: true },
+];
+
 export const generated: FrameworkProject[] = [
   {
     name: 'plain Worker',
@@ -209,9 +227,7 @@ export default app
   },
   {
     name: 'Next.js, static export',
-    generator: 'create-next-app',
-    words:
-      'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
+    ...NEXT,
     files: {
       'next.config.ts':
         "import type { NextConfig } from 'next';\n\nconst nextConfig: NextConfig = { output: 'export' };\n\nexport default nextConfig;\n",
@@ -391,28 +407,15 @@ export default { fetch: reqHandler };
   },
   {
     name: 'Next.js, without a configuration',
-    generator: 'create-next-app',
-    words:
-      'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
-    files: {
-      'app/hello/[name]/page.tsx':
-        'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
-      'app/api/time/route.ts':
-        "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
-    },
+    ...NEXT,
+    files: NEXT_PAGES,
     manager: 'npm',
-    checks: [
-      { path: '/', text: /<html/ },
-      { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },
-      { path: '/api/time', text: /"now":\d+/, byScript: true },
-    ],
+    checks: NEXT_CHECKS,
     assets: true,
   },
   {
     name: "Next.js, OpenNext's Cloudflare adapter",
-    generator: 'create-next-app',
-    words:
-      'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
+    ...NEXT,
     afterwards: [
       'npm pkg set devDependencies.wrangler=^4 dependencies.@opennextjs/cloudflare=^1 "scripts.deploy=opennextjs-cloudflare build && opennextjs-cloudflare deploy"',
     ],
@@ -437,17 +440,10 @@ initOpenNextCloudflareForDev();
 `,
       'open-next.config.ts':
         "import { defineCloudflareConfig } from '@opennextjs/cloudflare';\n\nexport default defineCloudflareConfig();\n",
-      'app/hello/[name]/page.tsx':
-        'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
-      'app/api/time/route.ts':
-        "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
+      ...NEXT_PAGES,
     },
     manager: 'pnpm',
-    checks: [
-      { path: '/', text: /<html/ },
-      { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },
-      { path: '/api/time', text: /"now":\d+/, byScript: true },
-    ],
+    checks: NEXT_CHECKS,
     assets: true,
   },
 ];

@@ -37,7 +37,7 @@ export const scriptCalls = [
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
     as: 'apps.list',
-    // Wrangler uses this to find a Worker's containers, which Cellar does not run.
+    // Wrangler uses this to find the containers that it has deployed: here a release has them.
     answer: async () => wholeList([]),
   }),
   appCall({

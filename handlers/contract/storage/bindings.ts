@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { listOf, page, reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Cloudflare's names of bindings, and three of its configuration that are none. */
+/** Cloudflare's names of bindings. `container`, `queue_consumer` and `tail_consumer` are not in `env`. */
 export const BINDING_TYPES = [
   'ai',
   'analytics_engine',
@@ -37,7 +37,7 @@ export const Binding = z.strictObject({
   /** As in `env`. The class of a `container`; the queue of a `queue_consumer`; the app of a `tail_consumer`. */
   name: z.string(),
   type: z.enum(BINDING_TYPES),
-  /** What it leads to, by its name in the project; null when that has no name. Why it is `missing`. */
+  /** The name of what it leads to; null when that has no name. Of `missing`: why it is not available here. */
   target: z.string().nullable(),
 });
 export type Binding = z.output<typeof Binding>;

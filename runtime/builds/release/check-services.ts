@@ -17,7 +17,7 @@ interface Owned {
 }
 
 /**
- * Finds the other apps that a configuration or a release names, also those that were made at another host a moment ago.
+ * Finds the other apps that a configuration or a release names. If one is missing, it first asks which apps other hosts have now.
  * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
  * @throws {BuildFailure} that names each wrong binding: its app, tail Worker or outbound Worker is missing, or its tail Worker
  * is the app itself. It also names each queue without a consumer or with several
