@@ -1,5 +1,6 @@
 // Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
-// Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name.
+// Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name. `--short` leaves out the files that start
+// a whole Cellar.
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,8 +28,9 @@ const SLOWEST = 40;
 const FIRST = 'test/builds/commands/isolation.test.ts';
 
 const PATTERN = '--test-name-pattern=';
+const SHORT = '--short';
 const words = process.argv.slice(2);
-const named = words.filter((word) => !word.startsWith(PATTERN));
+const named = words.filter((word) => !word.startsWith(PATTERN) && word !== SHORT);
 const testNamePatterns = words
   .filter((word) => word.startsWith(PATTERN))
   .map((word) => word.slice(PATTERN.length));
@@ -51,11 +53,14 @@ groups.delete(undefined);
 /** Files that start a whole Cellar take longest. They run first, so that none runs alone at the end. */
 const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
-const files = [
-  ...alone.filter((file) => file === FIRST),
+const wholeCellars = [
   ...[...groups].map(([group, members]) => inOneProcess(group!, members)),
   ...alone.filter((file) => file !== FIRST && isLong(file)),
-  ...alone.filter((file) => !isLong(file)),
+];
+const files = [
+  ...alone.filter((file) => file === FIRST),
+  ...(words.includes(SHORT) ? [] : wholeCellars),
+  ...alone.filter((file) => file !== FIRST && !isLong(file)),
 ];
 
 const waiting = files.filter((file) => WAITS.test(readFileSync(file, 'utf8')));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import type { DeployScript } from '../deploy-script/deploy-script.ts';
-import { OPEN_NEXT_BUILD } from '../next/plain-next.ts';
+import { OPEN_NEXT_BUILD } from '../frameworks/plain-next.ts';
 import { isThere } from './path-containment.ts';
 import { dependsOn, type PackageJson } from './project.ts';
 

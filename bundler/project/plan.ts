@@ -8,8 +8,10 @@ import { redirectedConfig } from '../configuration/redirect.ts';
 import type { ReadConfig } from '../configuration/wrangler-config.ts';
 import { deployFolder } from '../deploy-script/deploy-folder.ts';
 import { type DeployScript, deployScript } from '../deploy-script/deploy-script.ts';
+import { type Adapter, adapterNote } from '../frameworks/adapter.ts';
+import { nextAdapter } from '../frameworks/plain-next.ts';
+import { serverAdapter } from '../frameworks/server-rendered.ts';
 import { entryPath } from '../modules/entry.ts';
-import { type Adapter, nextAdapter } from '../next/plain-next.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
@@ -29,9 +31,6 @@ import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
-
-const ADAPTER_NOTE =
-  'Next.js without a Wrangler configuration: this build adds @opennextjs/cloudflare. To choose its settings yourself, run `npx @opennextjs/cloudflare migrate`, and commit what it writes';
 
 /** The commands to run in a worktree, and facts about the worktree before the first command. */
 export interface Plan {
@@ -96,9 +95,11 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const config = read?.config ?? null;
   const deploy = deployScript(manifest?.scripts ?? {});
   const isPlain = project?.kind !== 'wrangler' && deploy === null && manifest !== null;
-  const adapter = isPlain ? nextAdapter(place, manifest, settings) : null;
+  const adapter = isPlain
+    ? (nextAdapter(place, manifest, settings) ?? serverAdapter(place, manifest, settings))
+    : null;
   const sources = { root: place.root, settings, config, deploy, manifest, above, installed };
-  const build = buildCommands({ ...sources, addsOpenNext: adapter !== null });
+  const build = buildCommands({ ...sources, addsOpenNext: adapter?.framework === 'Next.js' });
   if (
     below !== null &&
     build.length === 0 &&
@@ -139,7 +140,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
         ? []
         : [`${relative(place.root, below)} is the package: ${read!.file} names what lies in it`]),
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
-      ...(adapter === null ? [] : [ADAPTER_NOTE]),
+      ...(adapter === null ? [] : [adapterNote(adapter)]),
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     mayNeedNoPackages:

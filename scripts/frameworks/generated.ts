@@ -23,6 +23,18 @@ const NEXT_CHECKS: FrameworkProject['checks'] = [
   { path: '/api/time', text: /"now":\d+/, byScript: true },
 ];
 
+const SVELTE_CHECKS: FrameworkProject['checks'] = [
+  { path: '/', text: /<h1/ },
+  { path: '/about', text: /About/ },
+  { path: '/sverdle', text: /Sverdle/i },
+  { path: '/nowhere', status: 404, text: /Not Found/i },
+];
+const TANSTACK_CHECKS: FrameworkProject['checks'] = [
+  { path: '/', text: /<html/ },
+  { path: '/about', text: /About/ },
+  { path: '/nowhere', status: 404, text: /Not Found/i },
+];
+
 export const generated: FrameworkProject[] = [
   {
     name: 'plain Worker',
@@ -161,18 +173,39 @@ export default app
     assets: false,
   },
   {
+    name: 'Astro, without a configuration',
+    generator: 'create-astro',
+    words: 'app --template=minimal --install --no-git --yes --no-ai',
+    byHand: astro(),
+    files: {
+      'astro.config.mjs':
+        "import { defineConfig } from 'astro/config';\n\nexport default defineConfig({ output: 'server' });\n",
+      'src/pages/hello/[name].astro':
+        '<html lang="en"><body><h1>Hello {Astro.params.name}</h1></body></html>\n',
+    },
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<html lang="en"/ },
+      { path: '/hello/Ada', text: /<h1>Hello Ada<\/h1>/ },
+    ],
+    assets: false,
+  },
+  {
+    name: 'SvelteKit, without a configuration',
+    generator: 'sv',
+    words: 'create app --template=demo --types=ts --install=npm --no-add-ons',
+    manager: 'npm',
+    checks: SVELTE_CHECKS,
+    assets: true,
+  },
+  {
     name: 'SvelteKit, Cloudflare adapter',
     generator: 'sv',
     words:
       'create app --template=demo --types=ts --install=npm --add sveltekit-adapter=adapter:cloudflare+cfTarget:workers',
     afterwards: ['npm run gen'],
     manager: 'npm',
-    checks: [
-      { path: '/', text: /<h1/ },
-      { path: '/about', text: /About/ },
-      { path: '/sverdle', text: /Sverdle/i },
-      { path: '/nowhere', status: 404, text: /Not Found/i },
-    ],
+    checks: SVELTE_CHECKS,
     assets: true,
   },
   {
@@ -189,11 +222,15 @@ export default app
     generator: '@tanstack/cli',
     words: 'create app --deployment=cloudflare --framework=react --no-install --no-git --yes',
     manager: 'pnpm',
-    checks: [
-      { path: '/', text: /<html/ },
-      { path: '/about', text: /About/ },
-      { path: '/nowhere', status: 404, text: /Not Found/i },
-    ],
+    checks: TANSTACK_CHECKS,
+    assets: true,
+  },
+  {
+    name: 'TanStack Start, without a configuration',
+    generator: '@tanstack/cli',
+    words: 'create app --framework=react --no-install --no-git --yes',
+    manager: 'pnpm',
+    checks: TANSTACK_CHECKS,
     assets: true,
   },
   {

@@ -1,10 +1,45 @@
 // Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
+const REACT_ROUTER = {
+  'app/root.tsx': `import { Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';
+
+export function Layout({ children }: { children: React.ReactNode }) {
+  return (
+    <html lang="en">
+      <head>
+        <meta charSet="utf-8" />
+        <Meta />
+        <Links />
+      </head>
+      <body>
+        {children}
+        <ScrollRestoration />
+        <Scripts />
+      </body>
+    </html>
+  );
+}
+
+export default function App() {
+  return <Outlet />;
+}
+`,
+  'app/routes.ts': `import { index, type RouteConfig, route } from '@react-router/dev/routes';
+
+export default [index('routes/home.tsx'), route('hello/:name', 'routes/hello.tsx')] satisfies RouteConfig;
+`,
+  'app/routes/hello.tsx': `export default function Hello({ params }) {
+  return <h1>Hello {params.name}</h1>;
+}
+`,
+};
+
 export const written: FrameworkProject[] = [
   {
     name: 'React Router, Cloudflare plugin',
     byHand: {
+      ...REACT_ROUTER,
       '.gitignore': GITIGNORE,
       'package.json': packageJson({
         scripts: {
@@ -68,43 +103,12 @@ export default async function handleRequest(
   return new Response(body, { headers, status });
 }
 `,
-      'app/root.tsx': `import { Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';
-
-export function Layout({ children }: { children: React.ReactNode }) {
-  return (
-    <html lang="en">
-      <head>
-        <meta charSet="utf-8" />
-        <Meta />
-        <Links />
-      </head>
-      <body>
-        {children}
-        <ScrollRestoration />
-        <Scripts />
-      </body>
-    </html>
-  );
-}
-
-export default function App() {
-  return <Outlet />;
-}
-`,
-      'app/routes.ts': `import { index, type RouteConfig, route } from '@react-router/dev/routes';
-
-export default [index('routes/home.tsx'), route('hello/:name', 'routes/hello.tsx')] satisfies RouteConfig;
-`,
       'app/routes/home.tsx': `export function loader({ context }) {
   return { message: context.cloudflare.env.VALUE_FROM_CLOUDFLARE };
 }
 
 export default function Home({ loaderData }) {
   return <h1>{loaderData.message}</h1>;
-}
-`,
-      'app/routes/hello.tsx': `export default function Hello({ params }) {
-  return <h1>Hello {params.name}</h1>;
 }
 `,
     },
@@ -115,6 +119,37 @@ export default function Home({ loaderData }) {
       { path: '/nowhere', status: 404, text: /404/ },
     ],
     assets: false,
+  },
+  {
+    name: 'React Router, without a configuration',
+    byHand: {
+      ...REACT_ROUTER,
+      '.gitignore': GITIGNORE,
+      'package.json': packageJson({
+        scripts: { build: 'react-router build', dev: 'react-router dev' },
+        dependencies: {
+          '@react-router/node': '^7',
+          isbot: '^5',
+          react: '^19',
+          'react-dom': '^19',
+          'react-router': '^7',
+        },
+        devDependencies: { '@react-router/dev': '^7', typescript: '^5', vite: '^7' },
+      }),
+      'vite.config.ts': `import { reactRouter } from '@react-router/dev/vite';
+import { defineConfig } from 'vite';
+
+export default defineConfig({ plugins: [reactRouter()] });
+`,
+      'app/routes/home.tsx':
+        'export default function Home() {\n  return <h1>Hello from the server</h1>;\n}\n',
+    },
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<h1>Hello from the server<\/h1>/ },
+      { path: '/hello/Ada', text: /Hello (<!-- -->)?Ada/ },
+    ],
+    assets: true,
   },
   {
     name: 'React Router, single-page app',

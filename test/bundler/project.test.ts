@@ -276,17 +276,19 @@ test('a Pages project of functions is planned with the crons and queues that Pag
   ]);
 });
 
+/** Returns what a plan adds to a project, and its commands. A plan writes nothing. */
+const adapterPlan = async (files: Files, settings = NO_SETTINGS) => {
+  const worktree = worktrees.write(files);
+  const before = readdirSync(worktree);
+  const { adapter, build, notes } = await planBuild({
+    ...{ worktree, settings, environment: null, manifests: ['package.json'] },
+  });
+  assert.deepEqual(readdirSync(worktree), before, 'a plan writes nothing');
+  const commands = build.map((each) => (each.kind === 'command' ? each.command : 'the script build'));
+  return { adapter, commands, notes };
+};
+
 test('Next.js without a configuration gets the adapter of OpenNext, unless something else says how it is built', async () => {
-  const plan = async (files: Files, settings = NO_SETTINGS) => {
-    const worktree = worktrees.write(files);
-    const before = readdirSync(worktree);
-    const { adapter, build, notes } = await planBuild({
-      ...{ worktree, settings, environment: null, manifests: ['package.json'] },
-    });
-    assert.deepEqual(readdirSync(worktree), before, 'a plan writes nothing');
-    const commands = build.map((each) => (each.kind === 'command' ? each.command : 'the script build'));
-    return { adapter, commands, notes };
-  };
   const manifest = (more: object = {}, scripts: object = {}) => ({
     'package.json': JSON.stringify({
       scripts: { build: 'next build', start: 'next start', ...scripts },
@@ -294,15 +296,18 @@ test('Next.js without a configuration gets the adapter of OpenNext, unless somet
     }),
   });
   const { wrangler } = JSON.parse(readFileSync('package.json', 'utf8')).dependencies;
-  const added = await plan(manifest());
+  const added = await adapterPlan(manifest());
   assert.deepEqual(added.commands, ['opennextjs-cloudflare build']);
   assert.deepEqual(added.adapter!.packages, ['@opennextjs/cloudflare@1.20.17', `wrangler@${wrangler}`]);
-  assert.match(added.notes.join(), /this build adds @opennextjs\/cloudflare/);
+  assert.match(
+    added.notes.join(),
+    /^Next\.js without .*this build adds its adapter for Cloudflare.*opennextjs\/cloudflare migrate/,
+  );
   const files = ['wrangler.jsonc', 'open-next.config.ts'];
   // OpenNext refuses a project without the third.
   assert.deepEqual(Object.keys(added.adapter!.files), [...files, 'next.config.mjs']);
   const config = { 'next.config.ts': 'export default { reactStrictMode: true };' };
-  assert.deepEqual(Object.keys((await plan({ ...manifest(), ...config })).adapter!.files), files);
+  assert.deepEqual(Object.keys((await adapterPlan({ ...manifest(), ...config })).adapter!.files), files);
 
   const own = 'name = "x"\nmain = "index.js"';
   for (const files of [
@@ -312,14 +317,72 @@ test('Next.js without a configuration gets the adapter of OpenNext, unless somet
     { ...manifest(), 'wrangler.toml': own, 'index.js': '' },
     { ...manifest({}, { deploy: 'wrangler deploy index.js' }), 'index.js': '' },
   ]) {
-    const { adapter, commands } = await plan(files);
+    const { adapter, commands } = await adapterPlan(files);
     assert.deepEqual([adapter, commands], [null, ['the script build']], JSON.stringify(files));
   }
-  assert.deepEqual((await plan(manifest(), { ...NO_SETTINGS, build_command: 'mine' })).commands, ['mine']);
+  assert.deepEqual((await adapterPlan(manifest(), { ...NO_SETTINGS, build_command: 'mine' })).commands, [
+    'mine',
+  ]);
   await assert.rejects(
-    plan({ ...manifest(), 'open-next.config.ts': { link: '/etc/passwd' } }),
+    adapterPlan({ ...manifest(), 'open-next.config.ts': { link: '/etc/passwd' } }),
     /package\.json lacks/,
   );
+});
+
+test('a framework that renders on a server gets its adapter by Wrangler, unless something else says how it is built', async () => {
+  const manifest = (packages: string[], scripts: object = { build: 'vite build' }) => ({
+    'package.json': JSON.stringify({
+      scripts,
+      devDependencies: Object.fromEntries(packages.map((name) => [name, '1'])),
+    }),
+  });
+  const astro = (config: string) => ({
+    ...manifest(['astro']),
+    'astro.config.mjs': `export default {${config}};`,
+  });
+  for (const [name, files, commands] of [
+    ['Astro', astro("output: 'server'"), ['setup']],
+    ['Astro', astro('adapter: node()'), ['setup']],
+    ['React Router', manifest(['@react-router/dev']), ['setup']],
+    [
+      'React Router',
+      { ...manifest(['@react-router/dev']), 'react-router.config.ts': '{ ssr: true }' },
+      ['setup'],
+    ],
+    ['SvelteKit', manifest(['@sveltejs/kit', '@sveltejs/adapter-auto']), ['setup', 'types']],
+    ['TanStack Start', manifest(['@tanstack/react-start']), ['setup']],
+    ['TanStack Start', manifest(['@tanstack/solid-start']), ['setup']],
+  ] as const) {
+    const { adapter, commands: build, notes } = await adapterPlan(files);
+    assert.equal(adapter?.framework, name, JSON.stringify(files));
+    assert.deepEqual(
+      adapter.wrangler.map(([command]) => command),
+      commands,
+    );
+    assert.deepEqual([adapter.files, adapter.packages, build], [{}, [], ['the script build']]);
+    assert.match(notes.join(), /this build adds its adapter for Cloudflare\. .*`npx wrangler setup`/);
+  }
+  const spa = { 'vite.config.ts': 'tanstackStart({ spa: { enabled: true } })' };
+  for (const files of [
+    manifest(['astro']),
+    astro("output: 'static'"),
+    { ...astro("output: 'server'"), ...manifest(['astro', '@astrojs/cloudflare']) },
+    { ...manifest(['@react-router/dev']), 'react-router.config.ts': '{ ssr: false }' },
+    manifest(['@sveltejs/kit', '@sveltejs/adapter-static']),
+    { ...manifest(['@tanstack/react-start']), ...spa },
+    manifest(['@tanstack/react-start', 'nitro']),
+    manifest(['nuxt']),
+    { ...manifest(['@react-router/dev']), 'wrangler.toml': 'main = "index.js"', 'index.js': '' },
+    {
+      ...manifest(['@sveltejs/kit'], { build: 'vite build', deploy: 'wrangler deploy index.js' }),
+      'index.js': '',
+    },
+  ])
+    assert.equal((await adapterPlan(files)).adapter, null, JSON.stringify(files));
+  for (const setting of [{ build_command: 'mine' }, { output_directory: 'out' }]) {
+    const { adapter } = await adapterPlan(manifest(['@react-router/dev']), { ...NO_SETTINGS, ...setting });
+    assert.equal(adapter, null);
+  }
 });
 
 test('a framework without its adapter fails with the command that adds it', () => {

@@ -497,7 +497,7 @@ test('Next.js that only a deploy can set up is refused, and the folder stays as 
   const next = new Running([], '../printed-next', project);
   try {
     await eventually(
-      () => /only a deploy adds its adapter\. Run `npx next dev`/.test(next.said),
+      () => /only a deploy adds its adapter\. Run .*`npm run dev`/.test(next.said),
       'the refusal',
     );
   } finally {

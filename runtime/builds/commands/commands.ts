@@ -21,6 +21,7 @@ import { type PackageManager, packageManager } from './package-manager.ts';
 import { reportUnreachableRegistry } from './registry-check.ts';
 import { CommandFailure, run } from './run.ts';
 import { ShownOutput } from './shown-output.ts';
+import { WRANGLER_FILES, wranglerCommand } from './wrangler.ts';
 
 /** Maximum characters of a command's name in the log. */
 const TITLE_LENGTH = 500;
@@ -96,9 +97,12 @@ async function installCache(
 export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
   if (plan.build.length === 0) return log.skip('build', 'no build script');
-  const { packages } = plan.adapter ?? { packages: [] };
-  const commands = plan.build.map((build) => commandOf(build, directories, plan));
-  if (packages.length > 0) commands.unshift(addCommand(packages, directories, plan));
+  const { packages, wrangler } = plan.adapter ?? { packages: [], wrangler: [] };
+  const commands = [
+    ...(packages.length > 0 ? [addCommand(packages, directories, plan)] : []),
+    ...wrangler.map((words) => adapterCommand(words, plan)),
+    ...plan.build.map((build) => commandOf(build, directories, plan)),
+  ];
   await log.step('build', titleOf(commands.map(({ title }) => title).join(' && ')), async () => {
     for (const command of commands) await runInProject(input, directories, plan, command);
   });
@@ -135,6 +139,13 @@ function addCommand(packages: string[], { cache }: BuildDirectories, plan: Plan)
   const { name, add } = packageManager(plan, cache);
   const title = `${name} add ${packages.join(' ')}`;
   return { arguments: [...add, ...packages], title, folder: plan.folder, asksRegistry: true };
+}
+
+function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
+  // For Astro it writes into public/, and fails without that folder. Its generators are called by `npx`, which would ask.
+  const command = ['env', 'npm_config_yes=true', ...wranglerCommand('public', words)];
+  const title = `wrangler ${words[0]}`;
+  return { arguments: command, title, folder, read: WRANGLER_FILES, asksRegistry: true };
 }
 
 /** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */

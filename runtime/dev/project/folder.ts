@@ -95,10 +95,12 @@ export class Folder {
       { worktree: folder, settings, environment, manifests },
       STEP_TIMEOUT_MS,
     );
-    if (plan.adapter !== null)
+    if (plan.adapter !== null) {
+      const { framework, ownCommand } = plan.adapter;
       throw new BuildFailure(
-        'Next.js without a Wrangler configuration: only a deploy adds its adapter. Run `npx next dev`, or `npx @opennextjs/cloudflare migrate` and then this command again',
+        `${framework} without a Wrangler configuration: only a deploy adds its adapter. Run the framework's own server, as with \`npm run dev\`, or \`${ownCommand}\` and then this command again`,
       );
+    }
     if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
       onLine('package.json names packages, and none is installed here: npm install');
     // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.

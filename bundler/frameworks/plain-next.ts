@@ -1,23 +1,14 @@
 // Next.js without a Wrangler configuration. A deploy adds OpenNext's adapter to its worktree, as `wrangler deploy` adds it to the
 // project. `wrangler setup` itself does not fit: it asks for a file, and signs in at Cloudflare for a bucket.
-import { lstatSync, readdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import { newestCompatibilityDate } from '../configuration/compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
-import { CONFIG_BYTES } from '../limits.ts';
 import { hasFunctions } from '../project/cloudflare-pages.ts';
 import type { Place } from '../project/place.ts';
 import { dependsOn, type PackageJson } from '../project/project.ts';
-import { readProjectFile } from '../project/regular-file.ts';
-
-/** What a deploy adds to a worktree before its build. */
-export interface Adapter {
-  /** The text of each new file, by its name in the project's folder. */
-  files: Record<string, string>;
-  /** Packages to add after the install, with their versions. */
-  packages: string[];
-}
+import { type Adapter, configText } from './adapter.ts';
 
 const PACKAGES = ['@opennextjs/cloudflare@1.20.17', 'wrangler@4.164.0'];
 const NEXT_CONFIG = /^next\.config\.(?:[cm]?js|[cm]?ts)$/;
@@ -52,7 +43,7 @@ export function nextAdapter(place: Place, manifest: PackageJson, settings: Build
   if (!dependsOn(manifest, 'next') || OTHER_ADAPTERS.some((name) => dependsOn(manifest, name))) return null;
   if (settings.build_command !== null || settings.output_directory !== null || hasFunctions(place))
     return null;
-  const config = nextConfig(place);
+  const config = configText(place, NEXT_CONFIG);
   if (!/\bnext build\b/.test(manifest.scripts.build ?? '') || STATIC.test(config ?? '')) return null;
   const files = {
     'wrangler.jsonc': `${JSON.stringify(WRANGLER_CONFIG, null, 2)}\n`,
@@ -66,10 +57,6 @@ export function nextAdapter(place: Place, manifest: PackageJson, settings: Build
     throw new BuildFailure(
       `${there} is for @opennextjs/cloudflare, which package.json lacks: add both the package and a wrangler.jsonc, or remove the file`,
     );
-  return { files, packages: PACKAGES };
-}
-
-function nextConfig({ root, folder }: Place): string | null {
-  const name = readdirSync(folder).find((each) => NEXT_CONFIG.test(each));
-  return name === undefined ? null : readProjectFile(root, join(folder, name), CONFIG_BYTES).toString('utf8');
+  const ownCommand = 'npx @opennextjs/cloudflare migrate';
+  return { framework: 'Next.js', ownCommand, files, packages: PACKAGES, wrangler: [] };
 }

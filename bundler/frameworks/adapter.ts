@@ -1,0 +1,31 @@
+// What a deploy adds to a project whose framework renders on a server, and which has no Wrangler configuration.
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { CONFIG_BYTES } from '../limits.ts';
+import type { Place } from '../project/place.ts';
+import { readProjectFile } from '../project/regular-file.ts';
+
+/** How a framework's adapter for Cloudflare gets into a worktree before its build. */
+export interface Adapter {
+  /** The framework's name. */
+  framework: string;
+  /** The command by which the project's author adds the adapter for good. */
+  ownCommand: string;
+  /** The text of each new file, by its name in the project's folder. */
+  files: Record<string, string>;
+  /** Packages to add after the install, with their versions. */
+  packages: string[];
+  /** Arguments of Wrangler's commands that add it, after the install. */
+  wrangler: string[][];
+}
+
+/** Returns the log's line about an adapter that a deploy adds. */
+export function adapterNote({ framework, ownCommand }: Adapter): string {
+  return `${framework} without a Wrangler configuration: this build adds its adapter for Cloudflare. To choose its settings yourself, run \`${ownCommand}\`, and commit what it writes`;
+}
+
+/** Returns the text of the first file in a project's folder whose name matches; `null` when there is none. */
+export function configText({ root, folder }: Place, names: RegExp): string | null {
+  const name = readdirSync(folder).find((each) => names.test(each));
+  return name === undefined ? null : readProjectFile(root, join(folder, name), CONFIG_BYTES).toString('utf8');
+}
