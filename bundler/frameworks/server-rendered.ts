@@ -13,6 +13,8 @@ interface ServerFramework {
   config: RegExp;
   /** Returns whether it renders on a server. @param config its configuration; empty: there is none */
   isServer: (config: string) => boolean;
+  /** The configuration that Wrangler needs where there is none, by its name. */
+  files?: Record<string, string>;
 }
 
 const SETUP = ['setup', '--yes', '--no-install-wrangler', '--no-completion-message'];
@@ -30,6 +32,7 @@ const FRAMEWORKS: ServerFramework[] = [
     package: '@react-router/dev',
     config: /^react-router\.config\.[cm]?[jt]s$/,
     isServer: (config) => !/\bssr\s*:\s*false\b/.test(config),
+    files: { 'react-router.config.ts': 'export default { ssr: true };\n' },
   },
   {
     name: 'SvelteKit',
@@ -67,9 +70,11 @@ export function serverAdapter(place: Place, manifest: PackageJson, settings: Bui
   if (framework === undefined || ADAPTERS.some((name) => dependsOn(manifest, name))) return null;
   if (manifest.scripts.build === undefined || hasFunctions(place)) return null;
   if (settings.build_command !== null || settings.output_directory !== null) return null;
-  if (!framework.isServer(configText(place, framework.config) ?? '')) return null;
+  const config = configText(place, framework.config);
+  if (!framework.isServer(config ?? '')) return null;
+  const files = config === null ? (framework.files ?? {}) : {};
   const ownCommand = 'npx wrangler setup';
   // The adapter's set-up of SvelteKit makes its build check these types, and does not write them.
   const wrangler = framework.name === 'SvelteKit' ? [SETUP, ['types']] : [SETUP];
-  return { framework: framework.name, ownCommand, files: {}, packages: [], wrangler };
+  return { framework: framework.name, ownCommand, files, packages: [], wrangler };
 }

@@ -10,12 +10,31 @@ const NEXT = {
   words:
     'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
 } as const;
-/** A page with a parameter, and a route that the Worker answers. */
+/** A page with a parameter, and a route that the Worker answers. Both also build with `cacheComponents`, which the generator sets. */
 const NEXT_PAGES = {
-  'app/hello/[name]/page.tsx':
-    'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
-  'app/api/time/route.ts':
-    "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
+  'app/hello/[name]/page.tsx': `import { Suspense } from 'react';
+
+type Params = { params: Promise<{ name: string }> };
+
+async function Greeting({ params }: Params) {
+  return <h1>Hello {(await params).name}</h1>;
+}
+
+export default function Hello({ params }: Params) {
+  return (
+    <Suspense>
+      <Greeting params={params} />
+    </Suspense>
+  );
+}
+`,
+  'app/api/time/route.ts': `import { connection } from 'next/server';
+
+export async function GET() {
+  await connection();
+  return Response.json({ now: Date.now() });
+}
+`,
 };
 const NEXT_CHECKS: FrameworkProject['checks'] = [
   { path: '/', text: /<html/ },

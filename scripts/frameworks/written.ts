@@ -1,6 +1,8 @@
 // Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
+/** Its packages need the same version of each other, as its templates have it. */
+const REACT_ROUTER_VERSION = '7.18.4';
 const REACT_ROUTER = {
   'app/root.tsx': `import { Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';
 
@@ -128,13 +130,13 @@ export default function Home({ loaderData }) {
       'package.json': packageJson({
         scripts: { build: 'react-router build', dev: 'react-router dev' },
         dependencies: {
-          '@react-router/node': '^7',
+          '@react-router/node': REACT_ROUTER_VERSION,
           isbot: '^5',
           react: '^19',
           'react-dom': '^19',
-          'react-router': '^7',
+          'react-router': REACT_ROUTER_VERSION,
         },
-        devDependencies: { '@react-router/dev': '^7', typescript: '^5', vite: '^7' },
+        devDependencies: { '@react-router/dev': REACT_ROUTER_VERSION, typescript: '^5', vite: '^7' },
       }),
       'vite.config.ts': `import { reactRouter } from '@react-router/dev/vite';
 import { defineConfig } from 'vite';
