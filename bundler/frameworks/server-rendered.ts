@@ -25,7 +25,7 @@ const FRAMEWORKS: ServerFramework[] = [
     name: 'Astro',
     package: 'astro',
     config: /^astro\.config\.[cm]?[jt]s$/,
-    isServer: (config) => /\badapter\s*:|\boutput\s*:\s*["'`](?:server|hybrid)\b/.test(config),
+    isServer: (config) => /\boutput\s*:\s*["'`](?:server|hybrid)\b/.test(config),
   },
   {
     name: 'React Router',
@@ -60,8 +60,11 @@ const ADAPTERS = [
   '@sveltejs/adapter-cloudflare',
   '@sveltejs/adapter-cloudflare-workers',
   '@sveltejs/adapter-static',
+  '@tanstack/nitro-v2-vite-plugin',
   'nitro',
+  'nitro-nightly',
   'nitropack',
+  'vinxi',
 ];
 
 /** Returns how a project gets its adapter, if its framework needs one of `wrangler setup`; else `null`. */

@@ -10,7 +10,7 @@ const NEXT = {
   words:
     'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
 } as const;
-/** A page with a parameter, and a route that the Worker answers. Both also build with `cacheComponents`, which the generator sets. */
+/** A page with a parameter, and a route that the Worker answers. Both build with and without the cache of components. */
 const NEXT_PAGES = {
   'app/hello/[name]/page.tsx': `import { Suspense } from 'react';
 

@@ -342,7 +342,7 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
   });
   for (const [name, files, commands] of [
     ['Astro', astro("output: 'server'"), ['setup']],
-    ['Astro', astro('adapter: node()'), ['setup']],
+    ['Astro', astro('output: "server", adapter: node()'), ['setup']],
     ['React Router', manifest(['@react-router/dev']), ['setup']],
     [
       'React Router',
@@ -371,11 +371,13 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
   for (const files of [
     manifest(['astro']),
     astro("output: 'static'"),
+    astro('adapter: netlify()'),
     { ...astro("output: 'server'"), ...manifest(['astro', '@astrojs/cloudflare']) },
     { ...manifest(['@react-router/dev']), 'react-router.config.ts': '{ ssr: false }' },
     manifest(['@sveltejs/kit', '@sveltejs/adapter-static']),
     { ...manifest(['@tanstack/react-start']), ...spa },
     manifest(['@tanstack/react-start', 'nitro']),
+    manifest(['@tanstack/react-start', 'vinxi']),
     manifest(['nuxt']),
     { ...manifest(['@react-router/dev']), 'wrangler.toml': 'main = "index.js"', 'index.js': '' },
     {
