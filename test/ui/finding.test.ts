@@ -164,6 +164,7 @@ test('a stop and a new name are asked for, and can be declined', NEEDS_CHROMIUM,
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill('store');
   const rename = page.getByRole('button', { name: 'Rename the app' });
   await rename.click();
+  await dialog.waitFor();
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
   assert.equal((await rpc('apps.get', { id: 'shop' })).slug, 'shop');

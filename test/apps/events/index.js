@@ -3,15 +3,6 @@ export default {
   async fetch(request, { EVENTS, FILES }) {
     try {
       const { pathname } = new URL(request.url);
-      // A large object leaves a pipeline less room than a batch.
-      if (pathname === '/fill') {
-        await FILES.put('fill', new Uint8Array(88e6));
-        return new Response('filled');
-      }
-      if (pathname === '/empty') {
-        await FILES.delete('fill');
-        return new Response('empty');
-      }
       if (request.method === 'POST') {
         await EVENTS.send(await request.json());
         return new Response('sent');
