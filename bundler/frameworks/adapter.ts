@@ -24,7 +24,7 @@ export function adapterNote({ framework, ownCommand }: Adapter): string {
   return `${framework} without a Wrangler configuration: this build adds its adapter for Cloudflare. To choose its settings yourself, run \`${ownCommand}\`, and commit what it writes`;
 }
 
-/** Returns the text of the first file in a project's folder whose name matches; `null` when there is none. */
+/** Returns the text of a framework's configuration; `null`: there is none. @param names matches the name of its file */
 export function configText({ root, folder }: Place, names: RegExp): string | null {
   const name = readdirSync(folder).find((each) => names.test(each));
   return name === undefined ? null : readProjectFile(root, join(folder, name), CONFIG_BYTES).toString('utf8');

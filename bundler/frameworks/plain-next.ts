@@ -2,10 +2,8 @@
 // project. `wrangler setup` itself does not fit: it asks for a file, and signs in at Cloudflare for a bucket.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import { newestCompatibilityDate } from '../configuration/compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
-import { hasFunctions } from '../project/cloudflare-pages.ts';
 import type { Place } from '../project/place.ts';
 import { dependsOn, type PackageJson } from '../project/project.ts';
 import { type Adapter, configText } from './adapter.ts';
@@ -39,10 +37,8 @@ export const OPEN_NEXT_BUILD = 'opennextjs-cloudflare build';
  * Returns what a project needs of which only Next.js says how it is built, if it renders its pages on a server; else `null`.
  * @throws {BuildFailure} when there is a file of the adapter, and the adapter is missing
  */
-export function nextAdapter(place: Place, manifest: PackageJson, settings: BuildSettings): Adapter | null {
+export function nextAdapter(place: Place, manifest: PackageJson): Adapter | null {
   if (!dependsOn(manifest, 'next') || OTHER_ADAPTERS.some((name) => dependsOn(manifest, name))) return null;
-  if (settings.build_command !== null || settings.output_directory !== null || hasFunctions(place))
-    return null;
   const config = configText(place, NEXT_CONFIG);
   if (!/\bnext build\b/.test(manifest.scripts.build ?? '') || STATIC.test(config ?? '')) return null;
   const files = {

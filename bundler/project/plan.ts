@@ -94,10 +94,14 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const config = read?.config ?? null;
   const deploy = deployScript(manifest?.scripts ?? {});
-  const isPlain = project?.kind !== 'wrangler' && deploy === null && manifest !== null;
-  const adapter = isPlain
-    ? (nextAdapter(place, manifest, settings) ?? serverAdapter(place, manifest, settings))
-    : null;
+  const isDetected =
+    project?.kind !== 'wrangler' &&
+    deploy === null &&
+    settings.build_command === null &&
+    output === null &&
+    !hasFunctions(place);
+  const adapter =
+    isDetected && manifest !== null ? (nextAdapter(place, manifest) ?? serverAdapter(place, manifest)) : null;
   const sources = { root: place.root, settings, config, deploy, manifest, above, installed };
   const build = buildCommands({ ...sources, addsOpenNext: adapter?.framework === 'Next.js' });
   if (

@@ -1,7 +1,7 @@
 // Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
-/** Its packages need the same version of each other, as its templates have it. */
+/** Its packages must all have one version, as in its templates. */
 const REACT_ROUTER_VERSION = '7.18.4';
 const REACT_ROUTER = {
   'app/root.tsx': `import { Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';

@@ -91,7 +91,7 @@ test('a process that is killed after R2 has an object, and before it knows, lose
     return Array.isArray(all) ? all.flatMap((each) => each.ids.filter((id) => id >= 100)) : [];
   };
   const isWritten = (found: number[]) => sent.every((id) => found.includes(id));
-  await eventually(async () => isWritten(await found()), 'all is written', 150_000);
+  await eventually(async () => isWritten(await found()), 'all is written', 90_000);
   const all = await found();
   assert.equal(new Set(all).size, all.length, 'no record twice');
   const others = all.filter((id) => !sent.includes(id));

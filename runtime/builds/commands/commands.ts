@@ -142,7 +142,7 @@ function addCommand(packages: string[], { cache }: BuildDirectories, plan: Plan)
 }
 
 function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
-  // For Astro it writes into public/, and fails without that folder. Its generators are called by `npx`, which would ask.
+  // The set-up of Astro writes into public/, and fails without that folder. Other set-ups call `npx`, which would ask.
   const command = ['env', 'npm_config_yes=true', ...wranglerCommand('public', words)];
   const title = `wrangler ${words[0]}`;
   return { arguments: command, title, folder, read: WRANGLER_FILES, asksRegistry: true };

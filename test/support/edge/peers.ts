@@ -38,7 +38,7 @@ export async function within<T>(promise: Promise<T>, what: string, ms = DEADLINE
 }
 
 /** Polls every 2 ms and resolves once `condition` holds. For conditions without an event. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const holds = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
   if (!holds) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
 }
