@@ -24,10 +24,16 @@ const FOLDER = /^(?:bench|bundler|cli|docs|handlers|runtime|scripts|sqlite|test|
 /** A name in camel case, or of a function that is called, alone or behind those of its owners. */
 const NAME = /^(?:\w+\.)*(?:([a-z]\w*[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?|(\w+)\(.*\))$/;
 
+/** A member of a class or an interface. */
+const MEMBER = /^([A-Z]\w*)\.(\w+)(?:\(.*\))?$/;
+const DECLARATION = /\b(?:class|interface) (\w+)/g;
+
 const listed = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { encoding: 'utf8' });
 const files = listed.split('\0').filter((file) => file !== '' && existsSync(file));
 const fileNames = new Set(files.map((file) => basename(file)));
 const words = new Set<string>();
+/** The words of the files that declare a class or an interface, by its name. */
+const besideDeclaration = new Map<string, Set<string>>();
 const quoted: { in: string; name: string }[] = [];
 const quotedIn = (file: string, text: string) =>
   quoted.push(...[...text.matchAll(QUOTED)].map(([, name]) => ({ in: file, name: name! })));
@@ -38,7 +44,10 @@ for (const file of files) {
       quotedIn(file, comment);
       return ' ';
     });
-    for (const [word] of code.matchAll(/\w+/g)) words.add(word);
+    const own = new Set(code.match(/\w+/g));
+    for (const word of own) words.add(word);
+    for (const [, name] of code.matchAll(DECLARATION))
+      besideDeclaration.set(name!, new Set([...own, ...(besideDeclaration.get(name!) ?? [])]));
   } else if (file.endsWith('.md') && file !== 'CHANGELOG.md') {
     quotedIn(file, readFileSync(file, 'utf8').replace(/```[\s\S]*?```/g, ''));
   }
@@ -51,6 +60,8 @@ function isThere({ in: file, name }: { in: string; name: string }): boolean {
       ? existsSync(name) || existsSync(join(dirname(file), name))
       : fileNames.has(name);
   }
+  const [, owner, member] = MEMBER.exec(name) ?? [];
+  if (besideDeclaration.get(owner!)?.has(member!) === false) return false;
   const [, camel, called] = NAME.exec(name) ?? [];
   const word = camel ?? called;
   return word === undefined || words.has(word) || FOREIGN.has(word);

@@ -79,7 +79,10 @@ export function checkManifest(value: unknown, assetsMb: number): Manifest {
     for (let folder = dirname(path); folder !== '/'; folder = dirname(folder)) folders.add(folder);
   }
   const both = entries.find(([path]) => folders.has(path));
-  if (both) throw new BuildFailure(`the asset ${JSON.stringify(both[0])} is the folder of another one, too`);
+  if (both)
+    throw new BuildFailure(
+      `the path ${JSON.stringify(both[0])} is both an asset and a folder of other assets`,
+    );
   if (folders.size + entries.length > MAX_ENTRIES)
     throw new BuildFailure(`there are more than ${MAX_ENTRIES} assets and folders`);
   if (bytes > assetsMb * 2 ** 20)

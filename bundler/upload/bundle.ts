@@ -194,7 +194,9 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
   const paths = [...(worker?.modules ?? []), ...databases.flatMap(({ migrations }) => migrations)];
   const missing = paths.find((file) => !has(file.path));
   if (missing !== undefined)
-    throw new BuildFailure(`the bundle has ${JSON.stringify(missing.path)}, and there is no such part`);
+    throw new BuildFailure(
+      `the bundle names ${JSON.stringify(missing.path)}, but the upload has no part of that name`,
+    );
   const elsewhere = worker?.modules.find(({ name, path }) => path !== `modules/${name}`);
   if (elsewhere !== undefined)
     throw new BuildFailure(`the module ${JSON.stringify(elsewhere.name)} must lie at modules/ and its name`);

@@ -44,7 +44,7 @@ export const deployCommands: readonly Command[] = [
         flags: '--ref <ref>',
         summary: "deploys a tag, a branch or a commit of the app's repository instead of the folder",
       },
-      { flags: '-e, --env <name>', summary: 'with --upload: the environment of the Wrangler configuration' },
+      { flags: '-e, --env <name>', summary: 'uploads this environment of the Wrangler configuration' },
     ],
     examples: ['deploy', 'deploy --app shop', 'deploy --upload', 'deploy --dir dist', 'deploy --ref v1.4'],
     answers: 'deploys.create',
@@ -53,7 +53,10 @@ export const deployCommands: readonly Command[] = [
       const directory = textOf(input, 'dir');
       const isUpload = input.upload === true || input.env !== undefined;
       if ([ref !== undefined, directory !== undefined, isUpload].filter(Boolean).length > 1)
-        throw new Stopped('usage', 'Give --ref, --dir, or --upload with --env, not several of them.');
+        throw new Stopped(
+          'usage',
+          'Give only one of --ref, --dir and --upload; --env goes with --upload only.',
+        );
       const app = await appToDeploy(session);
       if (ref !== undefined) {
         const begun = await session.call('deploys.create', { id: app.id, ref });
@@ -64,7 +67,7 @@ export const deployCommands: readonly Command[] = [
         const begun = await deployFolder(session, app, directory);
         return succeeded(session, app, await finished(session, app.id, begun, true));
       }
-      if (input.upload === true || !hasGit()) {
+      if (isUpload || !hasGit()) {
         const { uploadFolder } = await import('../upload.ts');
         const environment = textOf(input, 'env') ?? session.place.env.CLOUDFLARE_ENV ?? null;
         const deploy_id = await uploadFolder(session, app, environment);

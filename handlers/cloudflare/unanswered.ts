@@ -109,7 +109,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   {
     path: '/accounts/*/d1/database/*/time_travel',
     what: 'Time Travel',
-    why: 'use `cellar snapshots` to restore an earlier state',
+    why: '`cellar restore --at TIME --database ID` restores an earlier state from a snapshot',
   },
   { method: 'DELETE', path: '/accounts/*/d1/database/*', what: 'deleting databases', why: OWN },
   {

@@ -30,7 +30,8 @@ export async function mcp(request: Request, context: Context): Promise<Response>
 /** Accepts only Cellar's own hostnames, against DNS rebinding. @throws {Problem} `forbidden` */
 function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env): void {
   const own = [...LOCAL_NAMES, `api.${BASE_DOMAIN}`, new URL(PUBLIC_API_URL).hostname];
-  if (!own.includes(hostname)) throw new Problem('forbidden', `Agents are not answered at ${hostname}.`);
+  if (!own.includes(hostname))
+    throw new Problem('forbidden', `Cellar does not serve MCP at ${hostname}; use ${PUBLIC_API_URL}.`);
 }
 
 /** @throws {Problem} `forbidden` for a page of an origin that is neither this one nor in `RUNNER_CORS_ORIGINS` */

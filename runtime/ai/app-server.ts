@@ -15,9 +15,10 @@ import {
   invalidInput,
   noCapacity,
   notFound,
+  timedOut,
   tooLarge,
 } from './errors.ts';
-import { type AiServer, ask } from './upstream.ts';
+import { type AiServer, ask, TIMED_OUT } from './upstream.ts';
 
 /** Maximum bytes of a request, and of a response that is not streamed. */
 const QUESTION_BYTES = 8 * 2 ** 20;
@@ -128,8 +129,15 @@ async function answerOf(answer: Response, held: ReservedMemory): Promise<string>
 function refuse(response: ServerResponse, error: unknown): void {
   if (!(error instanceof AiError)) log('warn', 'a call of the AI server failed', { error: reason(error) });
   if (response.headersSent) return void response.destroy();
-  const refusal = error instanceof AiError ? error : failedUpstream('The answer of the AI server was cut.');
+  const refusal = error instanceof AiError ? error : cutAnswer(error);
   response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
+}
+
+/** Returns the error of an answer that ended before its last byte. */
+function cutAnswer(error: unknown): AiError {
+  return error instanceof DOMException && error.name === 'TimeoutError'
+    ? timedOut(TIMED_OUT)
+    : failedUpstream('The AI server ended its answer too early; try again.');
 }
 
 function parse(text: string): unknown {

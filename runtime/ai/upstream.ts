@@ -23,6 +23,7 @@ export interface AiServer {
 
 /** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
+export const TIMED_OUT = 'The AI server did not answer in time.';
 /** Bytes of an error that are read, and characters of it that an app gets. */
 const ERROR_BYTES = 16_384;
 const ERROR_LENGTH = 1_000;
@@ -52,7 +53,7 @@ export async function ask(
     return response;
   } catch (error) {
     if (error instanceof AiError || left.aborted) throw error;
-    if (deadline.aborted) throw timedOut('The AI server did not answer in time.');
+    if (deadline.aborted) throw timedOut(TIMED_OUT);
     throw failedUpstream('The AI server cannot be reached (RUNNER_AI_URL).');
   }
 }

@@ -29,7 +29,7 @@ export function readCertificate({ certificates, private_key }: NewCertificate): 
   const expires = new Date(leaf.validTo);
   if (Number.isNaN(expires.getTime())) throw refusal('certificates', 'have no readable time of expiry');
   if (expires.getTime() <= Date.now())
-    throw refusal('certificates', `have expired on ${expires.toISOString().slice(0, 10)}`);
+    throw refusal('certificates', `expired on ${expires.toISOString().slice(0, 10)}`);
   const key = parsedKey(private_key);
   if (!leaf.checkPrivateKey(key)) throw refusal('private_key', 'is not the key of the first certificate');
   return {

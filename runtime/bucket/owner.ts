@@ -153,7 +153,7 @@ async function write(
     .writeIf(OWNER, bytes, etag)
     .catch((error: unknown) => {
       if (error instanceof ChangedObject)
-        throw new UnusableStore(CHECK, 'another Cellar or machine has taken it at this moment');
+        throw new UnusableStore(CHECK, 'another Cellar or machine has just taken it');
       throw new UnusableStore(CHECK, reason(error), true);
     });
 }

@@ -93,10 +93,13 @@ export class Containers {
     const { memoryMb } = this.#options;
     const used = (all: Container[]) => all.reduce((sum, each) => sum + each.memoryMb, spec.memoryMb);
     if (used(others) > memoryMb)
-      throw new ContainerError(429, `all containers of this machine may have ${memoryMb} MiB`);
+      throw new ContainerError(429, `all containers of this machine may have ${memoryMb} MiB together`);
     const owned = others.filter(({ owner }) => owner === container.owner);
     if (used(owned) > memoryMb / 2)
-      throw new ContainerError(429, `the containers of an account may have ${memoryMb / 2} MiB`);
+      throw new ContainerError(
+        429,
+        `the containers of an account may have ${memoryMb / 2} MiB together; stop one first`,
+      );
   }
 
   /** The host's answer. */

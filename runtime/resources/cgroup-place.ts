@@ -119,7 +119,7 @@ function makeRoom(directory: string): void {
         `process ${other}, which was not started with Cellar, is in the same group; with systemd, set Delegate=yes for Cellar's unit`,
       );
     }
-    if (rounds > MOST_ROUNDS) throw new Error('processes are started faster than they can be moved');
+    if (rounds > MOST_ROUNDS) throw new Error('its processes start others faster than Cellar can move them');
     makeGroup(below);
     for (const pid of pids) move(pid, below);
   }

@@ -25,7 +25,7 @@ export function bindSocket(port: number, address: '127.0.0.1' | '::'): BoundSock
   if (typeof handle === 'number' && address === '::') handle = create('0.0.0.0', port, 4);
   const name: { port?: number } = {};
   if (typeof handle === 'number' || handle.getsockname(name) !== 0)
-    throw new Error(`port ${port} of ${address} cannot be had`);
+    throw new Error(`port ${port} of ${address} cannot be bound`);
   return { handle, port: name.port! };
 }
 

@@ -1,8 +1,9 @@
 // The AI service: how many calls one account may take of the shared limit.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { AppServer } from '../../runtime/ai/app-server.ts';
 import { noCapacity } from '../../runtime/ai/errors.ts';
+import type { Shared } from '../../runtime/app-services/app-calls.ts';
 import { Budget } from '../../runtime/app-services/budget.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
@@ -12,20 +13,22 @@ import { listeningSocketOf, post } from '../support/app-socket.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
+/** Serves the AI binding of an app. @returns a call of it */
+async function serving(t: TestContext, { url }: AiServer, shared: Shared) {
+  const { handle, socket } = listeningSocketOf(t);
+  const answerer = await AppServer.listen(handle, { url, key: AI_KEY, models: {} }, shared);
+  t.after(() => answerer.close());
+  return (model: string, signal?: AbortSignal) => {
+    const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };
+    return post(socket, '/run', { headers, body: JSON.stringify({ inputs: { prompt: 'hi' } }), signal });
+  };
+}
+
 test('calls of one account queue behind each other, and calls of another account do not', async (t) => {
   await using upstream = await new AiServer().start();
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 128, runningPerOwner: 32, waitingPerOwner: 20 });
-  const serve = async (owner: string) => {
-    const { handle, socket } = listeningSocketOf(t);
-    const to = { url: upstream.url, key: AI_KEY, models: {} };
-    const answerer = await AppServer.listen(handle, to, { owner, budget, queue });
-    t.after(() => answerer.close());
-    return (model: string, signal?: AbortSignal) => {
-      const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };
-      return post(socket, '/run', { headers, body: JSON.stringify({ inputs: { prompt: 'hi' } }), signal });
-    };
-  };
+  const serve = (owner: string) => serving(t, upstream, { owner, budget, queue });
   const [first, second, modest] = [await serve('greedy'), await serve('greedy'), await serve('modest')];
   const leaving = new AbortController();
   for (let at = 0; at < 26; at++)
@@ -67,4 +70,26 @@ test('the AI service process counts calls by account, not by app', async (t) => 
   await eventually(() => upstream.asked.length === 41, 'the others have their turn');
   upstream.letGo();
   for (const { status } of await Promise.all(calls)) assert.equal(status, 200);
+});
+
+test('an answer that stops halfway fails by the deadline as one that never began', async (t) => {
+  await using upstream = await new AiServer().start();
+  const deadline = new AbortController();
+  t.mock.method(AbortSignal, 'timeout', () => deadline.signal);
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const run = await serving(t, upstream, { owner: 'patient', budget, queue });
+  const begun = Promise.withResolvers<void>();
+  const { fetch } = globalThis;
+  t.mock.method(globalThis, 'fetch', async (...words: Parameters<typeof fetch>) => {
+    const response = await fetch(...words);
+    begun.resolve();
+    return response;
+  });
+  const answer = run('stuck');
+  await begun.promise;
+  deadline.abort(new DOMException('The operation timed out.', 'TimeoutError'));
+  const { status, text } = await answer;
+  assert.equal(status, 408, text);
+  assert.match(text, /The AI server did not answer in time/);
 });

@@ -321,7 +321,8 @@ test('deploy goes live where pushes do not deploy, and with --ref deploys a tag 
   const unknown = await deploy('--ref', 'v9');
   assert.equal(unknown.code, 4);
   assert.match(unknown.said, /Ref: the repository has no tag, branch or commit v9/);
-  assert.equal((await deploy('--ref', 'main', '--upload')).code, 2);
+  for (const other of ['--upload', '--env=staging'])
+    assert.equal((await deploy('--ref', 'main', other)).code, 2);
 });
 
 test('deploy of a folder sends only new files, leaves private ones out, and refuses what leaves the folder', async () => {
@@ -414,6 +415,14 @@ test('deploy by upload bundles locally, and sends crons, migrations and only new
   assert.deepEqual([failed.code, failed.out], [1, '']);
   assert.match(failed.said, /not today/);
   assert.equal((await cellar.get('plain')).text, '[["one"]]');
+  writeFileSync(join(plain, 'index.js'), files['index.js']);
+  const config = join(plain, 'wrangler.toml');
+  writeFileSync(config, `${readFileSync(config, 'utf8')}[env.staging]\nassets = { directory = "staged" }\n`);
+  mkdirSync(join(plain, 'staged'));
+  writeFileSync(join(plain, 'staged', 'd.txt'), 'd');
+  const staged = await cli('deploy --env staging --json', { in: plain });
+  assert.equal(staged.code, 0, staged.said);
+  assert.equal((await cellar.get('plain', '/d.txt')).text, 'd');
 });
 
 test('deploy by upload sends the files of Workers Sites', async () => {

@@ -141,7 +141,7 @@ test('an invalid alert is refused with its field, and a webhook to this machine 
     const { refused } = await rpc(shared, 'alerts.set', { id, ...params });
     return refused.errors?.map(({ path, message }: Record<string, string>) => `${path} ${message}`).join();
   };
-  assert.equal(await refusal({}), 'url is missing; an alert that is made needs it');
+  assert.equal(await refusal({}), 'url is missing; a new alert needs it');
   for (const url of [
     'shop',
     'ftp://example.com',

@@ -106,9 +106,9 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   const said = (more: object, files: Record<string, string> = parts) =>
     fault('broken', form({ cellar_bundle: { ...bundle, ...more } }, files));
   const modules = (module: object) => ({ worker: { ...bundle.worker, modules: [{ ...entry, ...module }] } });
-  assert.match(await said({}, {}), /"modules\/index.js", and there is no such part/);
+  assert.match(await said({}, {}), /"modules\/index.js", but the upload has no part of that name/);
   assert.match(await said(modules({ path: '/etc/passwd' })), /worker\.modules\.0\.path/);
-  assert.match(await said(modules({ path: 'modules/../../x' })), /no such part/);
+  assert.match(await said(modules({ path: 'modules/../../x' })), /no part of that name/);
   assert.match(await said(modules({ name: 'cellar-entry.js' })), /must lie at modules\/ and its name/);
   assert.match(await said({}, { ...parts, 'release.json': '{}' }), /neither below modules\//);
   assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /is not a module name/);

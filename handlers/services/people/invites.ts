@@ -93,7 +93,7 @@ interface NewInvite {
 async function make(context: Context, { email, role, app, account, by }: NewInvite, to: string | null) {
   const { db, at, env } = context;
   if (env.RUNNER_UI_URL !== '')
-    throw new Problem('forbidden', 'People sign in to the control UI elsewhere; invite them there.');
+    throw new Problem('forbidden', `People sign in at ${env.RUNNER_UI_URL}; invite them there.`);
   const row = {
     id: newId(),
     email,

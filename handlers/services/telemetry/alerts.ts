@@ -34,8 +34,7 @@ const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) =
     return { ...alert, secret: null };
   }
   const { url } = settings;
-  if (url === undefined)
-    throw invalidInput([{ path: 'url', message: 'is missing; an alert that is made needs it' }]);
+  if (url === undefined) throw invalidInput([{ path: 'url', message: 'is missing; a new alert needs it' }]);
   return context.host.call('POST /apps/:id/alerts', { id }, { body: { ...settings, url } });
 };
 

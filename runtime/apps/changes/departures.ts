@@ -28,7 +28,7 @@ export class Departures {
     if (app === undefined) return;
     const { hosts } = this.#apps.options;
     if (hosts == null || to === hosts.self)
-      throw new Refusal(409, 'transition_conflict', 'The app is not handed over to the host that has it');
+      throw new Refusal(409, 'transition_conflict', 'An app can be handed over to another host only');
     if (app.cluster === null)
       throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
     await app.changes.closed(async () => {

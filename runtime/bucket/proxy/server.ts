@@ -242,7 +242,7 @@ function requireBody(headers: ReadonlyMap<string, string>, method: string, { mos
   if (length === undefined && mostBytes > 0)
     throw new Refused('MissingContentLength', `${method} needs the header content-length`);
   if (Number(length ?? 0) > mostBytes)
-    throw new Refused('EntityTooLarge', `the body of this request has at most ${mostBytes} bytes`);
+    throw new Refused('EntityTooLarge', `the body of this request may have at most ${mostBytes} bytes`);
 }
 
 function isError(status: number): boolean {

@@ -54,7 +54,7 @@ export class Leases {
     await promise;
     clearTimeout(timer);
     const ended = this.#held;
-    this.#ended.abort(new Error("the app's process is stopped or replaced, and could not wait any longer"));
+    this.#ended.abort(new Error("the app's process was stopped or replaced before this call was done"));
     return ended;
   }
 }

@@ -87,7 +87,10 @@ function constant(node: Exclude<Node, Call | { kind: 'name' }>): Expression {
   if (node.kind === 'star') throw new SqlError('* cannot be used here', at);
   if (node.kind === 'interval') {
     const fail = () => {
-      throw new SqlError('an INTERVAL is added to a time, or the argument of toStartOfInterval()', at);
+      throw new SqlError(
+        'an INTERVAL can only be added to a time, or be the argument of toStartOfInterval()',
+        at,
+      );
     };
     return { type: { name: 'Interval' }, at, interval: node, run: fail };
   }

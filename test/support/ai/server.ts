@@ -69,6 +69,10 @@ export class AiServer {
     if (model === 'missing') return fail(response, 404, `model "${model}" not found, try pulling it first`);
     if (model === 'broken') return fail(response, 500, `out of memory, key ${AI_KEY}`);
     if (model === 'slow') await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (model === 'stuck') {
+      response.writeHead(200, { 'content-type': 'application/json' }).write('{');
+      return;
+    }
     const question = messages.at(-1).content;
     const usage = { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 };
     const head = { id: 'chatcmpl-1', model };

@@ -37,7 +37,7 @@ const FIELDS: {
     name: 'release_command',
     label: 'Release command',
     placeholder: 'nothing',
-    hint: 'Runs in the built root directory, just before a new version of main is live. If it fails, the earlier version stays.',
+    hint: 'Runs in the root directory, after the build and just before the new version goes live. If it fails, the earlier version stays live.',
   },
   {
     name: 'output_directory',
