@@ -1,6 +1,6 @@
 // Detects the kind of project in a worktree, and reads its package.json.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { redirectedConfig } from '../configuration/redirect.ts';
 import { deployScript } from '../deploy-script/deploy-script.ts';
 import type { DeployCall } from '../deploy-script/wrangler-call.ts';
@@ -233,6 +233,8 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
     return new BuildFailure(
       `nothing to deploy: ${framework} wrote no site, and renders on a server only with its adapter for Cloudflare: run \`npx wrangler setup\` in the project, and commit what it writes`,
     );
+  const apps = frameworkFolders(place);
+  if (apps.length > 0) return unnamedFolder(apps, 'projects of frameworks');
   const start = manifest?.scripts.start;
   const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
   return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
@@ -246,12 +248,26 @@ export function wranglerFolders(folder: string): string[] {
   return found;
 }
 
-/** Returns the failure for a repository with projects in folders, when no setting names one of them. */
-export function unnamedFolder(folders: string[]): BuildFailure {
+/** Returns the folders below a project's that depend on a framework that renders on a server, relative to it. */
+function frameworkFolders({ root, folder }: Place): string[] {
+  const found: string[] = [];
+  for (const { path, names } of foldersOf(folder)) {
+    if (path === '' || !names.includes('package.json')) continue;
+    const manifest = readPackageJson(root, relative(root, join(folder, path, 'package.json')));
+    if (SERVER_FRAMEWORKS.some((name) => dependsOn(manifest, name))) found.push(path);
+  }
+  return found;
+}
+
+/**
+ * Returns the failure for a repository with projects in folders, when no setting names one of them.
+ * @param what what the folders contain
+ */
+export function unnamedFolder(folders: string[], what = 'Wrangler configurations'): BuildFailure {
   const named = folders.slice(0, FOLDERS_NAMED).join(', ');
   const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';
   return new BuildFailure(
-    `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app, with \`cellar builds set --root-directory ${typed(folders[0]!)}\` or in the app's settings`,
+    `the repository's root has nothing to deploy, and ${what} lie in ${named}${rest}: say which is the app, with \`cellar builds set --root-directory ${typed(folders[0]!)}\` or in the app's settings`,
   );
 }
 

@@ -397,3 +397,17 @@ test('a framework without its adapter fails with the command that adds it', () =
   const { message } = nothingDeployable({ root, folder: root }, null);
   assert.match(message, /@react-router\/dev wrote no site.* run `npx wrangler setup` in the project/);
 });
+
+test('a workspace whose root has nothing to deploy names the folders of its frameworks', () => {
+  const root = worktrees.write({
+    'package.json': '{"workspaces": ["apps/*"], "scripts": {"build": "turbo build"}}',
+    'apps/web/package.json': '{"dependencies": {"next": "16"}}',
+    'apps/docs/package.json': '{"dependencies": {"astro": "5"}}',
+    'packages/ui/package.json': '{"dependencies": {"react": "19"}}',
+  });
+  const { message } = nothingDeployable({ root, folder: root }, null);
+  assert.match(
+    message,
+    /projects of frameworks lie in apps\/\w+, apps\/\w+: say which .*--root-directory apps\//,
+  );
+});
