@@ -22,7 +22,7 @@ export type Actor =
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
 
 /**
- * Added only on localhost, where the caller sits at the machine. The text is the same for every Cellar, so it reveals nothing.
+ * Hint for localhost only, where the caller can read that file. The hint is the same for every Cellar, so it reveals nothing.
  */
 const TOKEN_PLACE =
   ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
@@ -69,7 +69,7 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
 /**
  * Checks that the caller may run an operation.
  * @param input the operation's validated input
- * @returns whether the app was looked up
+ * @returns whether the app was looked up, and so exists
  * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
  */
 export async function authorize(
@@ -116,7 +116,10 @@ export function requireOwnAccount(actor: Actor, account: string): void {
     throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
 }
 
-/** Returns the account whose apps, and those it has a role on, the caller may see. Null when the caller may see all apps. */
+/**
+ * Returns the caller's account, when the caller sees only its apps and those it has a role on. Null: the caller sees all
+ * apps.
+ */
 export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
 }

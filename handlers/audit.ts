@@ -46,14 +46,16 @@ export interface Author {
   via: AuditInterface;
 }
 
-/** What is changed. */
 export interface Target {
   operation: string;
   app: { id: string | null; slug: string | null };
   details: Record<string, string>;
 }
 
-/** Whether the audit log has an operation's calls: changes, but not what apps report about themselves or what only reads. */
+/**
+ * Returns whether the audit log has an operation's calls. The log has no reads, and nothing that apps report about
+ * themselves.
+ */
 export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
   return method !== 'GET' && audited !== false;
 }
@@ -83,7 +85,7 @@ export function detailsOf(input: Record<string, unknown>): Record<string, string
 }
 
 /**
- * Does some work, and writes an entry about it before the result is known to the caller.
+ * Runs `work`, and writes an audit entry before it returns the result or throws the error.
  * @throws what the work throws
  */
 export async function audited<Result>(
@@ -103,12 +105,12 @@ export async function audited<Result>(
   return result;
 }
 
-/** Returns the code of an error of ours, or of Wrangler's. */
+/** Returns the code of a `Problem` or `CloudflareError`; `internal_error` for other errors. */
 function outcomeOf(error: unknown): string {
   return String((error as { code?: string | number }).code ?? 'internal_error');
 }
 
-/** Adds an entry. Never rejects: what the caller asked for is done already. */
+/** Adds an entry. Never rejects, because the logged operation has already run. */
 export async function record(
   { db, address, requestId }: RequestContext,
   { actor, via }: Author,

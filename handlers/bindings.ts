@@ -35,7 +35,7 @@ export interface Bindings {
   RUNNER_UI_URL: string;
   /** Origins whose pages may call the API, separated by commas; empty for none. */
   RUNNER_CORS_ORIGINS: string;
-  /** `on` or `off`: whether links are sent by e-mail too. */
+  /** `on` or `off`: whether links for invitations and new passwords are sent by e-mail too. */
   MAIL: string;
   /** `on` or `off`: whether a push to an unused slug creates the app. */
   RUNNER_PUSH_TO_CREATE: string;

@@ -18,7 +18,7 @@ export interface RequestContext {
   address: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
-  /** The host that an app which is created gets as its home. Left out: the one with most room. */
+  /** The home of an app that this request creates. Left out: the host with most room. */
   newHome?: string | undefined;
   /** Returns the Durable Object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
@@ -30,7 +30,7 @@ export interface Context extends RequestContext {
   actor: Actor;
   /** How the request reached Cellar, for the audit log. */
   via: AuditInterface;
-  /** Whether the caller writes the audit log for what this request runs. */
+  /** Set by Wrangler's calls, which write the audit entry themselves: the operations that they run write none. */
   isAudited?: true;
   /** Authenticates the caller again. @throws {Problem} `unauthorized` when the key or the account was deleted meanwhile */
   whoNow: () => Promise<Actor>;

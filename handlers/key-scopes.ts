@@ -24,7 +24,7 @@ export interface KeyRights {
 const RANK: Record<KeyScope, number> = { read: 1, deploy: 2, admin: 3 };
 const ROLE: Record<KeyScope, Role> = { read: 'view', deploy: 'push', admin: 'admin' };
 const NEEDED: Record<Role, KeyScope> = { view: 'read', push: 'deploy', admin: 'admin' };
-/** How exactly the time of the last use is known, in ms. */
+/** Precision of the stored time of a key's last use, in ms. */
 const USED_EVERY_MS = 60_000;
 
 /**
@@ -41,12 +41,12 @@ export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRigh
   return { id, scope, app: app_id, expiresAt: expires_at };
 }
 
-/** The keys that were used in a minute. */
+/** The keys that were used in the current minute. */
 const used = { minute: '', keys: new Set<string>() };
 
 /**
- * Whether a key is used for the first time in this minute. A write that fails, as on a full disk, ends the reads of others too, so
- * each request must not repeat it.
+ * Whether a key is used for the first time in this minute. Limits the writes, because a write that fails, as on a full disk,
+ * also ends reads of other requests.
  */
 function isFirstThisMinute(id: string, at: string): boolean {
   const minute = at.slice(0, 'yyyy-mm-ddThh:mm'.length);

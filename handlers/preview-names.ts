@@ -1,11 +1,11 @@
 // Limits certificates of previews. Certificate authorities issue few per week for one domain, and all apps share that domain. A
 // person can push any number of branches.
 
-/** Most names of an app within `WINDOW_MS`. */
+/** Maximum names of an app within `WINDOW_MS`. */
 export const PREVIEW_NAMES = 20;
 const WINDOW_MS = 7 * 24 * 3_600_000;
 
-/** In memory: starts empty with the control plane. */
+/** Kept in memory, so it is empty after each start of the control plane. */
 export class PreviewNames {
   /** By app: the names that may have a certificate, and the time of their first request. */
   readonly #names = new Map<string, Map<string, number>>();

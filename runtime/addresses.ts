@@ -1,4 +1,4 @@
-// The addresses that people are shown.
+// The URLs at which people and apps reach this Cellar.
 import { type Config, isLocal } from './config.ts';
 
 /** URLs of this Cellar. `app` holds `{slug}` where an app's slug belongs. */
@@ -6,15 +6,13 @@ export interface Addresses {
   api: string;
   git: string;
   app: string;
-  /** The control UI's origin: Cellar's own, or one outside. */
+  /** Origin of the control UI: Cellar's own, or the external one of `RUNNER_UI_URL`. */
   ui: string;
   /** The port that receives e-mails; null when none does. */
   mail: number | null;
 }
 
-/**
- * @param ports the ports that the host listens on
- */
+/** @param ports the ports in use: a setting of 0 lets the system choose one */
 export function addresses(config: Config, ports: { api: number; edge: number }): Addresses {
   const base = config.RUNNER_BASE_DOMAIN;
   const outside = config.RUNNER_PUBLIC_ORIGIN === '' ? null : new URL(config.RUNNER_PUBLIC_ORIGIN);

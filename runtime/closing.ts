@@ -1,7 +1,6 @@
 // An orderly shutdown of the host: every part is closed, even when closing others fails.
 import { log, reason } from './log.ts';
 
-/** The steps of a shutdown. */
 export class Shutdown {
   #failed = false;
   #first: unknown;

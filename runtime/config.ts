@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { type Setting, settings } from './settings.ts';
 
-/** All parsed settings. Sizes and times keep the unit of their name. */
+/** All parsed settings. The end of a name is the unit of its value, such as `_MB` or `_S`. */
 export type Config = { [Name in keyof typeof settings]: z.output<(typeof settings)[Name]['schema']> };
 
 /** Invalid settings. The message has one line for each, so that all can be fixed at once. */
@@ -10,7 +10,7 @@ export class ConfigError extends Error {}
 
 /**
  * Reads the settings from `environment`. An empty text means the default.
- * @throws {ConfigError} naming every bad setting, and secrets missing off `localhost`
+ * @throws {ConfigError} naming every invalid, missing or contradictory setting
  */
 export function readConfig(environment: Record<string, string | undefined>): Config {
   const config: Record<string, unknown> = {};

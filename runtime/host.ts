@@ -26,11 +26,11 @@ import { checkProvider } from './ui/provider-check.ts';
 const RESERVE_MS = 3_000;
 /** How long requests of other hosts may take once those of clients have ended, in ms. */
 const FROM_HOSTS_MS = 1_000;
-/** A step of the start that takes longer is named in the log, again and again, in ms. */
+/** How often the log names a slow step of the start, in ms. */
 const SLOW_STEP_MS = 10_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
-/** How long its apps may take to move to other hosts before it closes, in ms; longer if `RUNNER_DRAIN_S` is. */
+/** Timeout for the apps of a stopping host to move to other hosts, in ms. `RUNNER_DRAIN_S` applies when it is longer. */
 const LEAVE_MS = 60_000;
 /** Disk space that the control plane needs to start, in MiB. */
 const CONTROL_MB = 8;
@@ -38,7 +38,6 @@ const CONTROL_MB = 8;
 /** Parts that can be reloaded while apps run. */
 export type Reload = 'control' | 'ui';
 
-/** A running Cellar. */
 export class Host {
   readonly config: Config;
   readonly #parts: Parts;
@@ -62,19 +61,19 @@ export class Host {
   }
 
   /**
-   * Starts everything: apps and edge first, then the control plane. Resolves when all parts serve.
-   * @throws {Error} when a port is taken, the bucket fails a check, or a newer Cellar has used the control plane's database.
-   * Call `close` then
+   * Starts everything: apps and edge first, then the control plane. Resolves when all parts serve. Call `close` after an
+   * error.
+   * @throws {Error} when a port is taken, the bucket fails a check, or a newer Cellar has used the control plane's database
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
     const { membership, queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
-    // Apps start meanwhile.
+    // Not awaited yet, so that apps start while the bucket is checked.
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    // With several hosts it may be of an app that another one has now.
+    // Not with several hosts: the telemetry may belong to an app that runs on another host now.
     if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
@@ -103,7 +102,7 @@ export class Host {
     );
     await this.#spawner.open();
     buckets.warm();
-    // The host holds the proxy's socket, and the proxy is started again by itself.
+    // A failed start is only logged: the host holds the proxy's socket, and starts the proxy again by itself.
     const proxy = this.#parts.bucket
       ?.serve()
       .catch((error: unknown) =>
@@ -115,7 +114,7 @@ export class Host {
       missed.start();
       previews.start();
     };
-    // Not awaited: they wait for the bucket, and nothing else does.
+    // Not awaited: only apps with data in the bucket have to wait for it.
     const resumeInBucket = () =>
       void apps
         .resume(true)
@@ -126,7 +125,7 @@ export class Host {
     if (this.#closed) return known.addresses;
     if (membership === null) deployMissed();
     await shown('starting the control plane', this.#startControl());
-    // By now the disk has space.
+    // The first try failed on a full disk. By now `#startControl` has waited for free space.
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
     if (membership !== null) await shown('joining the other hosts', membership.join());
@@ -136,7 +135,7 @@ export class Host {
     await shown('reading what is due', rounds.start());
     if (this.#closed) return known.addresses;
     if (membership !== null) {
-      // Only now it is known which apps have other homes.
+      // Before joining, this host does not know which of its apps have moved to other hosts.
       membership.admitApps();
       deployMissed();
       resumeInBucket();
@@ -151,7 +150,7 @@ export class Host {
     return known.addresses;
   }
 
-  /** Starts to receive e-mails, if it is configured. Apps serve without it. */
+  /** Starts to receive e-mails, if a port is set. A failure is only logged, because apps serve without e-mails. */
   async #receiveMail(): Promise<void> {
     const { incomingMail, known } = this.#parts;
     if (incomingMail === null) return;
@@ -161,7 +160,10 @@ export class Host {
     });
   }
 
-  /** Writes the API's address for the command line. On a full disk apps serve without it. @returns whether it was written */
+  /**
+   * Writes the API's address for the command line. Apps serve without this file on a full disk.
+   * @returns whether it was written
+   */
   #writeAddress(port: number): boolean {
     try {
       writeAtomic(this.#parts.paths.address, `http://127.0.0.1:${port}\n`);
@@ -200,7 +202,7 @@ export class Host {
   }
 
   /**
-   * Apps serve without the control plane, so a failed start is retried, and shows in `/ready`.
+   * Starts the control plane. A failed start is retried, and shows in `/ready`, because apps serve meanwhile.
    * @throws {ControlError} when a newer Cellar has used its database
    */
   async #startControl(): Promise<void> {
@@ -239,7 +241,7 @@ export class Host {
     await disk.room(CONTROL_MB, this.#closing.signal);
   }
 
-  /** Frees disk space: removes code that the bucket has, empties the trash, the oldest first, then drops the build caches. */
+  /** Frees disk space until `enough`: removes code that the bucket has too, then trash (oldest first), then build caches. */
   async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
     const { codeCache, paths, queue } = this.#parts;
     await codeCache?.makeRoom(enough);
@@ -248,7 +250,7 @@ export class Host {
   }
 
   /**
-   * Lets load balancers notice that this host is not ready, and then its apps move to the other hosts, if there are any.
+   * Waits until load balancers have noticed that this host is not ready. Then moves its apps to the other hosts, if any.
    * Everything serves meanwhile.
    */
   async #leave(limitMs: number): Promise<void> {
@@ -293,9 +295,9 @@ export class Host {
       isolation,
     } = this.#parts;
     const closing = new Shutdown();
-    // Before the port is free: another server on it would get the command line's token.
+    // First of all: once the port is free, another server could listen on it and get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
-    // These steps run in parallel with the next ones. They end at the latest with the parts that they wait for.
+    // Not awaited yet: these steps run beside the next ones. Each ends at the latest with the parts that it waits for.
     const ending = [
       closing.step('deploys', () => queue.close()),
       closing.step('fetches', () => sources.stop()),
@@ -346,7 +348,7 @@ export class Host {
   async #drain(graceMs: number): Promise<void> {
     const { api, caddy, edge } = this.#parts;
     await Promise.all([edge.drain(graceMs), api.drain(graceMs)]);
-    // Caddy forwards the end of each request and WebSocket, and the edge's answers to new requests meanwhile.
+    // Caddy stops only now: until then it forwards the last responses, and the 503 for new requests.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
     // Last, so that requests for an app that has moved away reach its new home.
@@ -355,7 +357,7 @@ export class Host {
   }
 }
 
-/** Names a step of the start in the log as long as it takes. */
+/** Waits for a step of the start. While it is slow, names it in the log again and again. */
 async function shown(step: string, work: Promise<void>): Promise<void> {
   const from = performance.now();
   const saying = setInterval(
@@ -366,8 +368,8 @@ async function shown(step: string, work: Promise<void>): Promise<void> {
 }
 
 /**
- * Returns the secret of the first start's link. It derives from the key, so it never changes; the control plane stores its
- * hash.
+ * Returns the secret in the link that makes the first visitor the admin. It derives from the key, so it never changes. The
+ * control plane stores its hash.
  */
 function welcomeSecret(key: string): string {
   return createHmac('sha256', key).update('welcome').digest('base64url');

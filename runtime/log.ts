@@ -1,6 +1,6 @@
 // The host's own log: one line per fact on standard output, for people and for `grep`.
 
-/** Most bytes of the log that wait for its reader; further lines are dropped and counted. */
+/** Maximum bytes of the log that wait for its reader. Further lines are dropped and counted. */
 const WAITING_BYTES = 1024 * 1024;
 let dropped = 0;
 

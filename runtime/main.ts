@@ -1,7 +1,7 @@
-// `npm start`: reads the settings, starts the host, and stops it on a signal. Two V8 flags in `package.json` shorten pauses of
-// the gateway. A small young generation (MiB) is collected in 2 ms, not 10 ms or more, under thousands of short connections a
-// second. One helper thread marks and compiles. Four took the processor from the gateway for up to 14 ms on a machine with two
-// cores.
+// `npm start`: reads the settings, starts the host, and stops it on a signal. Two V8 flags in `package.json` shorten pauses
+// of the gateway. With a small young generation, a collection takes 2 ms, not 10 ms or more, under thousands of short
+// connections a second. One helper thread marks and compiles: four took the processor from the gateway for up to 14 ms on a
+// machine with two cores.
 import { flushCompileCache } from 'node:module';
 import { continueFromBucket } from './bucket/records/continue.ts';
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
@@ -27,7 +27,7 @@ process.on('uncaughtException', (error: unknown) => {
 async function main(): Promise<void> {
   // Only the host's user may read the files that the host makes, unless the code that makes one says otherwise.
   process.umask(0o077);
-  // It takes some tenths of a second when much is new: do it before clients wait for this thread.
+  // Writing the compile cache takes some tenths of a second when much is new. Do it before clients wait for this thread.
   flushCompileCache();
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
@@ -53,7 +53,7 @@ async function main(): Promise<void> {
   process.on('SIGTERM', () => stop('SIGTERM'));
   process.on('SIGINT', () => stop('SIGINT'));
 
-  // A parent process with a channel to this one (`scripts/dev.ts`) asks to have changed sources loaded again.
+  // `scripts/dev.ts` starts this process with an IPC channel, and asks over it to reload changed sources.
   process.on('message', ({ reload }: { reload: Reload }) => {
     const from = performance.now();
     host.reload(reload).then(
@@ -61,7 +61,7 @@ async function main(): Promise<void> {
       (error: unknown) => log('error', 'could not be loaded again', { part: reload, error: reason(error) }),
     );
   });
-  // The channel alone must not keep this process running.
+  // The IPC channel alone must not keep this process running.
   process.channel?.unref();
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });

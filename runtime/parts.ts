@@ -19,7 +19,6 @@ import { makeObservability } from './parts/observability.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** The result of `assemble`. */
 export type Parts = ReturnType<typeof assemble>;
 
 /**
@@ -27,7 +26,7 @@ export type Parts = ReturnType<typeof assemble>;
  * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is configured and missing
  */
 export function assemble(config: Config) {
-  // Before the lock: without the program the host does not start.
+  // First, so that a missing Caddy fails before the data directory is locked.
   const caddyProgram = config.RUNNER_EDGE === 'caddy' ? findCaddy() : null;
   const base = makeBase(config);
   const { paths, store, disk } = base;
@@ -43,7 +42,7 @@ export function assemble(config: Config) {
   };
   const outbox = new Outbox({ outbox: store.outbox, synced }, (events) =>
     controlParts.control.call('/internal/host-events', events).catch((error: unknown) => {
-      // Without its bucket the control plane judges no fact.
+      // Without its bucket, the control plane has judged nothing. A plain Error tells the outbox that it was no refusal.
       throw base.bucket?.problem ? new Error(reason(error)) : error;
     }),
   );
@@ -131,7 +130,7 @@ export function assemble(config: Config) {
     hosts.homes.onAwaited = () => void membership.reportNow();
   }
 
-  /** About once a second. */
+  /** Called about once a second. */
   function tick(): void {
     void appParts.memory.sample();
     apps.tick();
@@ -143,7 +142,7 @@ export function assemble(config: Config) {
     if (base.homes !== null) observability.hostOutages.look(base.homes.others);
     appParts.checks.tick();
     observability.deliveries.tick();
-    // Writes that no caller waits for are on the disk a second later.
+    // Writes that no caller waits for must survive a power cut after a second.
     store.synced().catch((error: unknown) =>
       logRarely('error', "the host's database could not be synced to the disk; it is tried again", {
         error: reason(error),
@@ -156,7 +155,7 @@ export function assemble(config: Config) {
     );
   }
 
-  /** An app or a preview has come from another host, or was undeleted. */
+  /** Call it when an app or a preview has come from another host, or was undeleted. */
   function onRestored(appId: string): void {
     observability.alerts.load(appId);
     deploys.queue.interruptUnfinishedOf(appId);
@@ -174,12 +173,12 @@ export function assemble(config: Config) {
 
   /** Returns the names of failed parts, as `/ready` shows them. */
   function failing(): string[] {
-    // Its data is in the bucket: then `warnings` says why it is down, and apps on this machine serve.
+    // Without its bucket, the control plane is only a warning: see `warnings`. Apps on this machine serve.
     const failing = control.answers || base.bucket?.problem ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');
     if (outbox.refused.length > 0 && !base.bucket?.problem) failing.push('outbox');
-    // Other hosts can answer.
+    // With several hosts, load balancers can use another host, so this one reports that it is not ready.
     if (hosts !== null && base.bucket?.problem) failing.push('bucket');
     const problem = membership?.problem ?? null;
     if (problem !== null) failing.push(problem);

@@ -1,4 +1,4 @@
-// Errors of requests from the control plane that the host refuses.
+// Errors by which the host refuses requests of the control plane.
 import { CodedError } from '../handlers/contract/coded-error.ts';
 
 /** A refusal with its reason. `code` is one of the contract's error codes, `status` the HTTP status of that code. */

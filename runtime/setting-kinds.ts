@@ -20,11 +20,11 @@ const numberLike = (form: RegExp, message: string) => (min: number, max: number)
 export const integer = numberLike(/^\d+$/, 'must be a whole number');
 export const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5, not below 0');
 export const port = integer(0, 65_535);
-/** Null for none. */
+/** Null: no e-mails are received. */
 export const mailPort = z.union([z.literal('').transform(() => null), port]);
-/** Most ports of `RUNNER_TCP_PORTS`. */
+/** Maximum number of ports in `RUNNER_TCP_PORTS`. */
 const TCP_PORTS = 1_000;
-/** A range such as `20000-20100`, or one port. Null for none. */
+/** A range such as `20000-20100`, or one port. Null: no TCP ports. */
 export const tcpPorts = z.union([
   z.literal('').transform(() => null),
   z
@@ -135,7 +135,7 @@ export const clusterKey = z
   );
 /** The default port between hosts. */
 const HOSTS_PORT = 8790;
-/** Null for none. */
+/** Null: this is the only host. */
 export const hostAddress = z.string().transform((text, context): { host: string; port: number } | null => {
   if (text === '') return null;
   const [, host, port] = /^([\d.]+)(?::(\d{1,5}))?$/.exec(text) ?? [];
@@ -183,7 +183,7 @@ export const snapshotPlace = z.union([
       'must be an absolute path, or s3://bucket/prefix',
     ),
 ]);
-/** Age identities. */
+/** Private keys (identities) of the encryption tool age. */
 export const snapshotKeys = z
   .string()
   .transform((text) => text.split(/[\s,]+/).filter((key) => key !== ''))

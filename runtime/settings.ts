@@ -36,7 +36,6 @@ import {
 } from './setting-kinds.ts';
 import { discoveryUrl, groupRoles } from './ui/provider-settings.ts';
 
-/** One of them. */
 export interface Setting {
   default: string;
   meaning: string;

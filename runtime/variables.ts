@@ -9,7 +9,7 @@ export const VERSION: string = JSON.parse(
 ).version;
 
 /**
- * The control plane's, by name.
+ * Returns the text bindings of the control plane, by name.
  * @param token the runner token
  * @param hostId the id of this host; empty for the only host
  */
@@ -38,7 +38,11 @@ export function controlVariables(
   };
 }
 
-/** The control UI's, by name. @param keys.secret proves the host @param keys.signIn encrypts and signs what it keeps */
+/**
+ * Returns the text bindings of the control UI's server, by name.
+ * @param keys.secret authenticates the host
+ * @param keys.signIn encrypts and signs what the server stores
+ */
 export function uiVariables(
   config: Config,
   addresses: Addresses,

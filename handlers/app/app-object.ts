@@ -34,14 +34,14 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** The least time between two prunings of old stream events. */
 const PRUNE_PAUSE_MS = 1_000;
-/** How long an app stays at a home at least, in ms, so that requests which waited for the move are answered. */
+/** Minimum time between two moves of an app, in ms, so that requests which waited for a move are answered first. */
 const STAY_MS = 3_000;
-/** Retries of a wanted state that a later one overtakes: as many as tasks that may wait for the lock. */
+/** Maximum retries when the host has a newer generation: as many as the transitions that may wait for the lock. */
 const OVERTAKE_RETRIES = 16;
 
 type SqlValue = string | number | null;
 
-/** A changed app. */
+/** An app after a change. `changed`: the row that the change returned; null when there was nothing to change. */
 export interface Changed {
   row: AppRow;
   changed: Record<string, SqlValue> | null;
@@ -53,9 +53,9 @@ export interface Changed {
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
-  /** Moves wait for each other without the other lock. */
+  /** Serialises moves. Separate from `#lock`, so that a move that waits for `STAY_MS` delays no other transition. */
   readonly #moves = new Lock();
-  /** When the app got its home, in ms since 1970; 0 when that was long ago. */
+  /** When this object last moved the app, in ms since 1970; 0 if not since the object was loaded. */
   #movedAt = 0;
   readonly #host = new HostClient(this.env);
   #opened: Streams | null = null;
@@ -177,10 +177,9 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Gives an app of the bucket another home. Other transitions wait meanwhile. If the app has just moved, it stays some seconds
-   * before, unless its home is lost. What fails after the home was written is done
-   * again by reconcile.
-   * @param move.isLost whether the old home does not answer: then it is not asked to hand the app over
+   * Moves an app whose data is in the bucket to another host. Other transitions wait meanwhile. If the app has just moved,
+   * waits `STAY_MS` first, unless its home is lost. Reconcile repeats what fails after D1 has the new home.
+   * @param move.isLost whether the old home does not answer; then it is not asked to hand the app over
    * @returns `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or why the new home
    *   could not prepare
    */
@@ -208,7 +207,7 @@ export class AppObject extends DurableObject<Bindings> {
     if (written === null) throw new Problem('app_not_found');
     if (written.changed === null)
       throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
-    // The new home does not depend on it: the engine lets one process have the data.
+    // A failed hand-over is only logged. The new home is safe without it, because workerd lets only one process use the data.
     if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
     try {
       return await this.#pushChange(written);
@@ -239,7 +238,6 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Stores a product event and sends it to the listeners. */
   async logEvent(row: EventRow, shown: unknown): Promise<Outcome<null>> {
     if (!(await insertEvent(this.env.DB, row, EVENTS_LIMIT))) {
       return { ok: false, code: 'app_not_found', detail: errorCodes.app_not_found.meaning };
@@ -264,7 +262,6 @@ export class AppObject extends DurableObject<Bindings> {
       await this.ctx.storage.setAlarm(Math.max(oldest + kept, Date.now() + PRUNE_PAUSE_MS));
   }
 
-  /** Follows a stream of the app. */
   subscribe(subscription: Subscription): Outcome<ReadableStream<Uint8Array>> {
     try {
       return { ok: true, value: this.#streams.open(subscription) };
@@ -309,7 +306,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   async #bury(id: string, buried: Buried): Promise<void> {
-    // A removed host cannot confirm it. If it comes back, it removes apps that D1 does not know.
+    // A removed host cannot confirm the deletion. If that host comes back, it removes apps that D1 does not know.
     if (buried.home === null || !(await isRemoved(this.env.DB, buried.home)))
       await this.#endNewest(id, buried);
     await trashApp(this.env.DB, id, new Date().toISOString());
@@ -320,7 +317,7 @@ export class AppObject extends DurableObject<Bindings> {
     await this.ctx.storage.deleteAll();
   }
 
-  /** As `#end`, also when the host knows a newer state of the app. */
+  /** Ends the app like `#end`. When the host knows a newer state of the app, raises the generation and tries again. */
   async #endNewest(id: string, buried: Buried): Promise<void> {
     try {
       await this.#end(id, buried);

@@ -1,7 +1,7 @@
 // A mutex with a bounded queue.
 import { Problem } from '../problem.ts';
 
-/** Transitions of one app that may wait for the one under way. */
+/** Maximum transitions of one app that may wait for the running one. */
 const WAITING_LIMIT = 16;
 
 /** Runs tasks one after another, in the order they came. */

@@ -6,17 +6,16 @@ import { Problem } from '../problem.ts';
 const HEARTBEAT_MS = 15_000;
 /** Bytes buffered for a slow listener before it is disconnected. It reconnects with its last event id and misses nothing. */
 const BACKLOG_BYTES = 256 * 1024;
-/** Listeners of one app. */
+/** Maximum listeners of one app. */
 const LISTENER_LIMIT = 1000;
 
 export type StreamName = 'deploys' | 'events';
 
-/** What a listener asks for. */
 export interface Subscription {
   stream: StreamName;
   /** The last event that the listener has seen; undefined: only new events. */
   lastEventId: number | undefined;
-  /** Over RPC each event is a notification of this method. */
+  /** Method of the JSON-RPC notifications that carry the events; null for plain server-sent events. */
   rpcMethod: string | null;
 }
 

@@ -4,7 +4,7 @@ import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import { type CallContext, call, wholeList } from './call.ts';
 
-/** Most accounts in a list. */
+/** Maximum accounts in a list. */
 const ACCOUNTS_LIMIT = 200;
 const ROLE = 'Administrator';
 

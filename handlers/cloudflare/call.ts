@@ -39,7 +39,7 @@ export interface Call extends Omit<Declared<z.ZodType>, 'as'> {
   as: Operation | null;
   /** The role that the caller needs on the app, or `account` for a call without an app. `none` requires no token. */
   needs: Needs | 'none';
-  /** Whether the app may be missing. */
+  /** Whether the call also works when the app does not exist. */
   mayBeNew: boolean;
   answer: (context: CallContext, body: unknown, app: AppRow | null) => Promise<unknown>;
 }
@@ -48,7 +48,9 @@ type Answer<Body extends z.ZodType, App> = {
   answer: (context: CallContext, body: z.output<Body>, app: App) => Promise<unknown>;
 };
 
-/** Declares a call on the account, or on an app that `answer` looks up. Then `answer` must check the caller's role. */
+/**
+ * Declares a call on the account, or on an app that `answer` finds itself. For an app, `answer` must check the caller's role.
+ */
 export function call<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,
 ): Call {
@@ -56,8 +58,8 @@ export function call<Body extends z.ZodType = z.ZodUndefined>(
 }
 
 /**
- * Declares a call on records of the account whose operation is of an app. Only a key for all apps may make it; a change needs
- * the scope admin, because it concerns every app of the account.
+ * Declares a call on records of the account with the rights of an app's operation. Only a key for all apps may make the call.
+ * A change needs the scope admin, because it concerns every app of the account.
  */
 export function accountCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,

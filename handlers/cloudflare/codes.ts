@@ -19,7 +19,7 @@ export const CODES = {
   SECRET_NOT_FOUND: 10056,
   BINDING_NOT_INHERITED: 10057,
   SERVICE_NOT_FOUND: 10090,
-  /** Of a dispatch namespace. Wrangler then knows that a deploy makes the script. */
+  /** A script that is not in its dispatch namespace. Wrangler then knows that a deploy creates it. */
   DISPATCHED_NOT_FOUND: 10092,
   DISPATCH_NAMESPACE_NOT_FOUND: 100119,
   QUEUE_NOT_FOUND: 11000,

@@ -40,7 +40,6 @@ import { versionCalls } from './workers/versions.ts';
 const BASE = '/client/v4';
 const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
-/** Every supported call. */
 export const calls: readonly Call[] = [
   ...accountCalls,
   ...scriptCalls,
@@ -127,13 +126,13 @@ function logged(
   words: Record<string, string>,
   work: (logs: Pick<CallContext, 'setApp' | 'note'>) => Promise<unknown>,
 ): Promise<unknown> {
-  // Creating storage only checks its name: the first deploy that binds it makes it.
+  // A call that creates storage only checks the name. The first deploy that binds the storage creates it.
   const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
   if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
     return work({ setApp: () => {}, note: () => {} });
   const { script = null, secret, store, namespace, dispatch, database, ...others } = words;
   const named = { ...others, name: secret, namespace_id: namespace, database, dispatch, storage: store };
-  // The name of a script may be the slug of another app.
+  // The name of a script in a dispatch namespace is not a slug. It may equal the slug of another app.
   const isScript = dispatch !== undefined;
   const own = detailsOf({ ...named, account: undefined, ...(isScript && { script }) });
   const details = { ...own, call: `${method} ${path}` };
@@ -195,8 +194,8 @@ async function appOf(
 }
 
 /**
- * Whether Wrangler makes a call before it uploads a script to a dispatch namespace: it then means the script, but names an app.
- * It continues when there is no such app.
+ * Returns whether Wrangler makes this call before it uploads a script to a dispatch namespace. The path then has the script's
+ * name where other calls have an app. Wrangler continues when there is no such app.
  */
 function isAskedForScripts({ method, path }: Call): boolean {
   return method === 'GET' && path === '/accounts/:account/workers/scripts/:script/secrets';

@@ -9,9 +9,9 @@ const counts = z.record(z.string(), z.int());
 
 /** Result of verifying the snapshots. */
 export const Verified = z.strictObject({
-  /** When they were last verified; null: never. */
+  /** When the snapshots were last verified; null: never. */
   at: time.nullable(),
-  /** Snapshots at that time, and the packs that they need, with their bytes. */
+  /** Number of snapshots at that time, of the packs that they need, and the packs' bytes. */
   snapshots: z.int(),
   packs: z.int(),
   bytes: z.int(),
@@ -44,7 +44,7 @@ export const StorageChange = z.strictObject({
    * 1 MiB in files above 64 MiB.
    */
   lost_bytes: z.int(),
-  /** Files: databases, objects and values. Unchanged since the snapshot; changed since; made since; deleted since. */
+  /** Numbers of files (databases, objects, values): unchanged since the snapshot, changed, made and deleted since then. */
   same: z.int(),
   replaced: z.int(),
   removed: z.int(),
@@ -55,12 +55,12 @@ export type StorageChange = z.output<typeof StorageChange>;
 /** Apps that a snapshot does not have, because their data is on the disk of another host, and the names of those hosts. */
 const leftOut = z.array(z.strictObject({ app: id, slug: z.string(), host: z.string() }));
 
-/** The host's own figures. Times in ms, sizes in bytes. */
 const dollars = z.number().nullable();
 
+/** The host's own figures. Times in ms, sizes in bytes. */
 export const HostStats = z.strictObject({
   started_at: time,
-  /** The host's process. */
+  /** Memory of the host's process. */
   rss_bytes: z.int(),
   /** Delays of the event loop in the gateway's thread, in the last `over_s` seconds. */
   event_loop_delay: z.strictObject({
@@ -207,7 +207,7 @@ export const admin = [
         bytes: z.int(),
         written_bytes: z.int(),
         apps: z.int(),
-        /** Apps that could not be read. The snapshot has them as in the one before. */
+        /** Apps that could not be read. For them, the snapshot has the data of the previous snapshot. */
         failures: z.array(z.strictObject({ app: z.string(), slug: z.string(), error: z.string() })),
         left_out: leftOut,
       }),
@@ -233,7 +233,7 @@ export const admin = [
       .strictObject({
         /** The key of a snapshot. */
         snapshot: z.string().min(1).max(64).optional(),
-        /** Or a time: the last snapshot with the app that was taken until then. */
+        /** Or a time. It selects the last snapshot with the app that was taken until then. */
         at: moment.optional(),
         /** Id or slug. */
         app: reference,

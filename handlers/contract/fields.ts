@@ -4,7 +4,7 @@ import { CURSOR_LENGTH } from './sizes.ts';
 
 /** An id in a request. Ill-formed ids are treated as unknown ones: 404, not 400. */
 export const reference = z.string().min(1).max(200);
-/** An id as Cellar makes them. */
+/** An id that Cellar has made. */
 export const id = z.string().regex(/^[0-9a-z]{16}$/);
 /** ISO 8601, UTC, with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 });
@@ -15,7 +15,7 @@ export const moment = z.iso
   .transform((value) => new Date(value).toISOString())
   .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
 
-/** A name that git accepts, without what its programs would take for an option or a pattern. */
+/** A name that git accepts and does not take for an option or a pattern. */
 export const gitName = z
   .string()
   .min(1)

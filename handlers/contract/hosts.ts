@@ -1,4 +1,4 @@
-// The machines of a Cellar of several.
+// The hosts of a Cellar that runs on several machines.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';

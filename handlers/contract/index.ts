@@ -83,7 +83,6 @@ export type OperationName = Declared['name'];
 export type Named<Name extends OperationName> = Extract<Declared, { name: Name }>;
 /** The input of an operation; fields with defaults may be left out. */
 export type Params<Name extends OperationName> = z.input<Named<Name>['input']>;
-/** The output of an operation. */
 export type Result<Name extends OperationName> = z.output<Named<Name>['output']>;
 
 /** Operations by RPC name. */

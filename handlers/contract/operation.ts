@@ -35,19 +35,23 @@ export interface Operation {
   kind?: 'json' | 'stream' | 'bytes';
   /** Output fields that are shown once: an idempotent repeat leaves them out. */
   secrets?: readonly string[];
-  /** REST names of query fields whose own name is a path parameter, by the input's name. */
+  /** Input fields by their REST query names, where these differ: a query field may be called like a path parameter. */
   queryNames?: Readonly<Record<string, string>>;
   /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
-  /** Set for what the audit log leaves out: an app's reports about itself and files before their deploy, which may be many, and a POST that only reads. */
+  /**
+   * False for calls that the audit log leaves out: reports of an app, files before their deploy, and a POST that only reads.
+   */
   audited?: false;
-  /** What an API key may do at least, where it does not follow from the role: for an operation that needs only an account. */
+  /**
+   * The scope that an API key needs for an operation that needs only an account. Otherwise the scope follows from the role.
+   */
   scope?: KeyScope;
   /** Whether an API key for one app may run an operation that needs only an account. */
   oneApp?: true;
 }
 
-/** What says who may run an operation. */
+/** The fields that decide who may run an operation. */
 export type OperationRights = Pick<Operation, 'name' | 'needs' | 'method' | 'scope' | 'oneApp'>;
 
 /** What an API key may do at most, besides the roles of its account. */

@@ -28,11 +28,11 @@ export const MAINTENANCE_HTML_BYTES = 64 * 1024;
 
 /** One secret's value, as on Cloudflare. */
 export const SECRET_VALUE_BYTES = 5 * 1024;
-/** Most secrets of one app. All of them together fit into the environment of a process. */
+/** Maximum secrets of one app. All of them together fit into the environment of a process. */
 export const SECRETS_LIMIT = 100;
-/** The JSON of one override of a variable of the Worker. Cloudflare limits variables to it. */
+/** The JSON of one override of a variable of the Worker: Cloudflare's limit for variables. */
 export const VAR_VALUE_BYTES = 5 * 1024;
-/** Most overrides of one app, and of its previews. */
+/** Maximum overrides of one app, and of its previews. */
 export const VARS_LIMIT = 100;
 /** An app's whole wanted state as JSON, also with variables set before `ENV_BYTES` was enforced. */
 export const WANTED_BYTES = 16 * 1024 * 1024;
@@ -54,7 +54,7 @@ export const R2_BODY_BYTES = 16 * 1024 * 1024;
 export const R2_OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
 /** One part of a multipart upload. */
 export const R2_PART_BYTES = 128 * 1024 * 1024;
-/** Parts of one multipart upload through the API. */
+/** Maximum parts of one multipart upload through the API. */
 export const R2_PARTS = 1_000;
 /** Objects up to this size are returned together with their metadata. */
 export const R2_INLINE_BYTES = 1024 * 1024;
@@ -63,7 +63,7 @@ export const R2_RPC_BYTES = 16 * 1024 * 1024;
 
 /** A batch of the host's facts is full after this many bytes. */
 export const FACTS_BYTES = 4 * 1024 * 1024;
-/** Facts of one batch. */
+/** Maximum facts of one batch. */
 export const FACTS_LIMIT = 100;
 /** Limit of a delivery of facts: a batch, plus one fact that is larger than a batch. */
 export const HOST_EVENTS_BYTES = 16 * 1024 * 1024;

@@ -5,7 +5,7 @@ import type { Push } from './receive-pack.ts';
 const REF_LENGTH = 4096;
 /** Ends a list of lines. */
 const FLUSH = '0000';
-/** The side band that git parses. It would print the second one. */
+/** Number of the side band whose data git parses. Git only prints the text of the second side band. */
 const DATA_BAND = '\x01';
 
 /**

@@ -4,12 +4,12 @@ import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding, type Next } from './decompress.ts';
 
-/** Most bytes of commands: some 30,000 refs. */
+/** Maximum bytes of commands: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
 const LENGTH_BYTES = 4;
 
-/** One ref update of a push. An all-zero sha stands for "none". */
+/** One ref update of a push. An all-zero sha means that the ref does not exist. */
 export interface RefCommand {
   before: string;
   after: string;

@@ -16,7 +16,7 @@ const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)
 const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
 const NO_LFS =
   'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
-/** Refs of a push in the audit log, and characters of each. */
+/** Maximum refs of a push that the audit log names, and maximum characters of each. */
 const REFS_NAMED = 5;
 const REF_CHARACTERS = 100;
 const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
@@ -63,8 +63,7 @@ export function gitChallenge(problem: Problem): Record<string, string> {
 }
 
 /**
- * Forwards a push that is within the limits and allowed by the role, with an entry in the audit log. Git itself refuses forced
- * updates.
+ * Forwards a push that the role may make, with an entry in the audit log. Git itself refuses forced updates.
  */
 async function push(
   request: Request,
@@ -96,15 +95,15 @@ function pushed({ commands }: Push): Record<string, string> {
   return { ...Object.fromEntries(named), ...(more > 0 && { more: String(more) }) };
 }
 
-/** Returns what git asks with. A client may add nothing, such as the host that a call is for. */
+/** Returns the query that git sends. Drops other parameters, such as `home`, with which a client could select the host. */
 function searchOf(url: URL): string {
   const service = url.searchParams.get('service');
   return service === null ? '' : `?${new URLSearchParams({ service })}`;
 }
 
 /**
- * Forwards a request to the host's git. No body is read here. A push keeps its content coding; the body of a fetch has been
- * decoded.
+ * Forwards a request to the host's git without reading the body. A push keeps its content coding; the body of a fetch has
+ * been decoded.
  */
 async function passOn(
   host: HostClient,

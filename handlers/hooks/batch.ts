@@ -1,20 +1,20 @@
-// Deliveries of an app that arrive together go to the host in one call, so that a burst does not wait for a thousand.
+// Sends deliveries of an app that arrive together to the host in one call, because a burst may have a thousand deliveries.
 import type { RequestContext } from '../context.ts';
 import type { DeliveryOutcome, HookDelivery } from '../contract/source/connections.ts';
 import { shared } from './shared.ts';
 
 /** How long a delivery waits for others, in ms. */
 const GATHERING_MS = 50;
-/** Deliveries in one call. */
+/** Maximum deliveries in one call. */
 const MOST = 200;
 
 interface Batch {
   deliveries: HookDelivery[];
-  /** The result of each. */
+  /** The result of each delivery, in the same order. */
   outcomes: Promise<DeliveryOutcome[]>;
 }
 
-/** Those that still take deliveries, by app. */
+/** Batches that still take deliveries, by app. */
 const gathering = new Map<string, Batch>();
 
 /** Has the host record a delivery. @throws {Problem} `source_not_connected`, `host_unavailable` */
@@ -39,7 +39,7 @@ function begin({ host, waitUntil }: RequestContext, id: string): Batch {
   };
   const batch: Batch = { deliveries, outcomes: send() };
   gathering.set(id, batch);
-  // The others are answered although this request's client leaves.
+  // Other requests wait for the result, so the call continues when this request's client disconnects.
   waitUntil(batch.outcomes.catch(() => {}));
   return batch;
 }

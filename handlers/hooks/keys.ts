@@ -1,9 +1,9 @@
-// The keys that sign deliveries, kept for a moment: a burst of deliveries asks the host once.
+// Caches the keys that sign deliveries, so that a burst of deliveries asks the host once.
 import type { RequestContext } from '../context.ts';
 import { shared } from './shared.ts';
 
 const KEPT_MS = 10_000;
-/** Keys that are kept at once. */
+/** Maximum keys in the cache. */
 const MOST = 1000;
 
 interface Kept {
@@ -22,7 +22,7 @@ export async function keyOf({ host, waitUntil }: RequestContext, id: string): Pr
   kept.delete(id);
   if (kept.size >= MOST) kept.delete(kept.keys().next().value!);
   kept.set(id, asked);
-  // The others are answered although this request's client leaves.
+  // Other requests wait for the key, so the call continues when this request's client disconnects.
   waitUntil(
     secret.catch(() => {
       if (kept.get(id) === asked) kept.delete(id);

@@ -54,7 +54,7 @@ const READERS: Record<string, (payload: object) => PullEvent | null> = {
 
 /**
  * Reads what a delivery says of a pull request.
- * @param isGitHub whether GitHub sent it; Gitea and Forgejo send the same otherwise
+ * @param isGitHub whether GitHub sent it; Gitea and Forgejo use the same format
  * @returns null when it is about something else, or in no known format
  */
 export function pullOf(event: string, isGitHub: boolean, payload: () => object): PullEvent | null {

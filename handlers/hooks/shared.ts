@@ -1,13 +1,13 @@
-// Work that several requests wait for, of which one does it.
+// Lets several requests wait for work that one of them does.
 import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';
 import { Problem } from '../problem.ts';
 
-/** Longest wait for another request's call, in ms: the call itself has less. */
+/** Longest wait for another request's call, in ms. It is longer than the call's own timeout. */
 const WAIT_MS = CALL_DEADLINE_MS + 5_000;
 
 /**
- * Waits for work of another request. The runtime takes a request for hung that waits for nothing of its own, and work may end
- * with its request; so this has a timer.
+ * Waits for work of another request. Has a timer, because the runtime cancels a request that waits for no I/O of its own.
+ * Also, the work may end together with the request that does it.
  * @throws {Problem} `host_unavailable` when it takes too long
  */
 export async function shared<T>(work: Promise<T>): Promise<T> {

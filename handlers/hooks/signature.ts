@@ -2,7 +2,7 @@
 import { sameSecret } from '../secrets.ts';
 import { fromBase64 } from '../services/base64.ts';
 
-/** Most seconds between a signed time and now, as Standard Webhooks have it. */
+/** Largest difference between the signed time and now, in s, as in Standard Webhooks. */
 const TOLERANCE_S = 300;
 const encoder = new TextEncoder();
 
@@ -10,9 +10,9 @@ const encoder = new TextEncoder();
 export interface Signature {
   /** Text from proved headers that distinguishes deliveries with the same body. */
   identity: string;
-  /** Returns whether it could be right, judged by the headers without the body. Call it before `signs`, which assumes it. */
+  /** Returns whether the headers alone allow a right signature. Call it before `signs`, which does not repeat this check. */
   isPlausible: (secret: string) => Promise<boolean>;
-  /** Returns whether it is right. */
+  /** Returns whether the signature of the body is right. */
   signs: (secret: string, body: Uint8Array) => Promise<boolean>;
 }
 
@@ -41,12 +41,14 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
   }
   const token = headers.get('x-gitlab-token');
   if (token === null) return null;
-  // Who has the token may send anything, so all headers count.
+  // Whoever knows the token may send anything, so the other headers count as proved.
   const identity = headers.get('x-gitlab-event-uuid') ?? '';
   return { identity, isPlausible: (secret) => sameSecret(token, secret), signs: always };
 }
 
-/** Standard Webhooks, which GitLab's signing tokens are: `id.time.body` is signed, so that an old delivery is known. */
+/**
+ * Standard Webhooks, which GitLab uses for its signing tokens. They sign `id.time.body`, so an old delivery can be detected.
+ */
 function standardSignature(headers: Headers, given: string, now: number): Signature {
   const id = headers.get('webhook-id') ?? '';
   const time = headers.get('webhook-timestamp') ?? '';

@@ -31,7 +31,7 @@ export async function webhook(
   const secret = await keyOf(context, id);
   // A forged token is refused before its body is read.
   if (!(await signature.isPlausible(secret))) throw wrong();
-  // Counted as the account's, which would have a share of memory for each app otherwise.
+  // Counts the body for the account. Otherwise an account would have a share of the memory for each of its apps.
   holdUnproved(request, (await findApp(context.db, id))?.owner_id ?? '');
   const body = await readInTime(request);
   if (!(await signature.signs(secret, body))) throw wrong();
@@ -40,7 +40,9 @@ export async function webhook(
   return Response.json({ result }, { status: result === 'queued' ? 202 : 200 });
 }
 
-/** Anybody may send a body slowly, and would keep its place from others. @throws {Problem} `request_timeout`, `body_too_large` */
+/**
+ * Has a timeout, because a slow sender takes memory that others need. @throws {Problem} `request_timeout`, `body_too_large`
+ */
 async function readInTime(request: Request): Promise<Uint8Array> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Problem('request_timeout')), BODY_MS);

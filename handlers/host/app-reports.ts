@@ -28,7 +28,7 @@ export async function storeReports(context: RequestContext, reports: AppReport[]
 
 async function store(context: Context, { app_id, at, kind, input }: AppReport): Promise<void> {
   requireModerate(input);
-  // The app's own id last: an app writes only its own.
+  // The id comes last, so that an app can only write its own records.
   const given = { ...(kind === 'log' && { at }), ...(parseHostJson(input) as object), id: app_id };
   if (kind === 'log') await eventServices['events.log'](context, validate(eventInput, given));
   else if (kind === 'identify')

@@ -1,4 +1,4 @@
-// How each call of the host is made: its deadline, and the errors that its caller gets with the host's own words.
+// Rules for each call to the host: its deadline, and the errors whose text is passed on to the caller.
 import { DOMAIN_LOOKUP_MS } from '../contract/apps/domains.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import {
@@ -23,11 +23,11 @@ export interface CallRule {
   endless?: true;
 }
 
-/** The mail server and webhooks have less themselves. */
+/** Longer than the host's own timeouts of the mail server and of webhooks. */
 const DELIVERY_DEADLINE_MS = 15_000;
-/** A whole push or clone. What stalls is ended much earlier by the host. */
+/** For a whole push or clone. The host ends stalled ones much earlier. */
 const GIT: CallRule = { deadlineMs: 3_600_000 };
-/** To make a copy, and to read its last byte. */
+/** Deadline for making a copy and reading its last byte. */
 const COPY_DEADLINE_MS = 40 * 60_000;
 
 const STORAGE: CallRule = {
@@ -98,7 +98,7 @@ const STREAM: CallRule = { refusals: ['rate_limited', 'preview_not_found'], endl
 const telemetryRules = (names: (keyof TelemetryAnswers)[]) =>
   Object.fromEntries(names.map((name) => [`POST /apps/:id/telemetry/${name}`, TELEMETRY]));
 
-/** A call that is left out has the usual deadline, and no errors of its own. */
+/** A call that is left out has the default deadline, and passes on no errors. */
 export const callRules: Partial<Record<HostCall, CallRule>> = {
   ...telemetryRules(['logs', 'errors', 'errors/get']),
   'POST /apps/:id/telemetry/logs/stream': STREAM,

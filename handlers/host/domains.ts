@@ -5,7 +5,7 @@ import { proveDomain } from '../services/apps/domains.ts';
 
 /** Concurrent DNS lookups. */
 const CONCURRENCY = 4;
-/** Most lookups in one run; the next run continues. */
+/** Maximum lookups in one run; the next run continues. */
 const DOMAINS_LIMIT = 40;
 /** No lookup starts later than this after the start of the run. */
 const BUDGET_MS = 30_000;

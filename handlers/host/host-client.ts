@@ -7,12 +7,14 @@ import type { Bytes, HostCall, HostCalls, PassedOn } from '../contract/host/host
 import { afterChange, Problem } from '../problem.ts';
 import { type CallRule, callRules } from './call-rules.ts';
 
-/** Time beyond that of a wake to reach a wanted state, in ms: it may need a drain, or a wait for a turn to start. */
+/**
+ * Time to reach a wanted state beyond the time of a wake, in ms. The app may have to drain, or to wait until it may start.
+ */
 const START_SLACK_MS = 30_000;
 /** Characters of an error that are read and logged. */
 const ERROR_LENGTH = 1_000;
 
-/** With this code the host refuses whatever takes room while its disk is short of it. */
+/** With this code the host refuses calls that need disk space while too little is free. */
 const NO_ROOM: ErrorCode = 'insufficient_storage';
 
 /** The host refused a state because it knows a newer one. */
@@ -39,17 +41,16 @@ export type BytesCall = {
 type Query = Record<string, string | number | boolean | undefined>;
 interface Extras {
   query?: Query;
-  /** Of the body. Default JSON. */
+  /** Content type of the body. Default JSON. */
   contentType?: string;
-  /** In place of that of the call's rule. */
+  /** Replaces the deadline of the call's rule. */
   deadlineMs?: number;
 }
-/** What a call carries besides the words of its path: a body, if it has one. */
+/** The arguments of a call besides the words of its path. `body` is there only if the call has one. */
 type Given<Name extends HostCall> = HostCalls[Name]['body'] extends null
   ? [Extras?]
   : [Extras & { body: BodyOf<Name> }];
 
-/** A request as it is sent. */
 interface Sent {
   /** With its question mark; empty for none. */
   search: string;
@@ -101,7 +102,7 @@ export class HostClient {
     return this.#pass(name, words, sent, callRules[name] ?? {});
   }
 
-  /** Returns why the host cannot write just now: its disk is full; null when it can. */
+  /** Returns why the host cannot write now, when its disk is full; null when it can write. */
   async diskFull(): Promise<string | null> {
     const { full } = await this.call('GET /disk', {});
     return full && sentence(full);

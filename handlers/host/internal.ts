@@ -38,7 +38,7 @@ const gitAuthInput = z.strictObject({
 export async function internal(request: Request, context: RequestContext): Promise<Response> {
   const { pathname } = new URL(request.url);
   const route = `${request.method} ${pathname}`;
-  // The only route without the host's secret: an external control UI has it too, with the runner token.
+  // The only route without the host's secret. An external control UI has this route too, which needs the runner token.
   if (route === 'POST /internal/git-auth') return gitAuth(request, context);
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
@@ -92,7 +92,7 @@ async function publishDeploys(
   await Promise.all(publish);
 }
 
-/** Returns the stream event of a host event for an app's deploys; null when it is not about them. */
+/** Returns the stream event of a host event for an app's deploys; null for other events. */
 function streamed(event: HostEvent, appId: string): StreamFact | null {
   if (event.type === 'deploy' && event.deploy.app_id === appId)
     return { seq: event.seq, event: null, data: shownDeploy(event.deploy) };

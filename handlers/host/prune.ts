@@ -9,7 +9,7 @@ const DAY_MS = 24 * 3_600_000;
 /** Time limit of a run; the next run continues. */
 const BUDGET_MS = 10_000;
 
-/** Apps whose rows one statement removes. */
+/** Maximum apps whose rows one statement removes. */
 const DELETED_STEP = 5;
 
 /** Returns the time, ISO 8601, after which an app must have been deleted so that it can be undeleted at `at`. */

@@ -10,9 +10,9 @@ import { Problem } from '../problem.ts';
 
 /** Apps that are reconciled concurrently. */
 const CONCURRENCY = 4;
-/** Most deploys that one run requests from the host; the next run requests the rest. */
+/** Maximum deploys that one run requests from the host; the next run requests the rest. */
 const DEPLOYS_LIMIT = 200;
-/** No app is started after this time; the next run continues. */
+/** After this time since the start of a run, in ms, no further app is begun; the next run continues. */
 const BUDGET_MS = 40_000;
 
 /** Result of a run: counts of apps. `refused` ones are tried again by the next run. */
@@ -47,7 +47,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const work = [
     ...pushes(
       context,
-      // Those without a home wait for the host that they were on before there were several.
+      // Apps without a home wait for the host that ran them before there were several hosts.
       { ...state, apps: self === null ? state.apps : state.apps.filter(({ home }) => home === self) },
       inventory,
       result,
@@ -124,7 +124,7 @@ function homesElsewhere({ apps }: ControlState, self: string): Map<string, Home>
   );
 }
 
-/** Returns the ends of apps that the host still has, and another host is the home of. */
+/** Returns tasks that end the apps which the host still has, although another host is their home. */
 function handOvers(
   context: RequestContext,
   self: string,

@@ -120,7 +120,7 @@ const answers: Answers = {
     const hash = await hashOf(token);
     const invite = await openInvite(db, hash, at);
     await closeInvite(db, hash, at);
-    // Of two concurrent uses, one finds no open link.
+    // Of two concurrent uses, only the first finds the link open, and writes the entry.
     if (invite !== null)
       await recordOwn({ ...context, address }, account, 'invites.accept', invite.app_slug, {});
     return null;
@@ -139,7 +139,7 @@ async function recordOwn(
   await record(context, { actor, via: 'ui' }, { operation, app: { id: null, slug }, details }, 'ok');
 }
 
-/** Returns the account of a person who comes from the provider. An address that is not verified could be another person's. */
+/** Returns the account of a person from the identity provider. An address that is not verified could be another person's. */
 async function arrive(
   { db, at }: RequestContext,
   input: SignInCalls['arrive']['input'],
@@ -147,7 +147,7 @@ async function arrive(
   const arrived = await arriveAccount(db, { ...input, newId: newId(), at });
   if (arrived === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
   const { row, wasGuest } = arrived;
-  // As for a claimed invite.
+  // As in `claim`: the inviter of a guest may have created API keys for the account.
   if (wasGuest) await deleteKeysOf(db, row.id);
   loseRights();
   return { ...signedIn(row), was_guest: wasGuest };

@@ -2,9 +2,9 @@
 import { movableAmong, movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
 import type { AppObject } from '../app/app-object.ts';
 
-/** Apps that are read at once. */
+/** Maximum ids of apps that are read at once. */
 const BATCH = 500;
-/** Moves at the same time, by why the apps move. */
+/** Concurrent moves, by the reason for them. */
 const MOVES = { drained: 1, leaves: 4, lost: 8 };
 
 export interface Evacuation {
@@ -71,7 +71,7 @@ async function moveNext(run: Run): Promise<'done' | 'stopped'> {
   return 'done';
 }
 
-/** Returns the app that moves next; undefined when a batch has begun. */
+/** Returns the app that moves next; undefined when all moves of the batch have begun. */
 async function next(run: Run): Promise<string | undefined> {
   const { db, from, awaited } = run.evacuation;
   const hurried = awaited();

@@ -20,16 +20,17 @@ import { evacuate } from './evacuation.ts';
 import { roomiest } from './placement.ts';
 import { type Heard, isSilent } from './silence.ts';
 
-/** After this time without any report, in ms, this object was not reachable: that no host has reported says nothing. */
+/** After this time without any report, in ms, this object itself was not reachable. Then a missing report proves nothing. */
 const STALLED_MS = 10_000;
 /** The least time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
 /** Maximum apps of a lost host that move first, because requests wait for them. */
 const AWAITED_MAX = 1_000;
-/** How long a report waits until silent hosts are recorded, in ms. The database may be away after the loss of a host. */
+/**
+ * How long a report waits until silent hosts are recorded, in ms. The database may be unreachable after the loss of a host.
+ */
 const WRITE_MS = 1_000;
 
-/** The bindings of the object. */
 export interface HostsBindings extends Bindings {
   APP: DurableObjectNamespace<AppObject>;
 }
@@ -48,9 +49,9 @@ export interface SeenHost {
 export class HostsObject extends DurableObject<HostsBindings> {
   readonly #lock = new Lock();
   readonly #heard = new Map<string, Heard>();
-  /** Apps that a host got since its last report. */
+  /** Number of apps that each host got since its last report. */
   readonly #placed = new Map<string, number>();
-  /** Hosts that shut down. */
+  /** Ids of hosts that are shutting down. */
   readonly #leaving = new Set<string>();
   /** Runs that move apps away, by host, and when the last one ended. */
   readonly #moving = new Map<string, Promise<void>>();
@@ -255,13 +256,13 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return run;
   }
 
-  /** A host that leaves does not report while its apps move, but it lives. */
+  /** Counts a move as a report, because a host that leaves does not report while its apps move. */
   #hasHandedOver(id: string): void {
     const heard = this.#heard.get(id);
     if (heard !== undefined && this.#leaving.has(id)) heard.at = Date.now();
   }
 
-  /** @param without a host that gets none */
+  /** @param without the id of a host that must not get the app; null for none */
   #place(rows: Map<string, HostRow>, without: string | null): string | null {
     const candidates = [...rows.values()].flatMap((row) => {
       const load = this.#heard.get(row.id)?.report.load;

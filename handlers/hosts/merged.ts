@@ -1,4 +1,4 @@
-// Answers of all hosts to calls that name no app, as one answer. A Cellar of one host asks that one.
+// Merges the answers of all hosts to calls that name no app. In a Cellar of one host, only that host is asked.
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { listHosts } from '../../sqlite/control/hosts.ts';
 import type { RequestContext } from '../context.ts';
@@ -31,9 +31,8 @@ export async function overviewOf(context: Asking, apps: AppRow[]): Promise<HostO
   };
 }
 
-/** The figures of the other hosts, by their names. */
 export interface StatsOfHosts {
-  /** Of the host that answers. Null when it does not. */
+  /** Figures of this process's own host; null when it does not answer. */
   own: HostStats | null;
   others: { id: string; name: string; stats: HostStats }[];
 }

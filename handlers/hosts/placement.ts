@@ -1,4 +1,4 @@
-// Which host gets an app.
+// Chooses the host for an app.
 import type { HostLoad } from '../contract/host/hosts.ts';
 
 /** A host that may get apps. */
@@ -10,9 +10,9 @@ export interface Candidate {
 }
 
 const MIB = 2 ** 20;
-/** Memory that is kept for each app that the reported load does not contain yet. */
+/** Memory reserved for each app that the reported load does not contain yet. */
 const ROOM_OF_AN_APP = 64 * MIB;
-/** Hosts that differ by less than these have the same room. */
+/** Smaller differences between hosts than these do not count. */
 const MEMORY_STEP = 256 * MIB;
 const CPU_STEP = 0.1;
 const DISK_STEP = 1024 * MIB;

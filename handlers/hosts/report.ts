@@ -8,16 +8,16 @@ import { Problem } from '../problem.ts';
 import { readHostJson } from '../transports/body.ts';
 import { hostsOf } from './every-host.ts';
 
-/** How long the database may take, in ms. After the loss of the host that had it, that may be 20 s. */
+/** How long a report waits for the database, in ms. After the loss of the database's host, a query may take 20 s. */
 const ROUTES_MS = 2_000;
 
-/** A host whose routes are read for longer than this gets another try, in ms. */
+/** After this time, in ms, the routes are read again for a host although the previous read has not ended. */
 const READ_MS = 30_000;
 
 /** Hosts whose routes are read now, and since when, in ms since 1970: a slow database is not asked again meanwhile. */
 const reading = new Map<string, number>();
 
-/** @throws {Problem} `host_incompatible`; `host_unavailable` when there are no routes for a host without any */
+/** @throws {Problem} `host_incompatible`; `host_unavailable` when a host that knows no routes cannot get them */
 export async function hostReport(request: Request, context: RequestContext): Promise<Response> {
   const report = (await readHostJson(request, HOST_CALL_BYTES)) as HostReport;
   const hosts = unwrap(await hostsOf(context.env).report(report));
@@ -30,10 +30,10 @@ async function routesFor(
   { id, revision, leaves }: HostReport,
   { db, waitUntil }: RequestContext,
 ): Promise<Routes> {
-  // The object has the report: a host that knows routes is not cut off because it gets no newer ones now.
+  // The report has been accepted, so a host that knows routes keeps those until it gets newer ones.
   const known = { revision, whole: false, routes: [], deleted: [] };
   const since = reading.get(id);
-  // Nothing comes after the last report of a host that leaves.
+  // A host that leaves sends no other report, so its last one always reads the routes.
   if (!leaves && since !== undefined && Math.abs(Date.now() - since) < READ_MS) {
     if (revision > 0) return known;
     throw new Problem('host_unavailable', 'The routes of all apps are being read already.');

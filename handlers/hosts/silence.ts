@@ -1,4 +1,4 @@
-// Whether a host is lost.
+// Decides whether a host is lost.
 import type { HostReport } from '../contract/host/hosts.ts';
 
 /** A host that has not reported for this time is silent. A host that is cut off ends its apps of the bucket before. */
@@ -21,8 +21,8 @@ export interface Known {
 }
 
 /**
- * Whether a host is silent. A host that has never reported here may be silent earlier: if no other host had an answer from it.
- * Hosts that are lost in the same way need not say so.
+ * Whether a host is silent. A host that has never reported to this object is silent earlier: when no reporting host gets an
+ * answer from it. Hosts that are lost in the same way need not report that.
  */
 export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {
   const own = heard.get(id);

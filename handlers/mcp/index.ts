@@ -22,7 +22,7 @@ export async function mcp(request: Request, context: Context): Promise<Response>
   const readOnly = isReadOnly(url);
   if (request.method === 'POST') holdBody(request, holderOf(context));
   const parsedBody = request.method === 'POST' ? parseJson(await readText(request, BODY_LIMIT_BYTES)) : null;
-  // Loaded on first use. The library takes as long to load as the rest of the control plane, and must not delay its start.
+  // Loaded on first use. The MCP library takes as long to load as the rest of the control plane, and must not delay its start.
   const { serve } = await import('./server.ts');
   return serve(request, parsedBody, context, readOnly);
 }

@@ -8,7 +8,7 @@ import { invoke } from '../transports/invoke.ts';
 
 /** Default number of entries in a list. */
 const DEFAULT_LIMIT = 20;
-/** Most characters of one string in an answer that is too long. */
+/** Maximum characters of one string in an answer that is too long. */
 const TEXT_CHARACTERS = 8_000;
 /** Fields that are truncated at the beginning, because the end matters most. */
 const TRUNCATED_AT_START = ['log'];

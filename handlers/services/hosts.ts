@@ -1,4 +1,3 @@
-// Hosts.
 import { countHomes } from '../../sqlite/control/hosts.ts';
 import { unwrap } from '../app/outcome.ts';
 import type { Env } from '../env.ts';

@@ -1,4 +1,4 @@
-// The TCP ports of apps. The operator allows a range; the first app that asks for a port of it has the port.
+// The TCP ports of apps. The operator allows a range. A port belongs to the first app that asks for it.
 import { findTcpPort, listTcpPorts, type TcpPortRow } from '../../sqlite/control/apps/tcp-ports.ts';
 import { TCP_PORT_LIMIT } from '../contract/incoming/tcp-ports.ts';
 import { Problem } from '../problem.ts';

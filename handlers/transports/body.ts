@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 
 /** Maximum nesting depth. Deeper JSON comes only from attacks on parsers. */
 const DEPTH_LIMIT = 64;
-/** Most brackets and commas of a body. More would keep the control plane's thread busy for seconds. */
+/** Maximum brackets and commas of a body. More would keep the control plane's thread busy for seconds. */
 const SEPARATORS_LIMIT = 2_000_000;
 /** How much of a refused body is read, and for how long. */
 const DISCARDED_BYTES = 512 * 1024 * 1024;

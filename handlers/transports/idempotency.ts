@@ -20,7 +20,6 @@ type Kept = Answered | { code: ErrorCode; detail: string; errors?: ProblemBody['
 /** Interval at which a running request renews its lease on the key, in ms. */
 const RENEW_MS = 15_000;
 
-/** Format of a key. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,200}$/;
 
 /** @throws {Problem} `invalid_input` for an invalid key */

@@ -35,13 +35,13 @@ export async function invoke(
   const implementation = implementations[operation.name]!;
   const run = async (watched: Context): Promise<Answered> => {
     const work = async () => {
-      // Must follow `once`: a repeated deletion finds no app.
+      // Runs inside `once`, because a repeated deletion finds no app.
       if (operation.name in servicesOfHost) await requireApp();
       return implementation(watched, checked, from.transport);
     };
     const isDryRun = 'dry_run' in checked && checked.dry_run === true;
     const isLogged = isAudited(operation) && context.isAudited !== true && !isDryRun;
-    // Not `watched`: an entry about a failure is not a change by the operation, which may be retried.
+    // Does not use `watched`: an audit entry about a failure is not a change, so the operation may be retried.
     const answered = await (isLogged
       ? audited(context, context, targetOf(operation, checked), work)
       : work());
@@ -59,7 +59,7 @@ export async function invoke(
 
 /**
  * Validates an input, replaces an app's slug in it by the id, and authorizes the caller.
- * @returns the input, and a check that the app exists, which reads it only if none of these steps did
+ * @returns the input, and a check that the app exists, which queries D1 only if no step before has found the app
  */
 export async function admit<Schema extends z.ZodObject>(
   context: Context,
@@ -73,7 +73,7 @@ export async function admit<Schema extends z.ZodObject>(
   return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
 }
 
-/** Like `authorize`. The audit log has refused changes too. */
+/** Like `authorize`, but writes refused changes to the audit log. */
 async function authorized(context: Context, operation: Operation, input: object): Promise<boolean> {
   try {
     return await authorize(context, operation, input);

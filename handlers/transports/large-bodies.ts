@@ -3,10 +3,12 @@ import type { Context } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 
-/** Large bodies at once, of one account and of all. A body of 36 MiB takes 200 MB while it is parsed and checked. */
+/**
+ * Most concurrent large bodies, of one account and in total. A body of 36 MiB takes 200 MB while it is parsed and checked.
+ */
 const MOST_PER_ACCOUNT = 2;
 const MOST = 8;
-/** Of these, bodies of senders that are known only when the body was read. */
+/** Maximum of those large bodies whose sender is proved only after the body was read. */
 const MOST_UNPROVED = 4;
 const UNPROVED = 'unproved ';
 
@@ -31,7 +33,7 @@ export function holdBody(request: Request, account: string): void {
   held.set(request, account);
 }
 
-/** As `holdBody`, for a body that anybody may have sent: it takes no place of the account's own. */
+/** Like `holdBody`, for a body that anybody may have sent. It does not count towards the limit of the account. */
 export function holdUnproved(request: Request, account: string): void {
   holdBody(request, UNPROVED + account);
   const unproved = [...held].filter(([, each]) => each.startsWith(UNPROVED));
@@ -40,7 +42,7 @@ export function holdUnproved(request: Request, account: string): void {
   throw tooMany(MOST_UNPROVED, 'with signatures');
 }
 
-/** Returns whose body a caller's is. */
+/** Returns the account for which a caller's bodies are counted. */
 export function holderOf({ actor }: Context): string {
   return actor.kind === 'account' ? actor.id : actor.kind;
 }

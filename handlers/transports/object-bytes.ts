@@ -7,11 +7,10 @@ import { putObjectBody, putPartBody } from '../services/storage/buckets.ts';
 import { admit } from './invoke.ts';
 import { invalidInput } from './validate.ts';
 
-/** Its path, next to the one that reads an object's bytes. */
 export const OBJECT_BYTES = '/v1/apps/:id/storage/r2/:bucket/raw';
 
 /**
- * Answers `PUT` on it. Authorizes the caller before it reads the body.
+ * Answers `PUT` on `OBJECT_BYTES`. Authorizes the caller before it reads the body.
  * @throws {Problem} as the services do; `forbidden`; `app_not_found`
  */
 export async function putObject(

@@ -29,7 +29,7 @@ import { invalidInput } from './validate.ts';
 const BODY_LIMIT_BYTES =
   Math.max(...operations.map((operation: Operation) => operation.bodyLimit ?? BODY_BYTES)) +
   RPC_ENVELOPE_BYTES;
-/** Most calls in one batch. */
+/** Maximum calls in one batch. */
 const BATCH_LIMIT = 100;
 
 interface Call {

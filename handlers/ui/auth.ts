@@ -15,7 +15,7 @@ const DAY_S = 24 * 3600;
 export const LOCK_S = 15 * 60;
 const BASE_PATH = '/api/auth';
 
-/** Enabled routes of the library. The API creates, renames and deletes accounts. */
+/** Enabled routes of better-auth. The API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
   'POST /sign-out',
@@ -39,7 +39,7 @@ const ROUTES = new Set([
   'POST /passkey/delete-passkey',
 ]);
 
-/** Whether the library handles a request. */
+/** Whether better-auth handles a request. */
 export function isAuthRoute(method: string, path: string): boolean {
   return path.startsWith(`${BASE_PATH}/`) && ROUTES.has(`${method} ${path.slice(BASE_PATH.length)}`);
 }
@@ -52,7 +52,7 @@ export function cookiePrefix({ PUBLIC_UI_URL }: Env): string {
   return PUBLIC_UI_URL.startsWith('https:') ? '__Host-cellar' : 'cellar';
 }
 
-/** Configures the library. It stores everything in the database, except for rate limits. */
+/** Configures better-auth. It stores everything in the database, except for rate limits. */
 export function createAuth(env: Env) {
   const secure = env.PUBLIC_UI_URL.startsWith('https:');
   const prefix = cookiePrefix(env);
@@ -76,7 +76,7 @@ export function createAuth(env: Env) {
     rateLimit: {
       enabled: true,
       customStorage: {
-        // One limit for all routes, instead of the library's limits for single routes.
+        // One limit for all routes, instead of better-auth's limits for single routes.
         consume: async (key: string) => {
           const wait = budget.admit(key.split('|', 1)[0]!, Date.now());
           return { allowed: wait === 0, retryAfter: wait === 0 ? null : wait };
@@ -84,14 +84,14 @@ export function createAuth(env: Env) {
       },
     },
     advanced: {
-      // Every call of a page reads its session and person: with one query rather than two.
+      // Reads session and person in one query instead of two, because every call of a page needs them.
       database: { joins: true },
       cookiePrefix: prefix,
-      // The library would add another prefix to ours.
+      // better-auth would add another prefix to ours.
       useSecureCookies: false,
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },
-      // The provider's page sends people back: browsers would hold a strict cookie back.
+      // Browsers do not send a strict cookie when the provider's page sends people back.
       cookies: { state: { attributes: { sameSite: 'lax' } } },
     },
     onAPIError: { errorURL: `${env.PUBLIC_UI_URL}/sign-in` },
@@ -112,7 +112,7 @@ export function createAuth(env: Env) {
     ],
   });
 }
-/** Has the audit log say that a person signed in. With a second factor, each step is in it. Never rejects. */
+/** Writes a sign-in to the audit log. With a second factor, each step has an entry. Never rejects. */
 async function noted(
   env: Env,
   { userId, ipAddress }: { userId: string; ipAddress?: string | null | undefined },

@@ -1,11 +1,11 @@
 // Compresses answers of the API for browsers.
 
-/** Least size of JSON that is compressed, in bytes. */
+/** Minimum size of JSON that is compressed, in bytes. */
 const COMPRESSED_BYTES = 1_000;
 
 /**
- * Compresses JSON that is worth it, if the browser accepts that. The API itself does not: its clients are near. Files, which have
- * an etag, stay as they are: a browser asks for the rest of an interrupted download by its place in the bytes.
+ * Compresses JSON of `COMPRESSED_BYTES` and more, if the browser accepts gzip. The API itself does not, because its clients
+ * are near. Files, which have an etag, stay as they are, because a browser resumes an interrupted download at a byte offset.
  */
 export function compressed(response: Response, accepted: string): Response {
   const { headers, body } = response;

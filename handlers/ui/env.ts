@@ -36,7 +36,7 @@ export interface Env {
   RECEIVES_MAIL: 'true' | 'false';
   /** Whether the host is one of several. */
   HAS_HOSTS: 'true' | 'false';
-  /** Address of the provider's discovery document; empty for none. */
+  /** Address of the identity provider's discovery document; empty for none. */
   OIDC_URL: string;
   OIDC_CLIENT_ID: string;
   OIDC_CLIENT_SECRET: string;
@@ -52,6 +52,6 @@ export interface Env {
   OIDC_REQUIRED: string;
   /** Requests per minute for each client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
-  /** Requests per minute and client to the library; 0 is off. */
+  /** Requests per minute and client to better-auth; 0 is off. */
   SERVICE_AUTH_RATE_LIMIT: string;
 }

@@ -18,13 +18,13 @@ import { isNavigation, ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 import { begin, CALLBACK, end, endOldSession, requireAllowedWay, shownProvider } from './provider.ts';
 
-/** Interval of deleting expired rows on a request, in ms. Unauthenticated clients can create challenges too. */
+/** Minimum time between two deletions of expired rows, in ms. Unauthenticated clients can create rows too, as challenges. */
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** Interval at which a stream's session is checked again, in ms. */
 const CHECK_EVERY_MS = 60_000;
 /** Checks before a stream is closed. The page then opens a new one, and the API authorizes it again. */
 const CHECKS_LIMIT = 10;
-/** Longest body for the library, in bytes. The attestation of a security key contains certificates. */
+/** Longest body for better-auth, in bytes. The attestation of a security key contains certificates. */
 const BODY_BYTES = 64 * 1024;
 
 /** State shared by all requests. */
@@ -123,7 +123,7 @@ class Server {
     const wait = response.headers.get('x-retry-after');
     if (response.status !== 429) return response;
     await response.body?.cancel();
-    // For a locked account, the library does not report the remaining time.
+    // For a locked account, better-auth does not report the remaining time.
     throw new TooMany(Number(wait) || LOCK_S);
   }
 
@@ -228,7 +228,7 @@ class Server {
 
   async #library(): Promise<Auth> {
     if (this.#auth !== null) return this.#auth;
-    // Each early request waits for its own promise: one of a request that is cut off never settles, for nobody.
+    // Early requests share no promise: that of a request that is cut off never settles, so the others would wait forever.
     await migrate(this.#env.DB);
     const auth = createAuth(this.#env);
     await auth.$context;
@@ -256,7 +256,7 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-/** Buffers a request's body with a size limit, which the library does not have. @throws {Problem} `body_too_large` */
+/** Buffers a request's body with a size limit, which better-auth does not have. @throws {Problem} `body_too_large` */
 async function whole(request: Request): Promise<Request> {
   const bytes = await readBytes(request, BODY_BYTES);
   const { url, method, headers } = request;

@@ -9,13 +9,13 @@ const PATH = '/two-factor/verify-totp';
 const SECOND_FACTORS = [PATH, '/two-factor/verify-backup-code'];
 /** Routes that sign in, or begin to. */
 const FIRST_FACTORS = ['/sign-in/email', '/passkey/verify-authentication'];
-/** The library's cookie between the password step and the code step. */
+/** better-auth's cookie between the password step and the code step. */
 const COOKIE = 'two_factor';
 /** Longest validity of a code, in ms: its own 30 seconds, and the periods before and after. */
 const VALID_MS = 90_000;
 const UNAUTHORIZED = 401;
 
-/** Returns hooks of the library that refuse a code that has signed in, even when it is sent twice concurrently. */
+/** Returns hooks of better-auth that refuse a used code, even when two requests send it at the same time. */
 export function oneTimeCodes(env: Env) {
   /** Time of use of each code, by account and code. */
   const taken = new Map<string, number>();

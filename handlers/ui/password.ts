@@ -9,8 +9,8 @@ const BODY_BYTES = 16 * 1024;
 const input = z.object({ email: z.string().max(254) });
 
 /**
- * Signs a person in through the library.
- * @throws {TooMany} before the library is called, when too many recent attempts on this address failed
+ * Signs a person in through better-auth.
+ * @throws {TooMany} before better-auth is called, when too many recent attempts on this address failed
  */
 export async function signInByPassword(request: Request, auth: Auth, attempts: Attempts): Promise<Response> {
   const body = await readJson(request, BODY_BYTES);

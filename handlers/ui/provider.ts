@@ -15,7 +15,7 @@ import { type Claimant, reportRefusal } from './refused-sign-ins.ts';
 const PROVIDER = 'oidc';
 /** Where the provider sends people back to. */
 export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
-/** The same as the library names it. */
+/** `CALLBACK`, as better-auth names the route. */
 const ROUTE = '/callback/:id';
 /** Ways to sign in, and to set a password, that are off when the provider is required. */
 const OTHER_WAYS = [
@@ -30,12 +30,12 @@ const NAME_CHARACTERS = 100;
 /** Longest session of a person whom the provider knows, in ms: only a sign-in shows that they still have their groups. */
 const SESSION_MS = 24 * 3_600_000;
 
-/** The library, which answers its own routes. */
+/** The part of better-auth that answers its own routes. */
 interface Library {
   handler: (request: Request) => Promise<Response>;
 }
 
-/** What the sign-in page knows of the provider; null for none. */
+/** Returns what the sign-in page shows of the provider; null for none. */
 export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
   return OIDC_URL === '' ? null : { name: OIDC_NAME, required: OIDC_REQUIRED === 'on' };
 }
@@ -56,7 +56,7 @@ export async function endOldSession(
   return endSessionBy(DB, PROVIDER, id);
 }
 
-/** The library's plugin, configured. It checks state, nonce, PKCE and the signature of the ID token. */
+/** The plugin of better-auth, configured. It checks state, nonce, PKCE and the signature of the ID token. */
 export function providerPlugin(env: Env) {
   if (env.OIDC_URL === '') return genericOAuth({ config: [] });
   const provider: GenericOAuthConfig = {
@@ -68,14 +68,14 @@ export function providerPlugin(env: Env) {
     scopes: env.OIDC_SCOPES.split(' '),
     requireIdTokenVerification: true,
     accountSubject: ({ profile }) => subjectOf(profile, env),
-    // Who has an account is decided below, by the control plane.
+    // The control plane decides who has an account, in `arrive`.
     disableSignUp: true,
     mapProfileToUser: (profile) => arrive(profile, env),
   };
   return genericOAuth({ config: [provider] });
 }
 
-/** Options of the library that belong to the plugin: tokens of the provider are of no use later, and not kept. */
+/** Options of better-auth that drop the provider's tokens, because nothing uses them after the sign-in. */
 export const WITHOUT_TOKENS = {
   account: { create: { before: withoutTokens }, update: { before: withoutTokens } },
 };
@@ -87,7 +87,7 @@ async function withoutTokens(account: object) {
 /** Begins a sign-in. @returns the provider's address to go to. @throws {Problem} `host_unavailable` */
 export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: Env): Promise<Response> {
   const url = `${PUBLIC_UI_URL}/api/auth/sign-in/social`;
-  // The addresses to return to are fixed: no page can have people sent elsewhere.
+  // The return addresses are fixed, so that no page can have people sent elsewhere.
   const body = { provider: PROVIDER, callbackURL: '/', errorCallbackURL: '/sign-in', disableRedirect: true };
   const headers = new Headers(request.headers);
   headers.set('content-type', 'application/json');
@@ -119,7 +119,7 @@ export async function end(request: Request, auth: Library, env: Env): Promise<Re
   return new Response(null, { status: 302, headers: { location } });
 }
 
-/** Returns what tells a person from all others, also from those of a provider that was set before; empty for nobody. */
+/** Returns an id that differs for each person, also for people of an earlier provider; empty for nobody. */
 function subjectOf({ sub }: GenericOAuthUserInfo, { OIDC_URL }: Env): string {
   return sub == null || sub === '' ? '' : `${sub} ${OIDC_URL}`;
 }
@@ -144,9 +144,9 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   }).catch((error: unknown) => {
     throw error instanceof Problem && error.code === 'forbidden' ? refused('email_not_verified', who) : error;
   });
-  // The account was deleted, and the person comes back to another.
+  // The person's earlier account was deleted, so its sign-in data goes too.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
-  // Also the password and passkeys of whoever used the invite of a guest.
+  // Deletes the password and passkeys too: someone else may have set them with the guest's invite.
   if (was_guest) await forgetPerson(env.DB, account.id);
   const person = { ...account, email: account.email === '' ? email : account.email };
   await keepPerson(env.DB, person, new Date().toISOString());
@@ -161,7 +161,7 @@ function roleOf(groups: unknown, { OIDC_ROLES }: Env) {
   return roles.find(([group]) => group === '*' || own.has(group))?.[1] ?? 'none';
 }
 
-/** @param who read by `end` */
+/** @param who the claimant, whom `end` reads from the error */
 function refused(code: string, who: Claimant): APIError {
   return new APIError('FORBIDDEN', { code, message: code, ...who });
 }

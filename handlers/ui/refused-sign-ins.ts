@@ -3,14 +3,16 @@ import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
 import { addressOf } from './limits.ts';
 
-/** Who wanted to sign in, as far as the way tells. */
+/** Who wanted to sign in, as far as that is known. */
 export interface Claimant {
   account?: string | undefined;
-  /** An address that finds the account. It is not in the entry: people enter passwords there by mistake. */
+  /**
+   * An e-mail address that finds the account. The entry does not have it, because people enter passwords there by mistake.
+   */
   email?: string | undefined;
 }
 
-/** Adds a refused sign-in to the audit log. Never rejects. @param path the library's route @param code of the refusal */
+/** Adds a refused sign-in to the audit log. Never rejects. @param path better-auth's route @param code of the refusal */
 export async function reportRefusal(
   env: Env,
   path: string,
@@ -24,7 +26,7 @@ export async function reportRefusal(
   await askAbout(env, 'refused', { ...who, by, address, code }).catch(() => {});
 }
 
-/** Returns how the audit log names a way to sign in. @param path the library's route, such as `/sign-in/email` */
+/** Returns how the audit log names a way to sign in. @param path better-auth's route, such as `/sign-in/email` */
 export function wayOf(path: string): string {
   return path === '/callback/:id' ? 'provider' : path.replace(/^\//, '');
 }

@@ -44,8 +44,8 @@ function embeddings(answer: unknown): object | null {
 }
 
 /**
- * Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. The text leaves
- * `choices`: clients such as `workers-ai-provider` add up both.
+ * Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. The text is
+ * removed from `choices`, because clients such as `workers-ai-provider` would add it twice.
  */
 export class StreamTranslator {
   readonly #decoder = new TextDecoder();

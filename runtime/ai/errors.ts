@@ -2,7 +2,7 @@
 // of Workers AI where one fits, because apps check them.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
-/** An error for the app. */
+/** An error whose message and code the app gets. */
 export class AiError extends CodedError<number> {}
 
 export const invalidInput = (message: string) => new AiError(400, 5004, message);
@@ -14,7 +14,6 @@ export const noCapacity = (message: string) => new AiError(429, 3040, message);
 /** The AI server failed, or could not be reached. */
 export const failedUpstream = (message: string) => new AiError(502, 3043, message);
 export const notFound = (message: string) => new AiError(404, 7000, message);
-/** The operator has configured no AI server. */
 export const notSet = () =>
   new AiError(
     503,

@@ -1,4 +1,4 @@
-// The AI service: a process that asks the AI server for all apps. The host says which apps it serves.
+// The AI service: a process that calls the AI server for all apps. The host says which apps it serves.
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { Budget } from '../app-services/budget.ts';
 import { FairQueue } from '../queues/fair-queue.ts';

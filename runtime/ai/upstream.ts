@@ -24,7 +24,7 @@ export interface AiServer {
 /** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
 export const TIMED_OUT = 'The AI server did not answer in time.';
-/** Bytes of an error that are read, and characters of it that an app gets. */
+/** Maximum bytes of an error that are read, and maximum characters of its message for the app. */
 const ERROR_BYTES = 16_384;
 const ERROR_LENGTH = 1_000;
 
@@ -32,7 +32,7 @@ const ERROR_LENGTH = 1_000;
  * Sends a request to the AI server.
  * @param left aborts when the app has disconnected
  * @returns the response, with an unread body
- * @throws {AiError} when it refuses, or cannot be reached
+ * @throws {AiError} when the server refuses the request or cannot be reached
  */
 export async function ask(
   { url, key }: AiServer,
@@ -61,7 +61,7 @@ export async function ask(
 async function refusal(response: Response, model: string, key: string): Promise<AiError> {
   const { status } = response;
   const said = messageOf(await head(response), key);
-  // An error about a key may contain parts of it.
+  // The server's message is not passed on, because it may contain parts of the key.
   if (status === 401 || status === 403)
     return notAllowed('The AI server refused the API key (RUNNER_AI_KEY).');
   if (status === 404) return noSuchModel(`No such model ${model} or task${said === '' ? '' : `: ${said}`}`);

@@ -16,27 +16,26 @@ import { noSuchApp, Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
-/** Minimum time before the same event is reported again. */
+/** Minimum time between two reports of the same topic, in ms. */
 const AGAIN_MS = HOUR_MS;
 /** Maximum events that one alert reports in an hour. Further events are only counted. */
 const REPORTS_AN_HOUR = 30;
-/** Reported topics are remembered for this time, so that a deploy is reported once. */
+/** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
 /** Error groups reported in one transaction: each goes to up to 20 alerts of an app. */
 const ERRORS_AT_ONCE = 10;
 /** Maximum characters of a message. */
 const MESSAGE_LENGTH = 2_000;
 
-/** Something that happened. */
 export interface AlertEvent {
   kind: AlertKind;
   /** Such as `app.crashed`. */
   type: string;
   /** Identifies the subject: each topic is reported at most once an hour. */
   topic: string;
-  /** For people. */
+  /** What happened, in words for people. */
   message: string;
-  /** More, for programs. */
+  /** More facts, for programs. */
   details?: Record<string, unknown>;
   /** Whether it is reported only once. */
   once?: boolean;
@@ -126,14 +125,14 @@ export class Alerts {
     this.forget(appId);
   }
 
-  /** Reads the alerts of an app that has come from another host. */
+  /** Reads the alerts of an app that has come from another host, or was undeleted. */
   load(appId: string): void {
     this.forget(appId);
     for (const alert of this.#options.store.alerts.all())
       if (alert.app_id === appId) this.#remember(withDefaults(alert));
   }
 
-  /** Forgets the alerts of an app whose rows are gone. */
+  /** Forgets an app's alerts in memory only: for an app whose rows are gone, as after a move to another host. */
   forget(appId: string): void {
     for (const { id } of this.list(appId)) this.#byId.delete(id);
     this.#byApp.delete(appId);
@@ -146,7 +145,7 @@ export class Alerts {
     return alert;
   }
 
-  /** Returns an alert by its id alone; undefined when it was deleted. */
+  /** Returns an alert of any app by its id; undefined when it was deleted. */
   find(alertId: string): Alert | undefined {
     return this.#byId.get(alertId);
   }
@@ -180,7 +179,10 @@ export class Alerts {
     });
   }
 
-  /** Queues deliveries of an event for the app's alerts that it `concerns`, unless they reported its topic recently. */
+  /**
+   * Queues deliveries of an event for the app's alerts of its kind for which `concerns` is true. Skips alerts that reported
+   * its topic recently.
+   */
   report(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
     const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
     if (alerts.length === 0) return;
@@ -194,12 +196,12 @@ export class Alerts {
     }
   }
 
-  /** Reports that a state begins, unless it was reported and lasts. */
+  /** Reports that a state begins, unless the alert has reported it already and it lasts. */
   begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
     this.#turn(id, event, true);
   }
 
-  /** Reports that a state ended whose begin was reported. */
+  /** Reports that a state has ended, if its beginning was reported. */
   end({ id }: Alert, kind: AlertKind, type: string, message: string): void {
     this.#turn(id, { kind, type, message }, false);
   }
@@ -238,7 +240,7 @@ export class Alerts {
         ? {
             kind: 'bucket',
             type: 'bucket.back',
-            // Another one than before: each end of an outage is reported.
+            // A new topic each time, because each end of an outage must be reported.
             topic: `bucket back ${newId()}`,
             message: 'The bucket can be used again.',
           }
@@ -253,7 +255,7 @@ export class Alerts {
     });
   }
 
-  /** Reports to apps that another host does not report to the control plane, or does so again. */
+  /** Reports to apps that another host is silent (it no longer reports to the control plane), or is back. */
   reportHost(appIds: readonly string[], { id, name }: KnownHost, what: 'silent' | 'back'): void {
     const host = { id, name };
     const event: AlertEvent =
@@ -261,7 +263,7 @@ export class Alerts {
         ? {
             kind: 'host',
             type: 'host.back',
-            // Another one than before: each end of an outage is reported.
+            // A new topic each time, because each end of an outage must be reported.
             topic: `host back ${newId()}`,
             message: `The host ${name} is back.`,
             details: { host },
@@ -336,7 +338,10 @@ export class Alerts {
     }
   }
 
-  /** Reports that snapshots of an app fail, or succeed again. @param problemOf returns why the last one failed; null: it did not */
+  /**
+   * Reports that snapshots of an app fail, or succeed again.
+   * @param problemOf returns why the last one failed; null when it succeeded
+   */
   reportSnapshot(problemOf: (appId: string) => string | null): void {
     for (const appId of this.appsWith('snapshot')) {
       const problem = problemOf(appId);
@@ -358,7 +363,7 @@ export class Alerts {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }
 
-  /** @returns whether it is to be delivered */
+  /** @returns whether a delivery was queued */
   #report(alert: Alert, happening: AlertEvent): boolean {
     const { alerts } = this.#options.store;
     const now = Date.now();
@@ -392,7 +397,7 @@ export class Alerts {
     });
   }
 
-  /** Reports a crash: the app has an error, and starts again or has given up. */
+  /** Reports a crash: the app has an error, and its process is starting again or stays down. */
   #hearApp({ id, process_state, last_error, live_deploy_id }: ObservedApp): void {
     if (last_error === null || (process_state !== 'crashed' && process_state !== 'starting')) return;
     this.report(id, {

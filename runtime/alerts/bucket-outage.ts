@@ -1,7 +1,7 @@
 // Reports that the bucket cannot be used, and that it can be used again.
 import type { Alerts } from './alerts.ts';
 
-/** Shorter outages are not reported, in ms. */
+/** Minimum length of a reported outage, in ms. */
 const LONG_MS = 10_000;
 /** Minimum time between two reported outages, in ms. */
 const AGAIN_MS = 3_600_000;
@@ -19,7 +19,7 @@ export class BucketOutage {
   /**
    * Call it about once a second.
    * @param problem why the bucket cannot be used; null when it can
-   * @param now in ms, of a clock that is never set
+   * @param now in ms, of a monotonic clock
    */
   look(problem: string | null, now = performance.now()): void {
     if (problem === null) {

@@ -5,19 +5,19 @@ import type { Alerts } from './alerts.ts';
 import { judgeMinutes, judgeQueues, judgeTraffic, type Minutes, reportErrorRate } from './judgements.ts';
 
 const EVERY_MS = 60_000;
-/** Kinds that are judged by the minutes of the metrics. */
+/** Kinds of alerts that are judged by the metrics of single minutes. */
 const OF_MINUTES: readonly AlertKind[] = ['error_rate', 'memory', 'cpu', 'latency'];
 const CHECKED: readonly AlertKind[] = [...OF_MINUTES, 'no_traffic', 'queue_backlog'];
 
 export interface ChecksOptions {
   alerts: Alerts;
-  /** The minutes of an app's last hour, oldest first. */
+  /** Returns the metrics of each minute of an app's last hour, oldest first. */
   minutes: (appId: string) => Promise<Minutes>;
-  /** Memory that the processes of an app may use together, in MiB. */
+  /** Returns the memory that the processes of an app may use together, in MiB. */
   memoryMb: (appId: string) => number;
-  /** When an app was last asked for, in ms since 1970; null when it never was, or is stopped. */
+  /** Returns when an app got its last request, in ms since 1970; null when it never got one, or is stopped. */
   lastRequestAt: (appId: string) => number | null;
-  /** Messages that wait in each queue of an app; null when it does not run, or consumes none. */
+  /** Returns the messages that wait in each queue of an app; null when it does not run, or its data is in the bucket. */
   backlogs: (appId: string) => Promise<{ queue: string; messages: number }[] | null>;
 }
 

@@ -48,7 +48,7 @@ export class Deliveries {
   /** Sequence number of the last delivery of each alert and account. The smallest has waited longest, and comes first. */
   readonly #turns = new Map<string, number>();
   #lastTurn = 0;
-  /** Results that could not be stored yet, by delivery: its message is not sent again meanwhile. */
+  /** Results that could not be stored yet, by delivery. Until they are, the delivery's message is not sent again. */
   readonly #unstored = new Map<string, AlertDelivery>();
   readonly #testedAt = new Map<string, number>();
   readonly #ending = new AbortController();

@@ -1,10 +1,10 @@
-// Writes an alert's message as chats, phones and people read it. The host stores only the JSON.
+// Converts an alert's message to the formats of chats, ntfy and e-mails. The host stores only the JSON.
 import type { Mail } from '../../handlers/contract/host/host-calls.ts';
 import type { WebhookFormat } from '../../handlers/contract/telemetry/alert-format.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { AlertedApp } from './alerts.ts';
 
-/** ntfy makes an attachment of a longer text. In characters, each of which may be 4 bytes. */
+/** Maximum characters of a text for ntfy, which makes an attachment of a longer one. A character may have 4 bytes. */
 const NTFY_LENGTH = 1_000;
 
 /** A message, as `Alerts.message` writes it. */
@@ -15,7 +15,7 @@ export interface AlertMessage {
     app: AlertedApp | null;
     message: string;
     repeats: number;
-    /** `url` in the control UI, of a failed deploy. */
+    /** The failed deploy, with its page in the control UI. */
     deploy?: { url?: string | null } | null;
   };
 }
@@ -66,7 +66,7 @@ export function mailOf(to: string, text: string): Mail {
   return { to, subject: titleOf(message), text: `${lines.join('\n\n')}\n` };
 }
 
-/** Returns where the message leads: to the failed deploy, or else to the app. */
+/** Returns the URL that the message shows: of the failed deploy, or else of the app. */
 function urlOf({ data }: AlertMessage): string | null {
   return data.deploy?.url ?? data.app?.url ?? null;
 }
@@ -85,7 +85,7 @@ function asJson(body: string): Written {
   return { body, headers: { 'content-type': 'application/json' } };
 }
 
-/** Without it, text of the app could mention everybody or show a link as another. */
+/** Escapes Slack's markup, by which text of the app could mention everybody or disguise a link. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -94,7 +94,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\*_~`|<>[\]()#]/g, '\\$&');
 }
 
-/** An adaptive card. Its runs of text have no markup. */
+/** Returns an Adaptive Card. Its text runs are plain text, so nothing needs escaping. */
 function cardOf(title: string, text: string, url: string | null, target: 'app' | 'deploy') {
   const run = (words: string, more: object) => ({
     type: 'RichTextBlock',

@@ -1,13 +1,13 @@
-// Reports that another host is lost, and that it is back. The home of each app reports to the alerts of the app.
+// Reports that another host is lost, and that it is back. Each host reports to the alerts of the apps that it runs.
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import type { Alerts } from './alerts.ts';
 
 /** Minimum time between two reported outages of a host, in ms. */
 const AGAIN_MS = 3_600_000;
-/** A host that drained this long before was shut down on purpose, in ms. */
+/** A host that becomes silent within this time after draining, in ms, was shut down on purpose. */
 const DRAINED_MS = 60_000;
 
-/** A host as this one saw it last. Times are in ms, on a clock that is never set. */
+/** The last known state of another host. Times are in ms, of a monotonic clock. */
 interface Seen {
   isSilent: boolean;
   /** When it was last seen to drain. */
@@ -36,7 +36,7 @@ export class HostOutages {
   /**
    * Call it about once a second.
    * @param hosts the other hosts
-   * @param now in ms, of a clock that is never set
+   * @param now in ms, of a monotonic clock
    */
   look(hosts: readonly KnownHost[], now = performance.now()): void {
     const before = this.#seen;

@@ -8,7 +8,7 @@ type Minute = Minutes[number];
 
 /** Length of the window of the error rate, in minutes. It includes the current, incomplete minute. */
 const RATE_MINUTES = 5;
-/** Minimum requests for an error rate. */
+/** With fewer requests in the window, the error rate is not judged. */
 const ENOUGH = 20;
 const MINUTE_MS = 60_000;
 const MIB = 2 ** 20;
@@ -44,8 +44,8 @@ interface Watched {
 }
 
 /**
- * Judges memory, processor time and latency by the last complete minutes: all above the threshold begin an alert, none above it
- * end it. In between nothing changes.
+ * Judges memory, processor time and latency by the last complete minutes. An alert begins when all of them are above its
+ * threshold, and ends when none is.
  * @param minutes oldest first, the last one incomplete
  * @param memoryMb memory that the app's processes may use together, in MiB
  */
@@ -94,9 +94,9 @@ function watchedFigures(memoryMb: number): Watched[] {
 }
 
 /**
- * Judges whether requests stay away.
- * @param last when the app was last asked for, in ms since 1970; null: unknown
- * @param runsMs for how long this host has run: it could count no request before
+ * Begins an alert when an app has had no request for too long, and ends it with the next one.
+ * @param last time of the last request, in ms since 1970; null: unknown
+ * @param runsMs how long this host has run; before that, it counted no requests
  */
 export function judgeTraffic(alerts: Alerts, appId: string, last: number | null, runsMs: number): void {
   if (last === null) return;

@@ -1,4 +1,5 @@
-// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks but its apps'.
+// Sends one signed message to a webhook, within a deadline. Reaches public addresses, those that the operator allows, and
+// local apps.
 import { createHmac } from 'node:crypto';
 import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';
@@ -13,7 +14,6 @@ const DEADLINE_MS = 10_000;
 /** Maximum bytes of a response. Its body is discarded; the connection of a larger one is closed. */
 const ANSWER_BYTES = 64 * 1024;
 
-/** The result of a delivery. */
 export interface DeliveryResult {
   /** The response status; null without a response. */
   status: number | null;
@@ -36,7 +36,7 @@ export function secretText(secret: Buffer): string {
   return `whsec_${secret.toString('base64')}`;
 }
 
-/** What messages may reach. */
+/** The addresses that messages may reach. */
 export interface Reach {
   addresses: PublicAddresses;
   /** Whether a URL is that of an app at this machine's gateway on loopback. */
@@ -120,7 +120,9 @@ const toLoopback: LookupFunction = (_name, { all }, found) => {
   else found(null, address, family);
 };
 
-/** Returns a DNS lookup without unreachable addresses. The connection uses its result, so a second lookup cannot differ. */
+/**
+ * Returns a DNS lookup that leaves out forbidden addresses. The connection uses its result, so no second lookup can differ.
+ */
 function publicOnly(reachable: PublicAddresses): LookupFunction {
   return (name, options, found) => {
     resolveName(name, { ...options, all: true }, (error, addresses) => {

@@ -1,13 +1,12 @@
-// The calls of one app at a service for apps: counted, and each with memory of the service's budget.
+// Runs the calls of one app to a service: limits their number, and counts their memory in the service's budget.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { clientLeft } from '../sockets/client-left.ts';
 import { discard } from '../sockets/read-at-most.ts';
 import type { Budget, ReservedMemory } from './budget.ts';
 
-/** The app's account, and the memory that all apps share. */
 export interface SharedBudget {
-  /** The app's account. */
+  /** Id of the app's account. */
   owner: string;
   budget: Budget;
 }
@@ -22,9 +21,9 @@ export interface CallRules {
   atOnce: number;
   /** The error message for an app with more calls. */
   tooMany: string;
-  /** Makes the error of a call for which there is no place. */
+  /** Makes the error for too many calls, or for a full queue. */
   noCapacity: (message: string) => Error;
-  /** Answers a failed call. Nothing may have been sent yet, or a part of the response. */
+  /** Answers a failed call. A part of the response may have been sent already. */
   refuse: (response: ServerResponse, error: unknown) => void;
 }
 

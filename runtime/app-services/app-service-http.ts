@@ -1,4 +1,4 @@
-// HTTP at the socket of one app, for services for apps.
+// Serves HTTP at the socket of one app, for the services for apps.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
@@ -7,7 +7,7 @@ import { finished } from 'node:stream/promises';
 import type { ReservedMemory } from './budget.ts';
 import type { SocketHandle } from './listening-socket.ts';
 
-/** Limits of an app. Those of Node itself are in ms. */
+/** Limits of an app's HTTP server. Node's own timeouts are in ms, its sizes in bytes. */
 export interface HttpLimits
   extends Pick<
     ServerOptions,
@@ -15,19 +15,19 @@ export interface HttpLimits
   > {
   /** Idle timeout of a connection, in ms. */
   silenceMs: number;
-  /** Most connections of the app. */
+  /** Maximum connections of the app. */
   connections: number;
 }
 
-/** Serves an app's requests. */
+/** The running HTTP server of one app. */
 export interface HttpAnswerer {
-  /** Ends all requests. */
+  /** Ends the server and all requests. */
   close(): Promise<void>;
 }
 
 /**
  * Serves HTTP at the socket of one app. Resolves when it listens.
- * @param upgrade takes connections that become WebSockets, and ends them itself. Default: they are requests
+ * @param upgrade handles connections that become WebSockets, and ends them itself. Default: `answer` gets them as requests
  */
 export async function answerHttp(
   listener: SocketHandle,
@@ -43,7 +43,7 @@ export async function answerHttp(
     });
   server.timeout = silenceMs;
   server.maxConnections = connections;
-  // The backlog holds as many again: when it is full, a connection fails at once.
+  // The listen backlog has the same size. When it is full too, a connection fails at once.
   server.listen({ fd: listener.fd }, connections);
   await once(server, 'listening');
   return {
@@ -56,7 +56,6 @@ export async function answerHttp(
   };
 }
 
-/** Limits of a body. */
 interface BodyLimits {
   bytes: number;
   tooLarge: () => Error;

@@ -15,7 +15,7 @@ export interface AppServiceRequest extends CountsFor {
   isOpen: boolean;
   /** Whether the app's files are being copied. */
   isHeld: boolean;
-  /** Facts about this app for the program, as `AppServiceOptions.about` returns it. */
+  /** What `AppServiceOptions.about` returns for this app. */
   about: unknown;
 }
 

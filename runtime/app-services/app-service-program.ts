@@ -12,7 +12,7 @@ interface Server {
   hold?(isHeld: boolean): Promise<void>;
 }
 
-/** Returns the program's options. Its child processes do not get them. */
+/** Returns the program's options from the environment, and removes them there: child processes must not get them. */
 export function serviceOptions<Options>(): Options {
   const { APP_SERVICE_OPTIONS: text } = process.env;
   delete process.env.APP_SERVICE_OPTIONS;
@@ -47,7 +47,7 @@ export function serveApps(
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
   process.on('message', (asked: AppServiceRequest, listener: unknown) => {
-    // A message of the service's own.
+    // Not for this function: only this service exchanges such messages with the host.
     if (asked.app === undefined) return;
     const { id, app, isOpen } = asked;
     const before = turns.get(app) ?? Promise.resolve();

@@ -11,9 +11,9 @@ import { sendable } from '../sockets/bound-socket.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import { makeListeningSocket, type SocketHandle } from './listening-socket.ts';
 
-/** Longest wait of an app's start for the service, in ms. The process starts in about 200. */
+/** Timeout for an app's start to wait for the service, in ms. The process starts in about 200 ms. */
 const OPEN_TIMEOUT_MS = 10_000;
-/** Niceness of a process that computes: another one has nine times its weight. */
+/** Niceness of a service that computes: an ordinary process gets nine times as much CPU time. */
 const NICENESS = '10';
 
 /** Access of an app to a service. */
@@ -40,15 +40,18 @@ export interface AppServiceOptions {
   computes?: boolean;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
-  /** A directory of the host's own, in which sockets are made. */
+  /** A directory of the host's own, in which listening sockets are made. */
   workshop: string;
   /** Returns the path of an app's socket. */
   socket: (appId: string) => string;
-  /** Makes the directory of an app's socket, closed to processes of others. */
+  /** Makes the directory of an app's socket, closed to the processes of other apps. */
   prepare: (appId: string) => void | Promise<void>;
-  /** Returns what the program is told about an app. No file, command line or environment has it. */
+  /**
+   * Returns facts about an app for the program. They are only sent as a message, never in a file, command line or
+   * environment.
+   */
   about?: (appId: string) => unknown;
-  /** Called with each process that started, to exchange messages of the service's own with it. */
+  /** Called with each started process, so that the host can exchange further messages with it. */
   onStart?: (child: Child) => void;
 }
 
@@ -56,7 +59,7 @@ export class AppService {
   readonly #options: AppServiceOptions;
   /** Apps to serve, with their family and account. */
   readonly #wanted = new Map<string, CountsFor>();
-  /** The sockets of the apps. */
+  /** The listening sockets, by app. */
   readonly #listeners = new Map<string, SocketHandle>();
   /** Apps that are served once the promise resolves. */
   readonly #opened = new Map<string, Promise<void>>();

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 
-/** A bound socket with a path, as Node hands it to a child. It starts to listen in a process, and then stays listening. */
+/** A bound Unix socket that Node can send to a child process. Once a process listens on it, it stays listening. */
 export interface SocketHandle {
   readonly fd: number;
   close(): void;
@@ -24,7 +24,7 @@ export function makeListeningSocket(workshop: string, path: string): SocketHandl
   return handle;
 }
 
-/** Node's own way for `node:cluster`: a listening `Server` would accept the connections in this process. */
+/** Uses the internal function of `node:cluster`, because a `Server` would accept the connections in this process. */
 function bind(path: string): SocketHandle {
   const { _createServerHandle: create } = net as unknown as {
     _createServerHandle: (path: string, port: -1, family: -1) => SocketHandle | number;

@@ -25,23 +25,22 @@ export interface AppBefore {
 
 /** A second version of an app, which gets a share of its requests. */
 export interface SecondVersion extends VersionSplit {
-  /** Its preview. */
+  /** The preview that runs this version. */
   app: App;
 }
 
 /** The steps of `App.makeLive`, and callbacks for it. */
 export interface MakeLiveSteps {
-  /** Records the live release in one transaction with all that depends on it. Gets the app as observed then. */
+  /** Records the live release in one transaction with all that depends on it. `observed`: the app with that release. */
   commit: (at: string, observed: ObservedApp) => void;
   /** Resolves when the commit is durable. Never rejects. */
   synced: () => Promise<void>;
   /** Receives lines for the deploy's log. */
   log: (line: string) => void;
-  /** Cancels the change, as long as nothing is changed. */
+  /** Cancels the change while nothing has changed yet. */
   signal?: AbortSignal;
 }
 
-/** The dependencies of an `App`. */
 interface AppParts {
   wanted: WantedApp;
   preview: PreviewRow | null;
@@ -50,9 +49,7 @@ interface AppParts {
   cluster: AppCluster | null;
   /** Set for an app in the bucket. */
   code: AppCode | null;
-  /** Options for reports of its state to the control plane. */
   reports: ReportOptions;
-  /** Returns the directory of a release. */
   releaseDirectory: (deployId: string) => string;
 }
 
@@ -67,17 +64,16 @@ export class App {
   cluster: AppCluster | null;
   /** Set for an app that keeps its code in the bucket. */
   code: AppCode | null;
-  /** Changes of its code. */
+  /** Closed while the app moves. Then its code and previews must not change. */
   readonly changes = new ClosableGate('The app is being moved; try again when it has arrived');
-  /** Reports the state of the process to the control plane. */
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
   #liveDeployId: string | null = null;
   #deployedAt: string | null = null;
   #sleep: SleepMarker = { asleepSince: null, wokeAt: null };
-  /** The sleep under way: its process is ended. */
+  /** Set while the app is being put to sleep: settles when its process has ended. */
   #parking: Promise<void> | null = null;
-  /** Tail of the work queue: settles when all earlier work has ended. */
+  /** Runs changes of the app one after another. */
   readonly #work = new SerialQueue();
 
   constructor({ wanted, preview, fleet, cluster, code, reports, releaseDirectory }: AppParts) {
@@ -149,7 +145,9 @@ export class App {
     this.report.assumeReported();
   }
 
-  /** Its data and code have moved. Call it within `Fleet.replaceStorage`. @param place null: to this machine */
+  /**
+   * Call it within `Fleet.replaceStorage` when the app's data and code have moved. @param place null: to this machine
+   */
   moved(place: { cluster: AppCluster; code: AppCode } | null): void {
     this.cluster = place?.cluster ?? null;
     this.code = place?.code ?? null;
@@ -181,9 +179,9 @@ export class App {
   }
 
   /**
-   * Starts the app's process, also of a sleeping app, which then sleeps no longer. If it does not start, a sleeping app
-   * sleeps on. Resolves when that has succeeded or failed.
-   * @throws {Refusal} 409 while it is being put to sleep
+   * Starts the app's process, and wakes a sleeping app, which stays asleep if the process does not start. Resolves when
+   * the start has succeeded or failed.
+   * @throws {Refusal} 409 while the app is being put to sleep
    */
   async startNow(): Promise<void> {
     if (this.#parking !== null) throw conflict('The app is being put to sleep');
@@ -206,7 +204,7 @@ export class App {
   }
 
   /**
-   * Ends the process: the next request starts it, and wakes the app.
+   * Ends the process. The next request starts a process and wakes the app.
    * @param isDeploying whether a deploy of the app waits or runs
    * @throws {Refusal} 409 for an app that cannot sleep
    */
@@ -260,7 +258,7 @@ export class App {
         steps.commit(at, { ...this.observe(), live_deploy_id: deployId, deployed_at: at });
         this.#liveDeployId = deployId;
         this.#deployedAt = at;
-        // Visitors may soon write to storage whose names only this record has.
+        // Visitors may soon write to storage that only this record names.
         await steps.synced();
       };
       const next = this.#release(deployId);

@@ -19,10 +19,9 @@ import type { LimitedApp } from './storage-limits.ts';
 
 /** Concurrent starts at boot. A start for a request waits behind at most these. */
 const BOOT_CONCURRENCY = 4;
-/** Apps that a sweep puts to sleep at once. Each may take 10 s, for its requests in flight. */
+/** Maximum number of apps that a sweep puts to sleep concurrently. Each may take 10 s, for its requests in flight. */
 const SWEEP_CONCURRENCY = 4;
 
-/** The apps of this host. */
 export class Apps extends OpenApps {
   readonly departures = new Departures(this);
   readonly arrivals = new Arrivals(this, this.departures);
@@ -77,7 +76,10 @@ export class Apps extends OpenApps {
     return learnDueTimes(this.options.store.records, apps, this.closing.signal);
   }
 
-  /** Puts restored data into the bucket, also that of apps without a process. What fails is tried again when it is used. */
+  /**
+   * Puts restored data into the bucket, also for apps without a process. A failed import is tried again when the app's
+   * data is used.
+   */
   async #finishImports(): Promise<void> {
     const waiting = [...this.apps.values()].filter(({ cluster }) => cluster?.isImporting);
     for (const { id, cluster } of waiting)
@@ -105,7 +107,7 @@ export class Apps extends OpenApps {
     this.activity.tick(this.apps.values());
   }
 
-  /** Returns each app's storage, with functions to stop it. */
+  /** Returns each app's storage, with functions to stop the app. */
   storages(): LimitedApp[] {
     return [...this.apps].map(([id, { wanted, fleet, preview, cluster }]) => ({
       id,
@@ -137,7 +139,7 @@ export class Apps extends OpenApps {
     this.requireNewest(wanted);
     await this.arrivals.takeIfElsewhere(wanted);
     const isBack = await this.deletions.undelete(wanted);
-    // Before the first await, so that concurrent calls see it.
+    // No `await` until `open`, so that concurrent calls see the new state.
     const known = this.apps.get(wanted.id)?.wanted;
     // Only a move changes where an app is, and the control plane learns of it later.
     const stored = known ? { ...wanted, storage: known.storage ?? 'local' } : wanted;
@@ -153,7 +155,7 @@ export class Apps extends OpenApps {
       if (app.code === null) await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
     });
-    // Not earlier: a slow start would make the answer late, and the control plane would delete the app again.
+    // Not awaited: a slow start would delay the answer, and the control plane would delete the app again.
     if (isBack && app.fleet.state === 'idle') void app.startInTurn();
     for (const each of this.family(wanted.id)) this.#renewOldVars(each);
     return app.observe();
@@ -226,7 +228,7 @@ export class Apps extends OpenApps {
     const before = new Date(Date.now() - unusedMs).toISOString();
     const unused = [...this.apps.values()].filter((app) => this.#isUnused(app, before));
     await someAtOnce(SWEEP_CONCURRENCY, unused, async (app) => {
-      // It may have been used while others were put to sleep.
+      // The app may have been used while others were put to sleep.
       if (!this.#isUnused(app, before)) return;
       await app
         .sleep(false)
@@ -317,7 +319,7 @@ export class Apps extends OpenApps {
     const { wanted: parent, changes } = this.apps.get(row.parentId)!;
     changes.requireOpen();
     store.transaction(() => {
-      // The rest is derived from its parent's state on each read.
+      // Without `env`, because `openPreview` derives the whole state from the parent each time.
       store.apps.want({ ...previewOf(parent, row, this.options.baseDomain), env: {} });
       store.previews.add(row);
     });
@@ -331,7 +333,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Gives a preview a share of its app's requests, as the second version of a split. The second version before it gets none.
+   * Gives a preview a share of its app's requests, as the second version of a split. The previous second version gets
+   * none.
    * @param share the percentage, from 0 to less than 100
    * @throws {Refusal} while the app moves: its record may be written already
    */
@@ -360,7 +363,7 @@ export class Apps extends OpenApps {
     for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
   }
 
-  /** The newest generation that is known of any app; 0 when there is none. */
+  /** The highest generation of all known apps; 0 without any. */
   get highestGeneration(): number {
     return Math.max(this.options.store.apps.highestGeneration(), this.newestInBucket);
   }

@@ -3,12 +3,11 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import type { NewCertificate, ReadCertificate } from '../../handlers/contract/host/client-certificates.ts';
 import { Refusal } from '../refusal.ts';
 
-/** Most certificates of a chain. */
+/** Maximum number of certificates in a chain. */
 const CHAIN = 10;
 /** Sizes of RSA keys, in bits: workerd refuses others. */
 const RSA_BITS = { least: 2_048, most: 8_192 };
 const CURVES = ['prime256v1', 'secp384r1'];
-/** The blocks of a PEM file. */
 const BLOCKS = /-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END \1-----/g;
 /** The version field of a certificate of version 3, in DER. */
 const VERSION_3 = Buffer.from('a003020102', 'hex');
@@ -49,7 +48,7 @@ function parsed(pem: string, number: number): X509Certificate {
   } catch {
     throw refusal('certificates', `number ${number} cannot be read`);
   }
-  // Two heads of sequences come before the version.
+  // The version field lies in two nested sequences.
   const inner = contentOf(contentOf(certificate.raw));
   if (!inner.subarray(0, VERSION_3.length).equals(VERSION_3))
     throw refusal('certificates', `number ${number} is not of version 3 of X.509: make it with extensions`);

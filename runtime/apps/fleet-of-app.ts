@@ -19,7 +19,6 @@ import type { OutwardServices } from './outward-services.ts';
 import { reportedApp, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 
-/** Parts of the host that all fleets use. */
 export interface FleetsOptions {
   paths: Layout;
   /** Path of the workerd program. */
@@ -30,11 +29,11 @@ export interface FleetsOptions {
   idleMs: number;
   /** Memory limit of one app's process, in MiB. */
   memoryMb: number;
-  /** Most uninterrupted CPU time of a process, in ms, whatever its app configures. */
+  /** Maximum uninterrupted CPU time of a process, in ms, whatever its app configures. */
   cpuMaxMs?: number;
   /** Size of the Cache API's storage for each app, in MiB; 0 for no cache. */
   cacheMb: number;
-  /** Whether what requests wait for is timed. Default: false. */
+  /** Whether the calls that a request waits for are timed. Default: false. */
   timesCalls?: boolean;
   /** Whether crons may have a field for seconds. Default: false. */
   cronSeconds?: boolean;
@@ -56,7 +55,6 @@ export interface FleetsOptions {
   onFailure: (id: string, failure: ProcessFailure) => void;
 }
 
-/** Callbacks of one app's fleet. */
 interface Listeners {
   owner: () => string;
   vars: () => Record<string, unknown>;
@@ -66,7 +64,6 @@ interface Listeners {
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
-/** The app of a fleet. */
 interface FleetApp {
   id: string;
   /** What the preview shows; null for an app that is not a preview. */

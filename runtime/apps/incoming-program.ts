@@ -22,7 +22,7 @@ export interface IncomingOptions {
   users: (id: string) => { cell: User | null };
   gateway: () => Gateway;
   apps: () => KnownApps;
-  /** Null for the only host. */
+  /** Null in a Cellar of one host. */
   hosts: Hosts | null;
   depths: CallDepths;
 }
@@ -35,7 +35,7 @@ interface ProgramOptions extends Omit<KeptProgramOptions<never>, 'user'> {
 }
 
 export class IncomingProgram extends KeptProgram {
-  /** Path of its socket of the gateway. */
+  /** Path of the gateway's socket at which the program calls apps. */
   readonly socket: string;
   readonly #depths: CallDepths;
   readonly #listen: () => Promise<() => void>;
@@ -65,7 +65,9 @@ export class IncomingProgram extends KeptProgram {
     this.#endService();
   }
 
-  /** Calls the entry module of an app with an event. @param spanId of the program's request */
+  /**
+   * Returns the target of a call that brings an event to an app's entry module. @param spanId of the program's request
+   */
   call(
     event: object,
     to: Pick<Call, 'endsItself' | 'client'> & { backend: Backend },

@@ -2,14 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import type { HostStore } from '../../sqlite/host/index.ts';
 
-/** After an answer a script may go on as long as this, in ms: the limit of `waitUntil`. */
+/** A script may go on for this long after its response, in ms: the limit of `waitUntil`. */
 const AFTER_MS = 30_000;
-/** Most calls of one script that are known. Older ones have no parameters any more. */
+/** Maximum number of remembered calls of one script. The oldest calls lose their parameters. */
 const CALLS_MAX = 2_000;
-/** Shortest time between writes to the disk for one script, in ms. Two apps may call it in turn. */
+/**
+ * Shortest time between writes to the disk for one script, in ms. Two apps that call it in turn would cause a write
+ * each time.
+ */
 const WRITES_MS = 60_000;
 
-/** Where a request of a script goes. */
+/** The outbound Worker that gets what a script fetches. */
 interface Outbound {
   /** The slug of the app with the outbound Worker. */
   service: string;
@@ -18,17 +21,20 @@ interface Outbound {
 }
 
 interface Outbounds {
-  /** By the random texts that name them. */
+  /** Calls of the script, by their random texts. */
   calls: Map<string, Outbound>;
-  /** For requests that belong to no known call. */
+  /** The slug of the outbound Worker's app, for requests that belong to no known call. */
   last: string;
-  /** The text on the disk; null for nothing. */
+  /** The value of `last` on the disk; null without one. */
   written: string | null;
-  /** When it was written, in ms since 1970. */
+  /** When `written` was stored, in ms since 1970. */
   writtenAt: number;
 }
 
-/** The calls of scripts that have an outbound Worker. The store has which, so a restarted Cellar knows it too. */
+/**
+ * The calls of scripts that have an outbound Worker. The store records that Worker's app, so a restarted Cellar knows
+ * it too.
+ */
 export class OutboundCalls {
   readonly #scripts = new Map<string, Outbounds>();
   readonly #store: Pick<HostStore['apps'], 'outbound' | 'setOutbound'>;
@@ -54,13 +60,13 @@ export class OutboundCalls {
     return { name, ended: () => void setTimeout(() => calls.delete(name), AFTER_MS).unref() };
   }
 
-  /** Returns where a request of a script goes; undefined for a script without an outbound Worker. */
+  /** Returns the outbound Worker for a request of a script; undefined for a script without one. */
   find(script: string, name: string | undefined): Outbound | undefined {
     const known = this.#known(script);
     return known && (known.calls.get(name ?? '') ?? { service: known.last, values: '{}' });
   }
 
-  /** Frees memory. What the store has stays, for an app that comes back. */
+  /** Frees the memory for a script. The record in the store stays, for an app that comes back. */
   forget(script: string): void {
     this.#scripts.delete(script);
   }

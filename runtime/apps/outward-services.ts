@@ -51,7 +51,7 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
-/** The services of this file: vectors are storage. */
+/** The services of this file. Vectors belong to the storage, so they have another server. */
 type OutwardService = Exclude<HostService, 'vectors'>;
 
 const PROGRAMS: Record<OutwardService, Program> = {
@@ -71,7 +71,7 @@ const PROGRAMS: Record<OutwardService, Program> = {
     memoryBytes: 3 * GIB,
     heapMb: 256,
     computes: true,
-    // Threads would each keep freed pixels in an arena of their own.
+    // Otherwise each thread keeps freed pixels in an arena of its own.
     environment: { MALLOC_ARENA_MAX: '2' },
   },
   browser: {
@@ -104,13 +104,13 @@ const PROGRAMS: Record<OutwardService, Program> = {
   },
 };
 
-/** Services that connect for apps to any address that the app may reach. */
+/** Services that connect, for an app, to any address that the app may reach. */
 const PROXIES = ['browser', 'containers'] as const;
 
 export class OutwardServices {
   readonly #users: (appId: string) => AppUsers;
   readonly #services = new Map<OutwardService, AppService>();
-  /** That of the running container service. */
+  /** The launcher of the container service; null before the first start. */
   #launcher: ContainerLauncher | null = null;
 
   constructor({ paths, users, ai, browser = null, containers = null, mail }: OutwardServicesOptions) {
@@ -118,7 +118,7 @@ export class OutwardServices {
     const sockets = join(paths.browsers, 's');
     const containerSockets = join(paths.containers, 's');
     const engine = containers && new Engine(containers.engine);
-    // A killed host has left its containers.
+    // A killed host leaves its containers behind.
     const cleared = engine === null ? Promise.resolve() : removeContainers(engine, containerSockets);
     for (const [type, options] of [
       ['ai', ai],
@@ -151,7 +151,7 @@ export class OutwardServices {
             });
           }
           if (type !== 'browser') return;
-          // The browsers of a killed host have left files.
+          // The browsers of a killed host leave files behind.
           rmSync(paths.browsers, { recursive: true, force: true });
           makeOwnDirectory(sockets, users(user).cell);
           serveLaunches(child, {

@@ -15,7 +15,7 @@ const NAME_PATTERN = /^(?!.*--)[a-z0-9][a-z0-9-]+[a-z0-9]$/;
 /** Reserved for the addresses of uploaded versions, which begin with such a name. */
 const VERSION_PATTERN = /^[0-9a-f]{8}$/;
 
-/** Begins the source of a preview that is the second version of a split. */
+/** Prefix of a preview's `source` when it is the second version of a split. */
 const SPLIT = 'split:';
 
 /** Returns the source of a new second version, and the first part of its address. */
@@ -31,7 +31,7 @@ export function isSecondVersion({ source }: PreviewRow): boolean {
   return source.startsWith(SPLIT);
 }
 
-/** Returns the app that logs, errors and requests are recorded for: that of a second version is the app itself. */
+/** Returns the id under which logs, errors and requests are recorded: for a second version, its parent's. */
 export function reportedApp({ id, preview }: { id: string; preview: PreviewRow | null }): string {
   return preview !== null && isSecondVersion(preview) ? preview.parentId : id;
 }
@@ -39,7 +39,7 @@ export function reportedApp({ id, preview }: { id: string; preview: PreviewRow |
 /** Returns the wanted state of a preview of `parent`. It never sleeps: when idle its process ends, and a request starts one. */
 export function previewOf(parent: WantedApp, row: PreviewRow, baseDomain: string): WantedApp {
   const { id, name, versionId } = row;
-  // Its next version can be looked at meanwhile.
+  // Without maintenance: people can look at the next version meanwhile.
   const { maintenance: _, ...shared } = parent;
   const { slug } = parent;
   if (isSecondVersion(row)) return { ...parent, id, slug: `${name}--${slug}`, hostnames: [], replicas: 1 };

@@ -10,13 +10,12 @@ const CIPHER = 'aes-256-gcm';
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** In place of an app's id: no app has it. */
+/** Stands in place of an app's id. No app has this id. */
 const CERTIFICATES = 'client certificate';
 
 /** The change would exceed the number of secrets that an app may have. */
 export class TooManySecrets extends Error {}
 
-/** The secrets of every app. */
 export class Secrets {
   readonly #store: Pick<HostStore, 'secrets' | 'transaction'>;
   readonly #key: Buffer;

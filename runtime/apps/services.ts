@@ -1,6 +1,6 @@
-// What an app asks its own socket at the gateway for: other apps of the same owner and their queues, tail Workers, scripts of
-// dispatch namespaces, and secrets of Secrets Stores. No other app can use that socket, and the app may use only the bindings with
-// which its process was started.
+// Routes the calls of an app at its own socket of the gateway. They go to other apps of the same owner and their
+// queues, to tail Workers, to scripts of dispatch namespaces, and to secrets of Secrets Stores. No other app can use
+// that socket. The app may use only the bindings with which its process was started.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
@@ -32,12 +32,15 @@ import type { KnownApps } from './known/known-apps.ts';
 import { OutboundCalls } from './outbounds.ts';
 import type { StoreSecrets } from './store-secrets.ts';
 
-/** Most concurrent calls of one app. This also stops apps that call each other in a cycle. */
+/** Maximum number of concurrent calls of one app. This also stops apps that call each other in a cycle. */
 const CALLS_MAX = 1_000;
 /** Longest chain of calls for one request, as on Cloudflare. */
 const DEPTH_MAX = 16;
 const SOCKET = 'services.sock';
-/** Longest name of an object that is passed on, in UTF-8 bytes, as on Cloudflare: the object of a longer one knows no name. */
+/**
+ * Longest name of an object that is passed on, in UTF-8 bytes, as on Cloudflare. An object with a longer name does not
+ * learn it.
+ */
 const NAME_BYTES = 1_024;
 
 export interface ServicesOptions {
@@ -46,13 +49,13 @@ export interface ServicesOptions {
   baseDomain: string;
   gateway: () => Gateway;
   apps: () => KnownApps;
-  /** Null for the only host. */
+  /** Null in a Cellar of one host. */
   hosts: Hosts | null;
-  /** Of the calls of all apps here. */
+  /** The depths of the calls of all apps on this host. */
   depths: CallDepths;
-  /** Which scripts have an outbound Worker. */
+  /** Records the outbound Workers of scripts. */
   store: ConstructorParameters<typeof OutboundCalls>[0];
-  /** Of the accounts of the apps. */
+  /** The secrets of the accounts' Secrets Stores. */
   storeSecrets: Pick<StoreSecrets, 'get'>;
 }
 
@@ -60,7 +63,7 @@ export interface ServicesOptions {
 interface Caller {
   /** The bindings that its process may use. */
   calls: Calls;
-  /** Running calls. */
+  /** Number of running calls. */
   running: number;
   /** Resolves with a function that closes its socket. */
   listening: Promise<() => void>;
@@ -93,7 +96,7 @@ export class Services {
         else if (hasOutbound() || Object.values(calls).some((list) => list.length > 0)) {
           const caller: Caller = { calls, running: 0, listening: this.#listen(appId) };
           this.#callers.set(appId, caller);
-          // The next start retries.
+          // The next start of the process tries to listen again.
           caller.listening.catch(() => {
             if (this.#callers.get(appId) === caller) this.#callers.delete(appId);
           });
@@ -318,7 +321,10 @@ function named(name: string, backend: Backend): Backend {
   };
 }
 
-/** Wraps a script so that only a process whose requests go to the outbound Worker gets the call. Another is restarted once. */
+/**
+ * Wraps a script so that only a process whose requests go to the outbound Worker gets the call. Restarts any other
+ * process once.
+ */
 function outboundOnly(fleet: Fleet): Backend {
   let wasRestarted = false;
   return {
@@ -357,7 +363,7 @@ const UNREADABLE: Refusal = {
 };
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
 
-/** Returns the answer in place of a missing script. @param call the text by which the calling process knows it from a script's answer */
+/** Returns the answer for a missing script. @param call a random text, which proves that no script made the answer */
 function noScript(call: string): Target {
   return {
     kind: 'respond',

@@ -12,14 +12,13 @@ import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { KnownApps } from './known/known-apps.ts';
 
-/** The possible targets, and their limits. */
 export interface SitesOptions {
   baseDomain: string;
   control: Backend;
   /** The control UI, or the URL of an external one. */
   ui: Backend | string;
   apps: KnownApps;
-  /** The other hosts and their apps; null for the only host. */
+  /** The other hosts and their apps; null in a Cellar of one host. */
   hosts: Hosts | null;
   /** Returns the names of the parts that do not work now. */
   failing: () => string[];
@@ -37,9 +36,9 @@ export const FLEET_HEALTH = '/.well-known/fleet/health';
 const GIT_EXCHANGES = 8;
 
 /**
- * Returns the routing functions of both listeners: `api` serves the control plane at every host name, and `edge` all sites. The
- * others are for requests that another host has passed on: `toApp` routes one to an app of this host or to one of its previews,
- * without limits, and `wake` wakes an app.
+ * Returns the routing functions of both listeners: `api` serves the control plane at every host name, and `edge` all
+ * sites. `toApp` and `wake` are for requests that another host has passed on. `toApp` routes one to an app of this host
+ * or to one of its previews, without limits; `wake` wakes an app.
  */
 export function sites({
   baseDomain,
@@ -54,7 +53,7 @@ export function sites({
 }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
-  /** Whether a request at either gateway gets answers of JSON-RPC. */
+  /** Whether the gateway of `api` or `edge` must refuse a request in the form of JSON-RPC. */
   isRpcOfApi: (head: RequestHead) => boolean;
   isRpcOfEdge: (head: RequestHead) => boolean;
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
@@ -64,7 +63,10 @@ export function sites({
   const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
   /** Git's first requests carry no credentials and get a 401. They are counted separately, and do not use up git's limit. */
   const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
-  /** Later requests of an operation are counted separately and not cut off: git shows a reason only at the first request. */
+  /**
+   * Later requests of an operation are counted separately, with a higher limit: git shows a refusal's reason only at
+   * its first request.
+   */
   const gitExchanges: SiteLimits = {
     ...git,
     countedAs: 'git exchanges',
@@ -101,7 +103,7 @@ export function sites({
   const wakeFleet = (fleet: Fleet | undefined): Target => ({
     kind: 'respond',
     respond: async () => {
-      // The edge answers without a process, as it does for a stopped app.
+      // An app in maintenance stays asleep: the edge answers without a process.
       const refusal = fleet && !wantedOf(fleet).maintenance && (await fleet.wake());
       return refusal ? { refusal } : json(200, { status: 'ok' });
     },
@@ -120,7 +122,7 @@ export function sites({
     const { method } = head;
     if (path === '/health') return health;
     if (path === '/ready') return ready;
-    // Awake apps are answered here, so that they work without the control plane.
+    // Answered here, so that it works without the control plane.
     if (path === '/v1/edge/wake' && method === 'GET') return wakeAt(head);
     return toControl;
   };
@@ -140,7 +142,7 @@ export function sites({
       return { ...target, limits: own === git ? gitLimits(head) : own };
     }
     if (hosts === null) return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
-    // Not every load balancer can send a name with its health check.
+    // Not every load balancer can send a host name with its health check.
     if (head.path === '/ready' && isIP(head.host) !== 0) return { ...ready, limits: fallback };
     const elsewhere = hosts.resolve(head.host);
     if (elsewhere === null) {
@@ -153,7 +155,7 @@ export function sites({
   const limitsOf = (site: string, { path }: RequestHead, own: AppRoute['limits']): SiteLimits => ({
     site,
     clientRpm: own.clientRpm ?? clientRpm,
-    // A health check is not counted against the limit of the whole app.
+    // Health checks do not use up the limit of the whole app.
     appRpm: path === FLEET_HEALTH ? 0 : (own.appRpm ?? limits.appRpm),
   });
   const toFleet = ({ path }: RequestHead, fleet: Fleet, limits: SiteLimits): Target => {

@@ -4,14 +4,12 @@ import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
 
-/** The way of reports to the control plane. */
 export interface ReportOptions {
   store: HostStore;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
 
-/** The app whose state is reported. */
 interface Reported {
   wanted: { id: string; slug: string };
   fleet: { state: ProcessState };
@@ -25,7 +23,7 @@ export class StateReport {
   /** The last reported state; null before the first report. */
   #reported: ProcessState | null = null;
   #reportedMarker: Readonly<SleepMarker> | null = null;
-  /** Whether nothing is reported: the app leaves, and its next home reports its state. */
+  /** Whether reports are off, because the app is leaving. Its next host reports its state. */
   isSilent = false;
   /** Whether the last report could not be written. The next tick retries. */
   #isUnwritten = false;
@@ -41,13 +39,15 @@ export class StateReport {
     this.#reportedMarker = this.#app.sleepMarker;
   }
 
-  /** Call it when the state may have changed. Hibernation and wakes wait for the next tick, since requests wait for a wake. */
+  /**
+   * Call it when the state may have changed. Hibernation and wakes are reported at the next tick, so that the write
+   * does not delay the requests that wait for a wake.
+   */
   changed(state: ProcessState): void {
     const wakes = (this.#reported === 'idle' || this.#reported === 'stopped') && state === 'running';
     if (!wakes && state !== 'idle') this.#report();
   }
 
-  /** Reports that the app has moved. */
   moved(): void {
     this.#report();
   }

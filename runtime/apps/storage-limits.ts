@@ -5,14 +5,17 @@ import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';
 
 const BYTES_IN_MB = 2 ** 20;
-/** Time window for growth, in ms. */
+/** Time window in which the growth of apps is compared, in ms. */
 const WINDOW_MS = 30_000;
 /** Measuring interval for an app with a process, in ms: normally, and when free space is low or shrinks fast. */
 const CALM_MS = 60_000;
 const FAST_MS = 1_000;
 /** The pause after a measurement is at least this many times its duration. */
 const PAUSE_FACTOR = 10;
-/** How much an app over its limit may grow after a restart, so that it can delete data: in MiB, and as a share of its limit. */
+/**
+ * Growth allowed to an app over its limit after a restart, so that it can delete data. In MiB, and as a share of its
+ * limit.
+ */
 const GRACE_MB = 64;
 const GRACE_SHARE = 0.1;
 /** A stopped app may restart when its storage is at most this share of its limit. */
@@ -25,19 +28,17 @@ const LEAST_GROWTH_SHARE = 1 / 16;
 /** Pause before another app is stopped for a full disk, in ms, so that the first stop can take effect. */
 const NEXT_STOP_MS = 1_000;
 
-/** An app with limited storage. */
 export interface LimitedApp extends Storage {
   slug: string;
   /** Ids of the apps whose storage counts with its own: for a preview, its parent and the other previews. */
   countedWith: string[];
   isHeld: boolean;
-  /** Ends its process, and starts none until somebody starts the app. `atOnce`: without draining requests. */
+  /** Ends the app's process, and starts none until somebody starts the app. `atOnce`: without draining requests. */
   hold: (why: string, atOnce: boolean) => Promise<void>;
   /** Allows it to restart automatically. */
   letGo: () => Promise<void>;
 }
 
-/** The state of the disk. */
 export interface Disk {
   /** Whether free space is low. */
   short: boolean;
@@ -121,7 +122,7 @@ export class StorageLimits {
       if (this.#ending.signal.aborted) return;
       const ended = performance.now();
       this.#measureAt = ended + Math.max(FAST_MS, PAUSE_FACTOR * (ended - now));
-      // The current state of the apps, after the measurement.
+      // Reads the apps again, because their state may have changed during the measurement.
       const measured = new Set(due.map(({ id }) => id));
       for (const app of this.#options.apps()) if (measured.has(app.id)) this.#judge(app);
     });

@@ -4,9 +4,9 @@ import { directorySizes } from '../disk/sizes.ts';
 import { logRarely, reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
 
-/** Timeout of a count in the bucket, in ms. It must not hold up the others. */
+/** Timeout of a count in the bucket, in ms. A slow count must not delay other apps. */
 const IN_BUCKET_MS = 20_000;
-/** Apps measured by one child process. The host is blocked while it forks. */
+/** Maximum number of apps that one child process measures. Each fork blocks the host for a moment. */
 const AT_ONCE = 500;
 const BYTES_IN_MB = 2 ** 20;
 
@@ -15,9 +15,12 @@ export interface Storage {
   id: string;
   /** The directories of its storage. */
   directories: string[];
-  /** Its process, if it has one. */
+  /** Null without a process. */
   pid: number | null;
-  /** Bytes that this process has written since its start, as the kernel counts them. Some file systems do not support it. */
+  /**
+   * Bytes that the process has written since its start, as the kernel counts them. Some file systems do not support
+   * this count.
+   */
   writtenBytes: number;
   /** Counts the bytes of its data in the bucket, which costs requests there. Left out for data on this machine. */
   bytesInBucket?: () => Promise<number>;

@@ -2,9 +2,9 @@
 import type { StoreSecret } from '../../handlers/contract/host/store-secrets.ts';
 import type { Secrets } from './secrets.ts';
 
-/** How long a value is given without asking again, in ms. A change needs no longer to reach an app. */
+/** How long a value is cached, in ms. A changed value reaches apps within this time. */
 const FRESH_MS = 5_000;
-/** Most values that are kept in memory. */
+/** Maximum number of cached values. */
 const KEPT = 1_000;
 
 interface Known {
@@ -26,9 +26,9 @@ export class StoreSecrets {
   }
 
   /**
-   * Returns a value, at most `FRESH_MS` old; null without such a secret. When the control plane does not answer, the value is
-   * the last known one.
-   * @throws {Error} when none is known then
+   * Returns a value, at most `FRESH_MS` old; null without such a secret. When the control plane does not answer, the
+   * value is the last known one.
+   * @throws {Error} when the control plane does not answer and no value is known
    */
   get(asked: StoreSecret): Promise<string | null> {
     const key = JSON.stringify([asked.owner, asked.store, asked.name]);

@@ -10,9 +10,9 @@ import { BrowserError, failed, invalid, notFound } from './errors.ts';
 import { CLOSED, type Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
-/** Default time that a browser waits for a command, and the longest, in ms. */
+/** Bounds and default of `keep_alive`, the time that a browser waits for a command, in ms. */
 const KEEP_ALIVE_MS = { least: 10_000, normal: 60_000, most: 600_000 };
-/** Most bytes of a request. */
+/** Maximum bytes of a request. */
 const REQUEST_BYTES = 64 * 1024;
 const REQUEST_MS = 30_000;
 const LIMITS = {
@@ -72,7 +72,7 @@ export class AppServer {
       const { status, body } = await this.#called(request);
       response.writeHead(status, { 'content-type': 'application/json' });
       if (typeof body === 'string') response.end(body);
-      // It may be large, as a page chooses its title and its address: it is not kept.
+      // Streamed, not buffered: the body may be large, because a page chooses its title and its address.
       else await pipeline(body, response);
     } catch (error) {
       if (response.headersSent) return void response.destroy();
@@ -146,13 +146,15 @@ export class AppServer {
   }
 }
 
-/** Guardrails limit what a page may reach: a session without them would be less safe than asked. */
+/**
+ * Refuses guardrails, which limit what a page may reach: without them, a session would be less safe than the app asked for.
+ */
 function requireNoGuardrails({ headers }: IncomingMessage, body?: Buffer): void {
   if (headers['cf-brapi-guardrails'] !== undefined || body?.includes('"guardrails"'))
     throw invalid('"guardrails" are not available on this Cellar');
 }
 
-/** Returns the query that opens a tab: its address alone. */
+/** Returns the query for `/json/new`: only the tab's address. */
 function newTab(search: string): string {
   const url = new URLSearchParams(search).get('url');
   return url === null ? '' : `?${encodeURIComponent(url)}`;

@@ -1,6 +1,6 @@
 // Errors of the browser service. Puppeteer and Playwright show the status and the text.
 
-/** An error for the app. */
+/** An error whose message the app gets. */
 export class BrowserError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -14,7 +14,6 @@ export const notFound = (message: string) => new BrowserError(404, message);
 export const tooMany = (message: string) => new BrowserError(429, message);
 /** The browser failed, or has ended. */
 export const failed = (message: string) => new BrowserError(503, message);
-/** The operator has configured no browser. */
 export const notSet = () =>
   failed(
     'This Cellar has no browser. Its operator names one with RUNNER_BROWSER, such as /usr/bin/chromium, or with RUNNER_BROWSER_URL.',

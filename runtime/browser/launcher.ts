@@ -1,4 +1,4 @@
-// Starts the browsers of the browser service, each in a sandbox of its own. The service, which has few rights, asks for them.
+// Starts the browsers of the browser service, each in its own sandbox. The service itself may not, and asks the host.
 import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Isolation, makeView } from '../isolation/isolation.ts';
@@ -15,11 +15,11 @@ const PROGRAM = new URL('./sandbox-program.js', import.meta.url).pathname;
 /** MiB of memory of a browser, and of each of its two directories in memory. */
 const MEMORY_MB = 1024;
 const DIRECTORY_MB = 128;
-/** Processes and threads of a browser. */
+/** Maximum processes and threads of a browser. */
 const TASKS = 512;
-/** Most browsers that the service may ask for: it has a lower limit itself. */
+/** Maximum browsers that the service may ask for. Its own limit is lower. */
 const BROWSERS = 64;
-/** Debian's launcher adds extensions and flags to its program. */
+/** Programs to start in place of Debian's launcher scripts, which add extensions and flags. */
 const LAUNCHERS: Record<string, string> = { '/usr/bin/chromium': '/usr/lib/chromium/chromium' };
 
 export interface LauncherOptions {
@@ -30,7 +30,7 @@ export interface LauncherOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;
   isolation: Isolation;
-  /** The user of browsers, who is not the service's; `null`: the host's own. */
+  /** The user that runs browsers, another than the service's; `null`: the host's own user. */
   user: () => User | null;
 }
 
@@ -54,7 +54,7 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
     if (known !== undefined || browsers.size >= BROWSERS || child.hasEnded()) return;
     const browser: Browser = { isWanted: true, job: null };
     browsers.set(number!, browser);
-    // A service that has restarted counts from 1 again, while browsers of the process before end.
+    // A restarted service counts from 1 again, while browsers of the earlier process still end.
     const name = `${child.pid}-${number}`;
     void launch(name, sessionSocket(options.sockets, number!), browser, options)
       .catch((error: unknown) => {
@@ -63,7 +63,7 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
       })
       .then((ended) => {
         browsers.delete(number!);
-        // It may have ended meanwhile.
+        // The service may have ended meanwhile.
         if (child.process.connected)
           child.process.send({ browser: number!, ended } satisfies BrowserEnd, () => {});
       });

@@ -14,7 +14,6 @@ export interface BrowserEnd {
   ended: string;
 }
 
-/** Options that the service gets at its start. */
 export interface BrowserServiceOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;

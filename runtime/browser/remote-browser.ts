@@ -14,7 +14,7 @@ export class RemoteBrowser implements Browser {
     this.#url = new URL(url.replace(/^ws/, 'http'));
   }
 
-  /** The session's connection starts it. */
+  /** Does nothing: the endpoint starts a browser for the session's connection. */
   async start(): Promise<void> {}
 
   async request(
@@ -29,6 +29,6 @@ export class RemoteBrowser implements Browser {
     return send(this.#url, { method, headers, signal, agent: false });
   }
 
-  /** It ends with its connection. */
+  /** Does nothing: the browser ends with its connection. */
   end(): void {}
 }

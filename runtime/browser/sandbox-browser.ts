@@ -1,4 +1,4 @@
-// The browser of a session, in a sandbox of its own on this machine. It is connected through a socket of the session alone.
+// The browser of a session, in its own sandbox on this machine. All its connections go through the session's socket.
 import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
@@ -9,18 +9,18 @@ import type { AppAddresses } from './app-addresses.ts';
 import type { Browser } from './session.ts';
 import { read, serveSocks } from './socks.ts';
 
-/** Most connections of the sandbox: to the internet, and for DevTools. */
+/** Maximum connections of the sandbox: to the internet, and for DevTools. */
 const SANDBOX_CONNECTIONS = 256;
-/** Most unused connections to DevTools: the sandbox offers one at a time. */
+/** Maximum unused connections to DevTools: the sandbox offers one at a time. */
 const OFFERED = 4;
-/** Names that are looked up at a time. Node has a limited number of threads for this, which all sessions share. */
+/** Maximum DNS lookups of a session at a time. All sessions share Node's few threads for lookups. */
 const LOOKUPS = 2;
-/** Most connections of the app. */
+/** Maximum connections of the app. */
 const APP_CONNECTIONS = 16;
-/** Most bytes of the description of the browser. */
+/** Maximum bytes of the browser's answer about its version. */
 const VERSION_BYTES = 64 * 1024;
 
-/** The machine's side of a session. */
+/** What a browser in a sandbox uses on this machine. */
 export interface Place {
   /** Path of its socket. */
   socket: string;
@@ -56,7 +56,7 @@ export class SandboxBrowser implements Browser {
     rmSync(this.#place.socket, { force: true });
     this.#server.listen(this.#place.socket, SANDBOX_CONNECTIONS);
     await once(this.#server, 'listening');
-    // The browser has another user. Its sandbox has this socket alone.
+    // The browser runs as another user. Its sandbox contains no other socket.
     chmodSync(this.#place.socket, 0o666);
     this.#place.ask(true);
     const request = (await this.request('/json/version', 'GET', {}, signal)).end();

@@ -1,5 +1,5 @@
 // Runs in the sandbox of one browser session: starts Chromium there, and connects it with the service outside. The sandbox's
-// network has only loopback. So both ways go through the session's socket; the first byte of a connection names its way.
+// network has only loopback, so all connections go through the session's socket. The first byte of each says where it leads.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -59,7 +59,7 @@ for await (const line of createInterface({ input: chromium.stderr })) {
   waitForDevtools(Number(port));
   break;
 }
-// Chromium must not wait until somebody reads its messages.
+// Drains the stream, because a full pipe would block Chromium.
 chromium.stderr.on('error', () => {}).resume();
 setInterval(checkMemory, MEMORY_POLL_MS);
 
@@ -100,13 +100,13 @@ function checkMemory() {
       for (const [, kilobytes] of status.matchAll(/^Rss(?:Anon|Shmem):\s+(\d+) kB$/gm))
         bytes += kilobytes * 1024;
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   if (bytes > memoryBytes) fail(`the browser used more than ${memoryBytes / 2 ** 20} MiB of memory`);
 }
 
-/** The first process of the sandbox waits for this one: all others end with it. */
+/** Ends the session: the sandbox's first process waits for this one, and all others end with it. */
 function fail(reason) {
   process.stderr.write(`${reason}\n`, () => process.exit(1));
 }

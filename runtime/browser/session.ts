@@ -11,18 +11,18 @@ const START_MS = 120_000;
 /** Timeout for a connection to DevTools, and for its answers besides WebSockets, in ms. */
 const DEVTOOLS_MS = 15_000;
 
-/** Why a session ended, as Cloudflare numbers it. */
+/** Reasons for the end of a session, with Cloudflare's numbers. */
 export const CLOSED = { normal: 1, idle: 2, error: 3 };
 
 /** The browser of a session. */
 export interface Browser {
-  /** Most connections of the app. With one, the browser ends with its connection. */
+  /** Maximum connections of the app. When it is 1, the browser ends with its connection. */
   readonly connections: number;
   /** The error message for the app when the browser does not answer. */
   readonly silence: string;
   start(signal: AbortSignal): Promise<void>;
   /**
-   * Makes a request to DevTools, which the caller ends.
+   * Opens a request to DevTools. The caller sends it with `end()`.
    * @param path null: the WebSocket of the browser itself
    */
   request(
@@ -89,7 +89,7 @@ export class Session {
   }
 
   /**
-   * Asks DevTools by HTTP. The response ends after 15 seconds.
+   * Sends an HTTP request to DevTools. The response must end within 15 seconds.
    * @throws {BrowserError} when the browser has ended or does not answer
    */
   async request(path: string, method: string): Promise<IncomingMessage> {
@@ -107,7 +107,7 @@ export class Session {
   /**
    * Connects a WebSocket of the app to DevTools.
    * @param path below `/devtools`; null: the browser itself
-   * @throws {BrowserError} before anything was sent
+   * @throws {BrowserError} before anything was sent to the client
    */
   async connect(
     path: string | null,

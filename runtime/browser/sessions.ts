@@ -4,16 +4,16 @@ import { FairQueue } from '../queues/fair-queue.ts';
 import { failed, notFound, tooMany } from './errors.ts';
 import { type Browser, CLOSED, Session, type SessionInfo } from './session.ts';
 
-/** Most launches of an account in a minute. */
+/** Maximum launches of an account in a minute. */
 const LAUNCHES = 30;
 const MINUTE_MS = 60_000;
-/** Most ended sessions of an app that `history` lists. */
+/** Maximum ended sessions of an app that `history` lists. */
 const HISTORY = 50;
-/** Browsers that start at a time: many at once would all be late. One account leaves others a turn. */
+/** Maximum browsers that start at a time: more at once would all be late. One account may start all but one of them. */
 const STARTING = Math.max(2, availableParallelism());
 
 export interface SessionLimits {
-  /** Most sessions at a time. */
+  /** Maximum sessions at a time. */
   all: number;
   perOwner: number;
 }
@@ -27,7 +27,7 @@ interface Known {
 export class Sessions {
   readonly #limits: SessionLimits;
   readonly #make: (browser: number) => Browser;
-  /** By number of the browser. */
+  /** Sessions that have not ended, by the number of their browser. */
   readonly #known = new Map<number, Known>();
   /** Times of launches in the last minute, by account. */
   readonly #launches = new Map<string, number[]>();
@@ -95,7 +95,7 @@ export class Sessions {
     this.#known.get(browser)?.session.end(CLOSED.error, why);
   }
 
-  /** Ends all sessions of an app, and forgets those before. */
+  /** Ends all sessions of an app, and forgets its ended ones. */
   endAll(app: string): void {
     for (const session of this.#of(app)) session.end(CLOSED.normal, 'the app was stopped');
     this.#ended.delete(app);

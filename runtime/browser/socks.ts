@@ -7,7 +7,7 @@ import type { AppAddresses } from './app-addresses.ts';
 const VERSION = 5;
 const CONNECT = 1;
 const REPLY = { ok: 0, notAllowed: 2, unreachable: 4, unsupported: 7 };
-/** Kinds of addresses. */
+/** Kinds of addresses in a SOCKS5 request. */
 const [IPV4, NAME, IPV6] = [1, 3, 4];
 /** Timeout for the request of a connection, for finding the address, and for reaching it, in ms. */
 const TIMEOUT_MS = 30_000;
@@ -16,7 +16,7 @@ const SILENCE_MS = 10 * 60_000;
 
 /**
  * Serves one connection of a browser, whose stream is paused. Never rejects.
- * @param lookups gives each lookup of a name its turn
+ * @param lookups the queue of DNS lookups
  */
 export async function serveSocks(client: Socket, addresses: AppAddresses, lookups: FairQueue): Promise<void> {
   client.setTimeout(TIMEOUT_MS, () => client.destroy());
@@ -41,7 +41,7 @@ async function connect(
   addresses: AppAddresses,
   lookups: FairQueue,
 ): Promise<void> {
-  // The address is checked and then used, so that a name cannot change its address between.
+  // Connects to the address that was checked: a second lookup of the name could return another.
   const known = isIP(host)
     ? [{ address: host }]
     : await lookups.run({ owner: '' }, () => addressesOf(client, host));
@@ -50,7 +50,7 @@ async function connect(
     return void client.end(reply(known.length === 0 ? REPLY.unreachable : REPLY.notAllowed));
   if (client.destroyed) return;
   const families = new Map(allowed.map(({ address }) => [isIP(address), address]));
-  // Many machines have no IPv6.
+  // IPv4 first, because many machines have no IPv6.
   const server = netConnect({ host: families.get(4) ?? families.get(6)!, port, allowHalfOpen: true });
   server.setTimeout(TIMEOUT_MS, () => server.destroy());
   client.on('close', () => server.destroy());
@@ -67,7 +67,7 @@ async function connect(
   });
 }
 
-/** Finds the addresses of a name, unless the browser has left. */
+/** Finds the addresses of a name, unless the browser has disconnected. */
 async function addressesOf(client: Socket, name: string): Promise<{ address: string }[]> {
   if (client.destroyed) return [];
   return lookup(name, { all: true, verbatim: true }).catch(() => []);

@@ -28,24 +28,23 @@ import type { S3Place } from './place.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
-/** Their own threads: a slow bucket must hold up nothing of apps that keep their data on this machine. */
+/** Threads for buckets only: a slow bucket must not delay apps whose data is on this machine's disk. */
 const readers = new WorkerThreads(2);
 const changers = new WorkerThreads(1);
 
-/** Ends all work on folders. */
 export function closeFolderThreads(): void {
   readers.close();
   changers.close();
 }
 
 const FOLDER = new URL('./app-folder.ts', import.meta.url);
-/** Longest reading of a folder, and longest copy or removal of one, in ms. */
+/** Timeouts in ms: to read a folder, and to copy or remove one. */
 const READ_MS = 60_000;
 const CHANGE_MS = 30 * 60_000;
-/** Timeout of the removal of leases, and of one request for it, in ms. If it fails, the next process waits up to 20 s. */
+/** Timeouts in ms: to remove all leases, and of each request for that. After a failure, the next process waits up to 20 s. */
 const LEASES_MS = 5_000;
 const LEASE_REQUEST_MS = 1_500;
-/** Matches the address in a lease: the app's other processes reach the lease's process there. */
+/** Matches the address in a lease, where the app's other processes reach the process that holds the lease. */
 const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
 
 export interface AppClusterOptions {
@@ -55,15 +54,15 @@ export interface AppClusterOptions {
   appId: string;
   /** Returns the address at which the app's processes reach the bucket. */
   endpoint: () => string;
-  /** Resolves when the bucket may be used. @throws {Error} why it may not */
+  /** Resolves when the bucket has passed its checks. @throws {Error} why it has not */
   ready: () => Promise<void>;
-  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  /** Resolves when the bucket has passed its checks and answers. @throws the signal's reason once it is aborted */
   untilUsable: (signal: AbortSignal) => Promise<void>;
   /** Whether the bucket does not answer. */
   isAway: () => boolean;
   /** The directory of restored data that is not in the bucket yet. */
   importing: string;
-  /** Of a Cellar of several hosts. */
+  /** Left out in a Cellar of one host. */
   hosts?: ClusterHosts | undefined;
   warn: (words: string) => void;
 }
@@ -72,9 +71,9 @@ export interface AppClusterOptions {
 export interface ClusterHosts {
   /** The IP address of this host. Leases that name another one are of other hosts. */
   host: string;
-  /** The port for members on other hosts. Left out when only one host at a time has processes: any free port. */
+  /** The port where processes on other hosts reach this one's. Default: any free port, for apps with processes on one host only. */
   port?: number;
-  /** Whether this host may run the app's processes. Left out: always. */
+  /** Shut while this host is cut off from the others and may not run the app. Left out: never shut. */
   gate?: Gate;
 }
 
@@ -82,13 +81,13 @@ export class AppCluster {
   readonly settings: ClusterSettings;
   readonly #options: AppClusterOptions;
   readonly #keys: ReturnType<typeof appKeys>;
-  /** Resolves when the leases of ended processes are removed. Null until a removal begins after the last start. */
+  /** Resolves when the leases of ended processes are removed. Null when no removal has begun since the last start of a process. */
   #leasesGone: Promise<void> | null = null;
   /** Processes of the app that have begun and not ended. */
   #processes = 0;
   /** Aborted while the app leaves for another host. */
   #leaving = new AbortController();
-  /** The import under way. */
+  /** The running import of restored data. */
   #imported: Promise<void> | null = null;
 
   constructor(options: AppClusterOptions) {
@@ -121,17 +120,17 @@ export class AppCluster {
     await this.#options.hosts?.gate?.pass(AbortSignal.any([signal, this.#leaving.signal]));
   }
 
-  /** Lets no start wait until this host may run the app: its end would wait for that start. */
+  /** Rejects starts that wait in `untilAllowed`: the end of the app's processes, which a move needs, would wait for them. */
   leaves(): void {
     this.#leaving.abort(new StartRefused('The app moves to another host'));
   }
 
-  /** The app has not left. */
+  /** Call it when the departure has ended, also after a failure: starts may wait again. */
   stays(): void {
     this.#leaving = new AbortController();
   }
 
-  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  /** Resolves when the bucket has passed its checks and answers. @throws the signal's reason once it is aborted */
   untilUsable(signal: AbortSignal): Promise<void> {
     return this.#options.untilUsable(signal);
   }
@@ -223,8 +222,8 @@ export class AppCluster {
   }
 
   /**
-   * Puts restored data into the bucket, if some waits on the disk. Nothing else may read or write the app's data before.
-   * @throws {Error} when the bucket may not be used, or does not take it; it is tried again before the next use of the data
+   * Puts restored data that waits on the disk into the bucket. Call it before any other use of the app's data.
+   * @throws {Error} when the bucket cannot be used, or refuses the data; the next use of the data tries again
    */
   async finishImport(): Promise<void> {
     const { importing } = this.#options;
@@ -289,7 +288,7 @@ export class AppCluster {
     await Promise.race([each(leases, remove), late]);
   }
 
-  /** Whether a lease is of a process of this host that has ended. One that cannot be read is left to expire. */
+  /** Whether a lease is of a process of this host that has ended. An unreadable lease is left to expire. */
   async #isOfEnded(store: S3Store, lease: string): Promise<boolean> {
     const { hosts } = this.#options;
     if (hosts === undefined && this.#processes === 0) return true;
@@ -313,7 +312,7 @@ function addressOf({ host, port = 0 }: ClusterHosts): Pick<ClusterSettings, 'add
   return { address: `${host}:${port}` };
 }
 
-/** Removes an imported directory. It is moved first: half of it must never be imported again, over newer data. */
+/** Removes an imported directory. Renames it first: after a crash, half of it must not be imported over newer data. */
 async function putAway(importing: string): Promise<void> {
   const done = `${importing}.done`;
   await rm(done, { recursive: true, force: true });

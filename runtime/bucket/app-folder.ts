@@ -23,10 +23,9 @@ export const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//
 const AT_ONCE = 16;
 /** Most attempts to get a consistent list of alarms. */
 const ROUNDS = 5;
-/** Most names of alarms that one reading gets. */
+/** Most alarms of a namespace whose names one call of `readStoredAlarms` reads. */
 const MOST_NAMES = 1_000;
 
-/** Whose folder, and where. */
 export interface AppFolder {
   place: S3Place;
   appId: string;
@@ -42,12 +41,12 @@ export function objectsFolderOf(appId: string): string {
   return `apps/${appId}/r2/`;
 }
 
-/** Opens the folder as a store of its own. */
+/** Returns a store whose names are relative to the app's folder. */
 export function openFolder({ place, appId }: AppFolder, options?: { deadlineMs: number }): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) }, options);
 }
 
-/** Opens the folder of the app's R2 objects as a store of its own. */
+/** Returns a store whose names are relative to the folder of the app's R2 objects. */
 export function openObjectsFolder({ place, appId }: AppFolder): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + objectsFolderOf(appId) });
 }
@@ -55,14 +54,13 @@ export function openObjectsFolder({ place, appId }: AppFolder): S3Store {
 /** Most objects of a namespace that a list names. */
 export const MOST_LISTED = 2_000;
 
-/** Which objects of a namespace to list: all, some ids, or a page of ids in their order. At most `MOST_LISTED` and one more. */
+/** Which objects of a namespace to list: all (at most `MOST_LISTED` + 1), some ids, or a page of ids in their order. */
 export type ListedObjects = 'all' | string[] | { after: string | null; limit: number };
 
-/** The objects of a namespace. */
 export interface ObjectList {
-  /** How many there are. */
+  /** All objects of the namespace, also those that are not listed. */
   count: number;
-  /** Their bytes. Those of a KV namespace have its large values in them. */
+  /** Bytes of all objects; in a KV namespace, with its large values. */
   bytes: number;
   /** The bytes of each listed object, by id. */
   listed: Record<string, number>;
@@ -101,7 +99,7 @@ function selected(own: [id: string, bytes: number][], wanted: ListedObjects): [s
   return own.filter(([id]) => after === null || id > after).slice(0, limit);
 }
 
-/** Reads alarms. One that is being moved between processes may be there twice: the earlier time counts. */
+/** Reads alarms. An alarm that workerd moves between processes may be listed twice; its earlier time counts. */
 export async function readStoredAlarms(
   folder: AppFolder,
   { earliest, named, before }: AlarmsRequest,
@@ -122,7 +120,7 @@ export async function readStoredAlarms(
       const name = await readIfThere(store, path);
       if (name !== null) names.set(id, name.toString('utf8'));
     });
-    // A new process moves the alarms of the last one: then they are somewhere else in the next list.
+    // A new process moves the alarms of the previous one. Then the next list has them under other names.
     if (round < ROUNDS && unnamed.some(({ id }) => !names.has(id))) continue;
     const times = earliest.map((key) => of(key).map(({ time }) => time)).filter((all) => all.length > 0);
     return {
@@ -145,7 +143,7 @@ async function listAlarms(store: S3Store): Promise<{ id: string; time: number; p
   return [...found.values()];
 }
 
-/** Returns the bytes of an app's data and R2 objects. There may be millions: only a page of their list is in memory. */
+/** Returns the bytes of an app's data and R2 objects. There may be millions of objects: only one page of the list is in memory. */
 export async function countBytes(folder: AppFolder): Promise<number> {
   let sum = 0;
   const count = async (store: S3Store) => {
@@ -187,12 +185,12 @@ export async function removeApp({ place, appId }: AppFolder): Promise<void> {
 
 /** Marker file in a directory of `replaceFolder`: contains the id of the one Durable Object to replace. */
 export const ONLY = 'only';
-/** The R2 objects in a directory of `replaceFolder`. Names of data never begin so. */
+/** Folder of the R2 objects in a directory of `replaceFolder`. No name of the app's data begins with it. */
 export const R2_OBJECTS = 'r2/';
 
 /**
- * Replaces an app's data and R2 objects by the files in a directory: all of it, or one Durable Object. May be repeated after an
- * interruption. No process of the app may run, and the bucket service must not serve it.
+ * Replaces an app's data and R2 objects by the files in a directory: all of it, or only the Durable Object that `ONLY` names. May
+ * be repeated after an interruption. No process of the app may run, and the bucket service must not serve it.
  */
 export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
   const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;

@@ -1,7 +1,6 @@
 // Derives an app's secrets for the bucket from the host's cluster key.
 import { createHmac } from 'node:crypto';
 
-/** An app's keys. */
 export interface AppKeys {
   /** The S3 access key: the app's id. */
   accessKey: string;
@@ -14,7 +13,7 @@ export interface AppKeys {
   clusterKey: string;
 }
 
-/** The end of an access key for R2 objects. */
+/** Suffix of an access key for R2 objects. */
 const OBJECTS_KEY = '.r2';
 
 /** What a key gives access to: the app's data, or its R2 objects. Also the name of the subfolder of the app's folder. */

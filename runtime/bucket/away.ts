@@ -1,10 +1,10 @@
-// Notices when the bucket does not answer the proxy, and when it does again.
+// Notices when the bucket does not answer the proxy, and when it answers again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, logRarely } from '../log.ts';
 import { bucketFetch } from './client.ts';
 import type { S3Place } from './place.ts';
 
-/** Shorter outages, in ms, are ignored: workerd repeats requests. */
+/** Outages shorter than this, in ms, are ignored, because workerd repeats failed requests. */
 const GRACE_MS = 3_000;
 /** How often the bucket is asked whether it is back, and how long an answer may take, in ms. */
 const ASK_EVERY_MS = 500;
@@ -18,7 +18,7 @@ export class Away {
   readonly #closing = new AbortController();
   #reason: string | null = null;
   #lost = new AbortController();
-  /** As `performance.now()`. */
+  /** Start of the outage, as `performance.now()`. */
   #since = 0;
 
   /** @param onBack called when the bucket answers again. `wasLong`: whether it was away for so long that processes ended */
@@ -71,7 +71,7 @@ export class Away {
     this.#onBack(wasLong);
   }
 
-  /** Writes, because a store may read and refuse writes. */
+  /** Tests with a write, because a store may serve reads and yet refuse writes. */
   async #answers(): Promise<boolean> {
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(ANSWER_MS)]);
     try {

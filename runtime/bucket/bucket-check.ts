@@ -5,9 +5,9 @@ import { Backoff } from '../processes/backoff.ts';
 import type { S3Place } from './place.ts';
 import type { UnusableStore } from './probe.ts';
 
-/** A larger difference from the bucket's clock is a warning, in ms. */
+/** Difference between this machine's clock and the bucket's above which Cellar warns, in ms. */
 const CLOCK_WARNING_MS = 1_000;
-/** A larger one is a problem, in ms: workerd's cluster ends a process from 2 s on. */
+/** Difference above which Cellar reports a problem, in ms: from 2 s on, workerd's cluster ends a process. */
 const CLOCK_PROBLEM_MS = 2_000;
 
 export class BucketCheck {

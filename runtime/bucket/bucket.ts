@@ -29,7 +29,7 @@ export interface BucketOptions {
   records: AppRecordQueries;
   /** The folders that are to be removed. */
   removals: FolderRemovalQueries;
-  /** Of a Cellar of several hosts, for the clusters of apps. */
+  /** How apps' clusters span several hosts. Left out in a Cellar of one host. */
   hosts?: ClusterHosts | undefined;
   /** The id of this host; left out in a Cellar of one. */
   self?: string | null;
@@ -46,12 +46,12 @@ export class Bucket {
   readonly #away: Away;
   /** What another machine needs to run the apps. */
   readonly records: AppRecords;
-  /** The checks at the start. */
+  /** The first check of the bucket. Null before `start`. */
   #started: Promise<void> | null = null;
   readonly #counts = new Map<string, Counts>();
-  /** Resolves when a bucket that was away answers again; then there is another one. */
+  /** Resolves when the bucket is usable again. A new promise replaces it then. */
   #isBack = Promise.withResolvers<void>();
-  /** Called when a bucket that was away answers again. */
+  /** Called when the bucket is usable again, after an outage or failed checks. */
   onBack: () => void = () => {};
 
   constructor(options: BucketOptions) {
@@ -121,7 +121,7 @@ export class Bucket {
   }
 
   /**
-   * Resolves when processes of apps may use the bucket. In a bucket that is not this Cellar's, they would find nothing.
+   * Resolves when the bucket has passed its checks. In the bucket of another Cellar, apps would find no data.
    * @throws {Error} when it has not passed its checks
    */
   async ready(): Promise<void> {
@@ -129,7 +129,7 @@ export class Bucket {
     if (!this.#check.isPassed) throw new Error(this.problem ?? 'the bucket has not passed its checks');
   }
 
-  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  /** Resolves when the bucket has passed its checks and answers. @throws the signal's reason once it is aborted */
   async untilUsable(signal: AbortSignal): Promise<void> {
     await this.start().catch(() => {});
     while (!this.#check.isPassed || this.#away.isAway)
@@ -158,7 +158,7 @@ export class Bucket {
   /**
    * Returns the cluster of an app.
    * @param warn gets messages for the app's owner
-   * @param hosts how it spans several hosts. Default: as for each app
+   * @param hosts how the cluster spans several hosts. Default: as the options say
    */
   cluster(
     appId: string,
@@ -177,7 +177,6 @@ export class Bucket {
     });
   }
 
-  /** Returns the code of an app. */
   code(appId: string, app: Pick<AppCodeOptions, 'owner' | 'isDeleted'>): AppCode {
     const { place, paths, floorMb } = this.#options;
     return new AppCode({ ...app, place, appId, paths, floorMb, ready: () => this.#answering() });

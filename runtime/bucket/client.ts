@@ -1,4 +1,4 @@
-// A client of a bucket.
+// Sends signed requests to a bucket, and explains failures.
 import { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
@@ -6,14 +6,14 @@ import type { S3Place } from './place.ts';
 /** Sends a signed request to a path of the bucket, such as `/name` or `?list-type=2`. Rejects once the signal is aborted. */
 export type BucketFetch = (path: string, init: RequestInit, signal: AbortSignal) => Promise<Response>;
 
-/** Returns what sends requests to a bucket, with the place's keys. Redirects are failures. */
+/** Returns a function that signs requests with the place's keys and sends them. It rejects redirects. */
 export function bucketFetch(place: S3Place): BucketFetch {
   const { accessKey, secretKey, region } = place;
   const client = new AwsClient({ accessKeyId: accessKey, secretAccessKey: secretKey, service: 's3', region });
   const base = bucketUrl(place);
   return async (path, init, signal) => {
     const request = await client.sign(base + path, { ...init, redirect: 'error' });
-    // Not in the request: once that is collected as garbage, its signal no longer ends a `fetch`.
+    // The signal is not in the request: after the request is garbage-collected, its signal no longer aborts the `fetch`.
     return await fetch(request, { signal });
   };
 }
@@ -24,8 +24,8 @@ export function bucketUrl({ endpoint, bucket }: S3Place): string {
 }
 
 /**
- * Returns the innermost cause of an error: the error of `fetch` itself says only that it failed. Of an `AggregateError`, which a
- * hostname with several addresses causes, the first error counts.
+ * Returns the innermost cause of an error: the error of `fetch` itself says only that it failed. An `AggregateError`, which a
+ * hostname with several addresses causes, counts as its first error.
  */
 export function innermostCause(error: unknown): unknown {
   if (error instanceof AggregateError && error.errors.length > 0) return innermostCause(error.errors[0]);
@@ -49,7 +49,7 @@ export function storeFailure(error: unknown): string {
     : reason(cause);
 }
 
-/** Returns the start of what a store said, as one line for messages. */
+/** Returns the start of a store's text as one line, for messages. */
 export function shownText(text: string, length: number): string {
   return text.slice(0, length).replace(/\p{Cc}+/gu, ' ');
 }

@@ -1,4 +1,4 @@
-// Removes the folders of apps that were deleted or have moved from the bucket. A removal that fails is tried again with the next round.
+// Removes from the bucket the folders of apps that were deleted or have moved to a disk. The next round retries failed removals.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
 import { OtherHome } from './records/app-records.ts';
@@ -12,7 +12,7 @@ export class FolderRemovals {
 
   /**
    * @param ready resolves when the bucket may be used
-   * @param remove removes an app's folder from the bucket, before later requests for it
+   * @param remove removes an app's folder from the bucket. Later requests for the folder wait for it
    * @param recorded resolves when the app's record in the bucket says that it was deleted by this host. @throws {OtherHome}
    */
   constructor(
@@ -53,7 +53,7 @@ export class FolderRemovals {
       await this.#remove(appId);
       this.#queries.removed(appId, dueAt);
     } catch (error) {
-      // This host was frozen while the app or preview was moved away.
+      // Another host took over the app or preview while this one was frozen.
       if (error instanceof OtherHome) return this.#queries.delete(appId);
       log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
         app: appId,

@@ -42,7 +42,7 @@ export function listFolders(xml: string, prefix: string): string[] {
     .map((name) => name.slice(prefix.length));
 }
 
-/** Yields the content of each element with this name. A regular expression would take quadratic time when the ends are missing. */
+/** Yields the content of each element with this name. A regular expression would take quadratic time when end tags are missing. */
 function* contentsOf(xml: string, name: string): Generator<string> {
   const [start, last] = [`<${name}>`, `</${name}>`];
   for (let at = xml.indexOf(start); at >= 0; ) {

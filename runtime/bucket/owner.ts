@@ -1,5 +1,5 @@
-// Which Cellar a bucket belongs to. Two would overwrite each other's apps, and in another bucket than before, apps would find
-// nothing.
+// Records which Cellar owns a bucket. Two Cellars in one bucket would overwrite each other's apps. A Cellar that is given another
+// bucket would not find the data of its apps.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
@@ -11,13 +11,13 @@ const OWNER = 'cellar.json';
 const CHECK = 'belongs to this Cellar';
 const ID = /^[\w-]{1,64}$/;
 
-/** The Cellar and the machine that have a bucket. */
+/** The Cellar and the machine that own a bucket. */
 export interface BucketOwner {
   /** The id of the Cellar. */
   cellar: string;
-  /** The id of the machine's data directory. A machine that was lost and comes back has another. */
+  /** The id of the machine's data directory. A lost machine that comes back has another id than the one that replaced it. */
   machine: string;
-  /** Whether other hosts have the bucket too. Then it names no machine. */
+  /** Whether other hosts have the bucket too. Then the owner names no machine. */
   several?: boolean;
   /** Proves the cluster key, as `proofOf` makes it. */
   proof: string;
@@ -26,7 +26,7 @@ export interface BucketOwner {
 /** The owner that a bucket names. An older Cellar has written only its id. */
 export interface FoundOwner extends Partial<BucketOwner> {
   cellar: string;
-  /** The tag of that content. */
+  /** The etag of the object that names the owner. */
   etag: string;
 }
 
@@ -73,7 +73,7 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 /**
  * Claims an unused bucket for this Cellar, or joins the hosts that have it.
  * @param hasData whether this Cellar has data in its bucket
- * @throws {UnusableStore} when another Cellar or machine has it, the cluster key is another, or the data is elsewhere
+ * @throws {UnusableStore} when another Cellar or machine has it, the cluster key differs, or this Cellar's data is in another bucket
  */
 export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boolean): Promise<void> {
   const found = await readOwner(place);
@@ -110,7 +110,7 @@ export function requireSameKind({ several }: FoundOwner, isOneOfSeveral = false)
 
 /**
  * Takes an unused bucket.
- * @returns false when another Cellar or host takes it at this moment
+ * @returns false when another Cellar or host has just taken it
  * @throws {UnusableStore} when the bucket does not answer
  */
 export async function takeUnused(place: S3Place, own: BucketOwner): Promise<boolean> {
@@ -125,7 +125,7 @@ export async function takeUnused(place: S3Place, own: BucketOwner): Promise<bool
 
 /**
  * Takes a bucket over from a lost machine of the same Cellar.
- * @throws {UnusableStore} when the cluster key is another, or another machine takes it at this moment
+ * @throws {UnusableStore} when the cluster key is another, or another machine has just taken it
  */
 export async function takeBucket(place: S3Place, found: FoundOwner, own: BucketOwner): Promise<void> {
   requireKey(found, own.proof, place);

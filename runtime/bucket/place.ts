@@ -35,7 +35,7 @@ export function bucketPlace(settings: Settings): S3Place | null {
 /**
  * Returns the place that a URL names.
  * @param url `s3://bucket/prefix`
- * @param access.endpoint empty for Amazon's
+ * @param access.endpoint empty for Amazon S3
  */
 export function s3Place(url: string, access: Omit<S3Place, 'bucket' | 'prefix'>): S3Place {
   const [bucket = '', ...folders] = url.slice('s3://'.length).split('/').filter(Boolean);

@@ -1,4 +1,4 @@
-// Checks that a store keeps what the engine and Cellar rely on: conditional writes, ranges, and lists that are up to date.
+// Checks that a store does what workerd and Cellar rely on: conditional writes, ranges, and lists that are up to date.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAtMost } from '../sockets/read-at-most.ts';
@@ -18,11 +18,10 @@ const RETRIES = 2;
 const BUSY = [429, 503];
 /** Timeout of the removal, in ms. */
 const REMOVE_MS = 2_000;
-/** Most bytes of an answer, and characters of it that a message shows. */
+/** Most bytes of an answer, and most characters of it in a message. */
 const ANSWER_BYTES = 64 * 1024;
 const SHOWN = 200;
 
-/** What a probe found. */
 export interface Probed {
   /** How far this machine's clock is ahead of the store's, in ms; negative when it is behind. Exact to half a second. */
   clockMs: number;
@@ -74,8 +73,9 @@ export async function probe(place: S3Place): Promise<Probed> {
 }
 
 /**
- * Returns how far this machine's clock is ahead of a store's, at least: a slow store proves nothing. All in ms.
- * @param date of the store's answer, without its fraction of a second; NaN: unknown
+ * Returns the least difference by which this machine's clock is ahead of a store's; negative when it is behind. Times are in ms. A
+ * slow answer proves no difference.
+ * @param date the store's time in its answer, cut to the second; NaN when it is unknown
  */
 export function clockDifference(
   date: number,

@@ -18,23 +18,23 @@ import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { ChangedObject, ifThere, MissingObject, type Store, type Stored } from './store.ts';
 
-/** Timeout of one attempt, in ms; an object in memory has little more than 16 MiB. */
+/** Timeout of one attempt, in ms. Most objects in memory are packs of snapshots, with little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
-/** The same for small objects and lists, whose callers wait. */
+/** Timeout of one attempt for small objects and lists, in ms: callers wait for these. */
 export const SMALL_MS = 5_000;
-/** The same for an object that is a file on the disk. */
+/** Timeout of one attempt for an object that is a file on the disk, in ms. */
 const FILE_DEADLINE_MS = 20 * 60_000;
-/** Timeout until a file begins to arrive, and of a pause after that, in ms. */
+/** Longest wait for the next bytes of a file that is read, in ms. */
 const PAUSE_MS = 10_000;
-/** A file that is sent gets this much more time, by its size. */
+/** Slowest upload of a file: its timeout is the longest wait plus the file's size at this rate. */
 const SLOWEST_BYTES_PER_MS = 256;
 /** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
 const TRIES = 6;
 /** Maximum bytes of an object in memory: manifests of snapshots are the largest. */
 const OBJECT_BYTES = 2 ** 30;
-/** The same for small objects; a `refs.json` with 20,000 long names is the largest. */
+/** Maximum bytes of a small object: a `refs.json` with 20,000 long names is the largest. */
 const SMALL_BYTES = 128 * 2 ** 20;
-/** Maximum bytes of an object that is read into a file: as many as a store takes at once. */
+/** Maximum bytes of an object that is read into a file: as many as a store accepts in one request. */
 const FILE_BYTES = 5 * 2 ** 30;
 /** Maximum bytes of an error response that are read, and characters of it that a message shows. */
 const REFUSAL_BYTES = 64 * 1024;
@@ -147,7 +147,7 @@ export class S3Store implements Store {
     return found.etag;
   }
 
-  /** Writes a file as an object, without loading it. The store takes at most 5 GB at once. */
+  /** Writes a file as an object, without loading it into memory. A store accepts at most 5 GB in one request. */
   async writeFile(name: string, path: string): Promise<void> {
     const sum = createHash('sha256');
     await pipeline(createReadStream(path), sum);
@@ -158,7 +158,7 @@ export class S3Store implements Store {
   }
 
   /**
-   * Reads an object into a new file, without loading it.
+   * Reads an object into a new file, without loading it into memory.
    * @throws {MissingObject}; {Error} also when it has more bytes than `mostBytes`
    */
   async readFile(name: string, path: string, mostBytes: number = FILE_BYTES): Promise<void> {
@@ -169,7 +169,6 @@ export class S3Store implements Store {
     await this.#ask('GET', this.#path(name), { take, deadlineMs: FILE_DEADLINE_MS });
   }
 
-  /** Whether there is an object with this name. */
   async has(name: string): Promise<boolean> {
     return (await this.etagOf(name)) !== null;
   }
@@ -195,8 +194,8 @@ export class S3Store implements Store {
 
   /**
    * Makes a request, with retries.
-   * @returns the response body
-   * @throws {MissingObject}; {Error} with the address and the reason
+   * @returns the body and its etag; no bytes when `take` reads the body
+   * @throws {MissingObject}; {ChangedObject}; {Error} with the address and the reason
    */
   async #ask(method: string, path: string, options: Init = {}): Promise<Tagged> {
     const init = { deadlineMs: this.#deadlineMs, mostBytes: this.#mostBytes, ...options };
@@ -218,7 +217,7 @@ export class S3Store implements Store {
     }
   }
 
-  /** As `#try`, for a body that takes as long as it needs, without long pauses. */
+  /** As `#try`, for a body that `take` reads. Also aborts when no byte arrives for too long. */
   async #take(path: string, init: Timed, take: NonNullable<Init['take']>): Promise<Tagged> {
     const paused = new AbortController();
     const timer = setTimeout(
@@ -286,13 +285,13 @@ type Timed = Init & { deadlineMs: number; mostBytes: number };
 
 /** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
-/** The condition of a write does not hold, or another writer is at it. */
+/** Statuses of a write whose condition does not hold, or that meets another write of the object. */
 const CHANGED = [409, 412];
 
 /** The store refused the request: a retry would not help. */
 class Refused extends Error {}
 
-/** Returns the body of a response; null when it has more bytes. */
+/** Returns the body of a response; null when it has more than `most` bytes. */
 async function bytesOf({ body }: Response, most: number): Promise<Buffer<ArrayBuffer> | null> {
   const bytes = body === null ? Buffer.alloc(0) : await readAtMost(body as AsyncIterable<Buffer>, most);
   return bytes as Buffer<ArrayBuffer> | null;
@@ -314,7 +313,7 @@ async function* noting(body: AsyncIterable<Uint8Array>, onChunk: () => void) {
   }
 }
 
-/** Returns the cause of `fetch failed` and `terminated`. */
+/** Returns the reason of a failure. For `fetch failed` and `terminated`, that is their cause. */
 function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'

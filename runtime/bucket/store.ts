@@ -10,7 +10,7 @@ export interface Stored {
 }
 
 export interface Store {
-  /** Returns the objects of a folder, such as `packs/`, by name. */
+  /** Returns the objects of a folder, such as `packs/`, sorted by name. */
   list(folder: string): Promise<Stored[]>;
   /** Returns the object's bytes, or a part of them. @throws {MissingObject} */
   read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>>;
@@ -23,14 +23,13 @@ export interface Store {
 /** Files in this folder are from a snapshot in progress, or from one that failed. */
 export const UNFINISHED = 'unfinished/';
 
-/** There is no object with this name. */
 export class MissingObject extends Error {
   constructor(name: string) {
     super(`${name} is missing`);
   }
 }
 
-/** Returns what a reading of an object resolves with; null when the object is missing. */
+/** Returns the result of reading an object; null when the object is missing. */
 export async function ifThere<Read>(reading: Promise<Read>): Promise<Read | null> {
   try {
     return await reading;
@@ -40,7 +39,6 @@ export async function ifThere<Read>(reading: Promise<Read>): Promise<Read | null
   }
 }
 
-/** Another writer has changed the object. */
 export class ChangedObject extends Error {
   constructor(name: string) {
     super(`${name} was changed by another writer`);

@@ -1,6 +1,6 @@
-// Serves one app's process, workerd, at the app's own socket: the calls of Docker's API that it makes for the containers of
-// Durable Objects. All others are refused. The answers describe a proxy container for each container, as workerd expects; this
-// service takes its place.
+// Serves one app's process, workerd, at the app's own socket: the calls of Docker's API that it makes for the
+// containers of Durable Objects. All other calls are refused. The answers describe a proxy container for each
+// container, as workerd expects; this service does the proxy's work.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants } from 'node:os';
 import { z } from 'zod';
@@ -18,7 +18,7 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: 30_000,
   requestTimeout: 30_000,
-  // A call may wait for the end of a container.
+  // A call may wait without limit for the end of a container.
   silenceMs: 0,
   connections: 512,
 };
@@ -26,7 +26,7 @@ const LIMITS = {
 const PROXY = '-proxy';
 const PROXY_PORT = '39001/tcp';
 const CALL = /^\/containers\/([0-9A-Za-z_.%-]{1,400})(?:\/(json|start|stop|kill|wait))?$/;
-/** Most lines that the log of an app gets in a minute. */
+/** Maximum number of lines that an app's log gets in a minute. */
 const LOG_LINES = 10;
 const MINUTE_MS = 60_000;
 const TERM = constants.signals.SIGTERM;
@@ -46,7 +46,7 @@ export class AppServer {
   readonly #app: string;
   readonly #owner: string;
   readonly #all: Containers;
-  /** By workerd's name of the container, without the proxy's suffix. */
+  /** Containers by workerd's name, without the proxy's suffix. */
   readonly #containers = new Map<string, Promise<Container>>();
 
   #logged = { since: Number.NEGATIVE_INFINITY, lines: 0 };
@@ -112,7 +112,7 @@ export class AppServer {
         413,
         `the command and environment of a container may have ${MOST_WORDS} bytes`,
       );
-    // workerd listens at this address for the proxy. Nothing needs it but the check that the object still lives.
+    // workerd listens at this address for the proxy. Here only the check that the object still lives connects to it.
     if (pathname === '/networks/bridge')
       return { status: 200, body: { IPAM: { Config: [{ Gateway: '127.0.0.1', Subnet: '127.0.0.0/8' }] } } };
     // workerd looks for snapshots of containers. Cellar makes none.

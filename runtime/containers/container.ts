@@ -21,14 +21,14 @@ import type { ContainerRequest, Spec } from './messages.ts';
 /** Timeout of a connection to a port of the container, in ms. */
 const CONNECT_MS = 10_000;
 const CONNECTIONS = 256;
-/** Most bytes of a message of workerd. */
+/** Maximum bytes of a message from workerd. */
 const MESSAGE_BYTES = 64 * 1024;
-/** Time in which workerd must name its port, in ms. */
+/** Timeout for workerd to name `#lifePort`, in ms. */
 const HELLO_MS = 60_000;
 const KILLED = 137;
 const PROXY = 'http://127.0.0.1:39001';
 const LOCAL = 'localhost,127.0.0.1,::1';
-/** What programs read to find their proxy. */
+/** Environment variables in which programs look for their proxy. */
 const PROXY_VARIABLES = {
   HTTP_PROXY: PROXY,
   HTTPS_PROXY: PROXY,
@@ -51,7 +51,7 @@ export interface ContainerPlace {
   /** Directory of its sockets. */
   directory: string;
   addresses: AppAddresses;
-  /** Asks the host. @throws {ContainerError} */
+  /** Sends a request to the host. @throws {ContainerError} */
   ask: (wanted: ContainerRequest['wanted']) => Promise<PortHandle | undefined>;
   /** Called once at its end. */
   onEnd: () => void;
@@ -62,7 +62,7 @@ export class Container {
   readonly owner: string;
   readonly #place: ContainerPlace;
   readonly #ended = new AbortController();
-  /** Connections that the link has offered, and calls that wait for one. */
+  /** Connections that the link (`link-program.js`) has offered, and calls that wait for one. */
   readonly #offered: Socket[] = [];
   readonly #waiting = new Set<(socket: Socket) => void>();
   readonly #drop = function drop(this: Socket): void {
@@ -70,7 +70,7 @@ export class Container {
   };
   #servers: (Server | NetServer)[] = [];
   #ingressPort = 0;
-  /** The port at which workerd lives while the object has its container. */
+  /** The port on which workerd listens while the object lives; null before workerd has named it. */
   #lifePort: number | null = null;
   /** Resolves when workerd has named that port. */
   readonly #hello = Promise.withResolvers<void>();
@@ -87,7 +87,7 @@ export class Container {
     this.owner = place.owner;
   }
 
-  /** Starts what connects workerd with the container. Nothing runs yet. */
+  /** Starts the servers that connect workerd with the container. No container runs yet. */
   async open(): Promise<void> {
     const { directory, addresses, ask } = this.#place;
     const port = await ask({ do: 'listen', app: this.app });
@@ -101,7 +101,7 @@ export class Container {
     ingress.maxConnections = CONNECTIONS;
     ingress.timeout = 0;
     const offers = createNetServer({ allowHalfOpen: true }, (offer) => this.#take(offer));
-    // One of them waits for its use.
+    // One more, because the link always offers a connection that waits for its use.
     offers.maxConnections = CONNECTIONS + 1;
     const out = egressProxy(addresses, this.owner, () => this.#hasInternet);
     this.#servers = [ingress, offers, out];
@@ -113,12 +113,14 @@ export class Container {
     void this.#live();
   }
 
-  /** MiB of its memory, once it was made. */
+  /** The container's memory limit, in MiB; 0 without a container. */
   get memoryMb(): number {
     return this.#spec?.memoryMb ?? 0;
   }
 
-  /** The image text of its class; empty without a container. It is set when the app asks for one, so that limits count it. */
+  /**
+   * The image text of its class; empty without a container. Set before the container is made, so that limits count it.
+   */
   get imageText(): string {
     return this.#spec === null ? '' : this.#imageText;
   }
@@ -127,7 +129,7 @@ export class Container {
     return this.#ingressPort;
   }
 
-  /** The state in the words of the engine's API; null: none was made. */
+  /** The state in the words of Docker's API; null without a container. */
   get status(): string | null {
     return this.#state === 'absent' ? null : this.#state;
   }
@@ -150,7 +152,7 @@ export class Container {
   }
 
   async start(): Promise<void> {
-    // It may end before the answer.
+    // Set first, because the container may end before the answer comes.
     this.#state = 'running';
     await this.#place.ask({ do: 'start' }).catch((error: unknown) => {
       this.#state = 'created';
@@ -162,28 +164,28 @@ export class Container {
     await this.#place.ask({ do: 'signal', signal });
   }
 
-  /** Resolves to its exit code. */
+  /** Resolves with the container's exit code. */
   get exited(): Promise<number> {
     return this.#exit.promise;
   }
 
-  /** The host says that it ended. */
+  /** Call it when the host reports that the container has ended. */
   hasExited(code: number): void {
     if (this.#state === 'running') this.#state = 'exited';
     this.#exit.resolve(code);
   }
 
-  /** Removes the container. What connects it stays for the object's next one. */
+  /** Removes the container. The servers that connect it stay for the object's next one. */
   async remove(): Promise<void> {
     this.#state = 'absent';
     this.#spec = null;
     await this.#place.ask({ do: 'remove' });
-    // Its link has ended too.
+    // The link was removed with the container, so its offers are dead.
     for (const offer of this.#offered) offer.destroy();
     this.#exit.resolve(KILLED);
   }
 
-  /** Removes the container, and what connects it. */
+  /** Removes the container and closes the servers that connect it. */
   async end(): Promise<void> {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
@@ -227,7 +229,9 @@ export class Container {
     }
   }
 
-  /** Removes the container once workerd has ended, or has ended the object: its port for this object then refuses. */
+  /**
+   * Removes the container once workerd has ended, or has ended the object: then the object's port refuses a connection.
+   */
   async #live(): Promise<void> {
     const { signal } = this.#ended;
     await Promise.race([
@@ -267,7 +271,7 @@ export class Container {
       return;
     }
     this.#offered.push(offer);
-    // A link says nothing before it gets a port: it has ended.
+    // A link sends nothing before it gets a port. An offer that becomes readable has ended.
     offer.once('readable', this.#drop);
     offer.once('close', () => {
       const at = this.#offered.indexOf(offer);
@@ -290,7 +294,7 @@ export class Container {
   }
 }
 
-/** Reads what an app asks for. @throws {ContainerError} */
+/** Parses the settings of a container that an app asks for. @throws {ContainerError} */
 export function specOf(imageText: string, command: string[] | null, environment: string[]): Spec {
   const { image, memoryMb, cpu } = parseImageText(imageText);
   return { image, memoryMb, cpu, command, environment };

@@ -16,7 +16,7 @@ import {
   socketsOf,
 } from './messages.ts';
 
-/** Most objects of an account with a container, running or not. */
+/** Maximum number of an account's objects with a container, running or not. */
 const MOST_OF_OWNER = MOST_CONTAINERS / 2;
 
 export interface ContainersOptions {
@@ -67,7 +67,7 @@ export class Containers {
     return container;
   }
 
-  /** Has the reason of a failed call written into the app's log. */
+  /** Asks the host to write the reason of a failed call into the app's log. */
   refused(app: string, reason: string): void {
     this.#options.send({ app, reason });
   }
@@ -102,7 +102,7 @@ export class Containers {
       );
   }
 
-  /** The host's answer. */
+  /** Handles the host's answer to a call. */
   answered({ call, error }: ContainerReply, handle: PortHandle | undefined): void {
     const asked = this.#asked.get(call);
     this.#asked.delete(call);
@@ -110,7 +110,7 @@ export class Containers {
     else asked?.reject(new ContainerError(error.status, error.message));
   }
 
-  /** The host says that a container ended. */
+  /** Handles the host's report that a container has ended. */
   exited(number: number, code: number): void {
     this.#opened.get(number)?.hasExited(code);
   }

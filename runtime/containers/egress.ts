@@ -12,11 +12,11 @@ const TIMEOUT_MS = 30_000;
 /** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
 const CONNECTIONS = 128;
-/** Names that are looked up at a time: Node uses half of its 32 threads for that. */
+/** Maximum number of concurrent name lookups: Node uses half of its 32 threads for them. */
 const LOOKUPS = 16;
 const LOOKUPS_OF_OWNER = 4;
 const HTTP_PORT = 80;
-/** Headers that end at a proxy. */
+/** Headers that a proxy must not pass on. */
 const HOP = [
   'proxy-connection',
   'proxy-authorization',
@@ -29,7 +29,7 @@ const HOP = [
 const OK = 200;
 const BAD_GATEWAY = 502;
 
-/** All containers share it: names that are slow must delay only the containers of their account. */
+/** Shared by all containers. Names that resolve slowly must delay only the containers of their account. */
 const lookups = new FairQueue({
   name: 'lookups',
   running: LOOKUPS,
@@ -122,7 +122,7 @@ async function addressOf(hostname: string, addresses: AppAddresses, owner: strin
     ? [{ address: host, family: isIP(host) }]
     : await lookups.run({ owner }, () => lookup(host, { all: true, verbatim: true })).catch(() => []);
   const allowed = found.filter(({ address }) => addresses.has(address));
-  // Many machines have no IPv6.
+  // IPv4 first, because many machines have no IPv6.
   return (allowed.find(({ family }) => family === 4) ?? allowed[0])?.address ?? null;
 }
 

@@ -5,7 +5,7 @@ import { readAtMost } from '../sockets/read-at-most.ts';
 
 /** Timeout of a call, in ms. A start may take seconds on a busy machine. */
 const TIMEOUT_MS = 60_000;
-/** Most bytes of an answer. */
+/** Maximum bytes of an answer. */
 const ANSWER_BYTES = 4 * 2 ** 20;
 
 /** The engine refused a call. */
@@ -25,7 +25,9 @@ export class Engine {
     this.#socketPath = socketPath;
   }
 
-  /** Whether the engine has an image, and its directories that are volumes. @throws {EngineError} */
+  /**
+   * Returns the directories of an image that are volumes; null when the engine has no such image. @throws {EngineError}
+   */
   async volumesOf(image: string): Promise<string[] | null> {
     const path = `/images/${encodeURIComponent(image)}/json`;
     const found = await this.#call('GET', path).catch((error: unknown) => {
@@ -66,7 +68,7 @@ export class Engine {
 
   /** Kills and removes a container with its volumes, if it exists. @throws {EngineError} */
   async remove(id: string): Promise<void> {
-    // The engine would first ask it to end, and wait ten seconds.
+    // Without this, the engine would first ask the container to end, and wait ten seconds.
     await this.#unless([404, 409, 500], 'POST', `/containers/${id}/kill?signal=9`);
     await this.#unless([404, 409], 'DELETE', `/containers/${id}?force=true&v=true`);
   }
@@ -114,7 +116,7 @@ export class Engine {
     try {
       return JSON.parse(answer);
     } catch {
-      // An empty answer, or one that nobody reads.
+      // The answer is empty, or no caller reads it.
       return null;
     }
   }

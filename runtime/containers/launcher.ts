@@ -1,5 +1,5 @@
-// Makes the containers that the container service asks for. The service, which parses what apps send, never reaches the engine:
-// that socket has power over the whole machine.
+// Makes the containers that the container service asks for. The service, which parses what apps send, never reaches the
+// engine: the engine's socket gives power over the whole machine.
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { User } from '../isolation/users.ts';
@@ -20,17 +20,23 @@ import {
 
 const LABEL = 'dev.cellar.host';
 const LINK_PROGRAM = new URL('./link-program.js', import.meta.url).pathname;
-/** The image of links has only empty directories: a link runs this machine's Node. */
+/**
+ * The image of links: helper containers that run `link-program.js`. It has only an empty directory, because a link runs
+ * this machine's Node.
+ */
 const LINK_IMAGE = 'localhost/cellar-link';
 const LINK_MEMORY_MB = 96;
 const LINK_TASKS = 32;
 const TASKS = 512;
 const FILES = 4_096;
 const USER_TASKS = 32_768;
-/** Directories that a container may write to, in memory. Its limit of memory covers them. */
+/** Directories that a container may write to, in memory. The container's memory limit covers them. */
 const WRITABLE = ['/tmp', '/var/tmp', '/run'];
 const MIB = 2 ** 20;
-/** What images need to start as root and then become another user. The rest of Docker's defaults is left out. */
+/**
+ * The capabilities that images need to start as root and then become another user. The rest of Docker's defaults is
+ * left out.
+ */
 const CAPABILITIES = [
   'CHOWN',
   'DAC_OVERRIDE',
@@ -50,7 +56,7 @@ export interface LauncherOptions {
   user: () => User | null;
   /** Resolves when the containers of an earlier Cellar are removed. */
   cleared: Promise<void>;
-  /** Gives a port on 127.0.0.1 to an app's process alone, or ends that. */
+  /** Lets only an app's process connect to a port on 127.0.0.1, or ends that. */
   givePort: (appId: string, port: number, isGiven: boolean) => Promise<void>;
   /** Writes a line into an app's log. */
   say: (appId: string, text: string) => void;
@@ -61,9 +67,9 @@ interface Made {
   app: string;
   link: string | null;
   id: string | null;
-  /** The port at which the app's process reaches it. */
+  /** The port at which the app's process reaches the container. */
   port: number;
-  /** Its calls run one after another. */
+  /** Settles with the last call for this container. Its calls run one after another. */
   turn: Promise<unknown>;
 }
 
@@ -259,7 +265,7 @@ export class ContainerLauncher {
 export async function removeContainers(engine: Engine, sockets: string): Promise<void> {
   try {
     const ids = await engine.labelled(labelOf(sockets));
-    // A link's network is in use until its container is removed.
+    // In two rounds: a link's network is in use until its container is removed.
     for (let round = 0; round < 2; round++)
       await Promise.all(ids.map((id) => engine.remove(id).catch(() => {})));
   } catch (error) {
@@ -267,7 +273,7 @@ export async function removeContainers(engine: Engine, sockets: string): Promise
   }
 }
 
-/** The label of this Cellar's containers: others may use the same engine. */
+/** Returns the label of this Cellar's containers. Others may use the same engine. */
 function labelOf(sockets: string): string {
   return `${LABEL}=${createHash('sha256').update(sockets).digest('hex').slice(0, 16)}`;
 }
@@ -278,7 +284,8 @@ function bounds(memoryMb: number, tasks: number): object {
     Memory: memoryMb * MIB,
     MemorySwap: memoryMb * MIB,
     PidsLimit: tasks,
-    // The kernel counts these processes for a user, over all containers: the limit above is the one that counts.
+    // The kernel counts `nproc` for a user, over all containers. So only `PidsLimit` limits the processes of one
+    // container.
     Ulimits: [
       { Name: 'nofile', Soft: FILES, Hard: FILES },
       { Name: 'nproc', Soft: USER_TASKS, Hard: USER_TASKS },

@@ -3,19 +3,22 @@ import { z } from 'zod';
 
 /** The name of an image, as engines know it. */
 export const IMAGE_NAME = /^[a-z0-9][a-z0-9._/:@-]{0,254}$/i;
-/** Most MiB of memory and thousandths of a processor of a container: Cloudflare's largest instance. */
+/**
+ * Maximum memory, in MiB, and processor time, in thousandths of a processor, of a container: Cloudflare's largest
+ * instance.
+ */
 export const MOST_MEMORY_MB = 12 * 1024;
 export const MOST_CPU = 4_000;
-/** Most containers of this machine, whatever their memory. */
+/** Maximum number of containers of this machine, whatever their memory. */
 export const MOST_CONTAINERS = 64;
-/** Most bytes of a container's command and environment. */
+/** Maximum bytes of a container's command and environment together. */
 export const MOST_WORDS = 64 * 1024;
-/** Most arguments, and most variables. */
+/** Maximum number of arguments, and of variables. */
 const MOST_ITEMS = 512;
 const SIGNALS = 64;
 
 const words = z.array(z.string().max(MOST_WORDS)).max(MOST_ITEMS);
-/** What a container is made of. */
+/** The settings of a container. */
 const Spec = z.strictObject({
   image: z.string().regex(IMAGE_NAME),
   memoryMb: z.int().min(1).max(MOST_MEMORY_MB),
@@ -39,7 +42,7 @@ export const ContainerRequest = z.strictObject({
     z.strictObject({ do: z.literal('start') }),
     z.strictObject({ do: z.literal('signal'), signal: z.int().min(1).max(SIGNALS) }),
     z.strictObject({ do: z.literal('remove') }),
-    /** Removes it, and frees its number. */
+    /** Removes the container, and frees its number. */
     z.strictObject({ do: z.literal('close') }),
   ]),
 });
@@ -47,7 +50,7 @@ export type ContainerRequest = z.infer<typeof ContainerRequest>;
 
 const MOST_REASON = 500;
 
-/** Says why an app's call failed. workerd does not tell the app, so its log does. */
+/** Reports why an app's call failed, for the app's log: workerd does not tell the app. */
 export const ContainerRefusal = z.strictObject({
   app: z.string(),
   reason: z.string().transform((text) => text.slice(0, MOST_REASON)),
@@ -59,13 +62,12 @@ export interface ContainerReply {
   error: { status: number; message: string } | null;
 }
 
-/** Says that a started container has ended. */
+/** Reports that a started container has ended. */
 export interface ContainerEnd {
   container: number;
   exitCode: number;
 }
 
-/** What the service is told at its start. */
 export interface ContainerServiceOptions {
   /** Directory with a directory of sockets for each container. */
   sockets: string;

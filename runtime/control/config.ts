@@ -1,4 +1,4 @@
-// The config of the control plane's process. Changing a unique key or a disk loses access to existing data.
+// The workerd config of the control plane's process. Changing a unique key or a disk loses access to existing data.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeAtomic } from '../disk/data-directory.ts';
@@ -13,29 +13,27 @@ import { socketPath } from '../fleets/process/cell-directories.ts';
 import { objectId } from '../storage/object-id.ts';
 
 const DATE = '2026-10-01';
-/** The name that Miniflare gave this namespace, when it ran the control plane. */
+/** The unique key that Miniflare gave this namespace, when it ran the control plane. */
 const D1_KEY = 'miniflare-D1DatabaseObject';
 const SIGN_IN_KEY = 'D1Database';
 
 /** The control plane's name in the bucket, beside the ids of apps. */
 export const CONTROL = 'control';
-/** Names beside the config. */
+/** Names of files in the directory of the config. */
 export const WORKER = 'worker.js';
 export const CONFIG = 'control.capnp';
 
 /** Sockets: the API, the control UI's database, and the control plane's own database for the host. */
 export const SOCKETS = ['http', 'sign-in', 'database'];
 
-/** A database of the control plane's process. */
 export interface ControlDatabase {
   name: string;
-  /** Path of its file, below the disks. */
+  /** Path of its file, relative to the directory of workerd's disks. */
   file: string;
   /** The socket that runs its queries. */
   socket: string;
 }
 
-/** The databases that the control plane's process has. */
 export const DATABASES: ControlDatabase[] = [
   { name: 'control', socket: 'database', file: `d1/${D1_KEY}/${objectId(D1_KEY, 'control')}.sqlite` },
   {
@@ -60,7 +58,7 @@ export function signInSocket(directory: string): string {
 
 /**
  * Returns the disks of the process, by name.
- * @param isClustered whether the data is in the bucket. workerd refuses a disk from before
+ * @param isClustered whether the data is in the bucket. Then other disks are used, because workerd refuses the earlier ones
  */
 export function controlDisks(directory: string, isClustered: boolean): Record<string, string> {
   const root = isClustered ? clusterDirectory(directory) : directory;

@@ -18,9 +18,8 @@ const PROBE_DEADLINE_MS = 5_000;
 const PROBES_MISSED_LIMIT = 3;
 const CALL_DEADLINE_MS = 60_000;
 
-/** Options for the handlers and their process. */
 export interface ControlOptions {
-  /** Directory of its D1 database, Durable Objects, bucket and sockets. Only the host may have access. */
+  /** Directory of its D1 databases, Durable Objects, KV namespace and sockets. Only the host may have access. */
   directory: string;
   /** Cache for the bundled handlers; null for no cache. */
   bundles: string | null;
@@ -49,7 +48,7 @@ export interface BootFacts {
 }
 
 export interface BootAnswer {
-  /** Whether that link is still valid. */
+  /** Whether the `welcome` link is still valid. */
   welcome: boolean;
 }
 
@@ -130,8 +129,8 @@ export class Control implements Backend {
   /**
    * Bundles the handlers, unless cached, and starts them. Requests are queued meanwhile.
    * @param boot body of the first request, `/internal/boot`
-   * @returns the response to that
-   * @throws {ControlError} when that is rejected; the signal's reason when it is stopped meanwhile
+   * @returns the response to `boot`
+   * @throws {ControlError} when the control plane rejects `boot`; the signal's reason when it is stopped meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
     const script = await keptHandlers(this.#options.bundles);

@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { type Query, runQueries, type Value } from './run-queries.ts';
 
-/** Bytes of parameters in one request, about. */
+/** Approximate size of one request, in bytes. */
 const REQUEST_BYTES = 2 * 2 ** 20;
 /** A table that exists while a copy is incomplete. */
 const UNFINISHED = 'cellar_unfinished_copy';
@@ -35,7 +35,7 @@ export async function copyDatabase(file: string, socket: string): Promise<number
     let rows = 0;
     for (const table of tables) rows += await copyTable(database, table, socket);
     await compareCounts(database, tables, socket);
-    // Triggers last: they have done their work already.
+    // Triggers come last: the copied rows have their effects already.
     const rest = entries.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql }));
     await runQueries(socket, [...rest, ...sequences(database), { sql: `DROP TABLE ${UNFINISHED}` }]);
     return rows;
@@ -44,7 +44,7 @@ export async function copyDatabase(file: string, socket: string): Promise<number
   }
 }
 
-/** Removes what an interrupted copy left. */
+/** Marks the copy as unfinished, and removes what an interrupted copy left. */
 async function begin(socket: string, left: string[]): Promise<void> {
   await runQueries(socket, [
     { sql: 'PRAGMA defer_foreign_keys = on' },
@@ -89,7 +89,7 @@ async function compareCounts(database: Database.Database, tables: string[], sock
   });
 }
 
-/** The counters of automatic keys. */
+/** Returns queries that copy the counters of AUTOINCREMENT keys. */
 function sequences(database: Database.Database): Query[] {
   const has = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'").get();
   if (has === undefined) return [];
@@ -124,7 +124,7 @@ async function tablesOf(socket: string): Promise<string[]> {
   return found!.results.map(({ name }) => String(name)).filter(isOwn);
 }
 
-/** Whether a name is not SQLite's or workerd's. */
+/** Whether a table is neither SQLite's nor workerd's. */
 export function isOwn(name: string): boolean {
   return !/^(sqlite|_cf)_/.test(name);
 }
@@ -137,7 +137,7 @@ function sizeOf(value: Value): number {
   return typeof value === 'string' || Array.isArray(value) ? 4 * value.length : 8;
 }
 
-/** Returns a name as SQL has it. */
+/** Returns a name quoted for SQL. */
 export function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -15,7 +15,6 @@ import { hasLocalData, moveIn } from './move-in.ts';
 
 /** Memory that the process may use, in MiB: large bodies take most of it. */
 const MEMORY_MB = 2_048;
-/** Start timeout, in ms. */
 const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
 const LONGEST_DELAY_MS = 5_000;
@@ -66,8 +65,8 @@ export class HandlersProcess {
   }
 
   /**
-   * Runs handlers in place of those that run.
-   * @throws {Error} why they do not start: then none run; the signal's reason after `end`
+   * Replaces the running handlers.
+   * @throws {Error} when the new ones do not start: then none run; the signal's reason after `end`
    */
   run(handlers: Handlers): Promise<void> {
     return this.#queue.run(async () => {
@@ -91,16 +90,16 @@ export class HandlersProcess {
   async #stop(): Promise<void> {
     const cell = this.#cell;
     this.#cell = null;
-    // It hands its objects to the other hosts.
+    // A process that other hosts share ends in order: it hands its objects to them.
     if (this.#isShared) await cell?.stop();
-    // All that it has acknowledged is on the disk, or in the bucket.
+    // Nothing is lost: all that the process has acknowledged is on the disk, or in the bucket.
     else cell?.kill();
     await cell?.exited;
-    // Other hosts need not wait for it to expire.
+    // Otherwise other hosts wait until the leases expire.
     if (cell !== null) await this.#options.cluster?.removeLeases();
   }
 
-  /** Whether other hosts have such a process too. */
+  /** Whether other hosts run the handlers too. */
   get #isShared(): boolean {
     return this.#options.cluster?.settings.address !== undefined;
   }
@@ -111,14 +110,14 @@ export class HandlersProcess {
     signal.throwIfAborted();
     const names = Object.keys(variables);
     const text = controlConfig({ variables: names, hostSocket, cluster: cluster?.settings ?? null });
-    // The SQL files of users among them.
+    // Removed because they may contain SQL files of users.
     for (const name of LEFT_BY_OLDER) rmSync(join(directory, name), { recursive: true, force: true });
     writeFileSync(join(directory, WORKER), script, { mode: 0o600 });
     writeFileSync(join(directory, CONFIG), text, { mode: 0o600 });
     await this.#stop();
     await cluster?.untilUsable(signal);
     if (cluster !== null && hasLocalData(directory)) {
-      // At sockets that nobody else knows: a visitor's request must not write into an incomplete copy.
+      // This process listens at sockets that nobody else knows: a visitor's request must not write into an incomplete copy.
       const runDirectory = join(directory, 'moving');
       const mover = await this.#start(variables, runDirectory);
       await moveIn({ directory, runDirectory, trash, signal }).finally(async () => {
@@ -157,7 +156,7 @@ export class HandlersProcess {
     });
   }
 
-  /** Tries until it runs, or `run` or `end` is called. Never rejects. */
+  /** Tries until the process runs, or `run` or `end` is called. Never rejects. */
   async #restart(delayMs: number): Promise<void> {
     const { signal } = this.#closing;
     const handlers = this.#handlers!;

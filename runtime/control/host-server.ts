@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { join } from 'node:path';
 
-/** Connections that wait to be accepted. Over it, the kernel refuses calls of a burst at once; it lowers this to its own limit. */
+/** Connections that wait to be accepted. Above this, or the kernel's own lower limit, the calls of a burst would be refused. */
 const BACKLOG = 4096;
 
 /** Returns the path of the server's socket. @param directory to which only the host may have access */
@@ -41,7 +41,6 @@ export class HostServer {
     });
   }
 
-  /** Closes the server and every connection. */
   close(): void {
     this.#server.close();
     this.#server.closeAllConnections();

@@ -60,7 +60,6 @@ const CONTROL_UI_DEADLINE_MS = 8_000;
 
 const gitTurns = new GitTurns();
 
-/** Parts of the host that the service uses. */
 export interface HostServiceOptions
   extends AlertOptions,
     SnapshotRouteOptions,
@@ -71,7 +70,7 @@ export interface HostServiceOptions
     PreviewRouteOptions,
     UploadOptions {
   secret: string;
-  /** Null for the only host. */
+  /** Null in a Cellar of one host. */
   elsewhere: CallsElsewhere | null;
   paths: Layout;
   streams: LiveStreams;
@@ -145,7 +144,7 @@ export function hostService(
   };
 }
 
-/** Waits until another machine would know what a call has changed of an app. */
+/** Resolves when the bucket has what a call has changed of an app, so that another machine would know it. */
 async function storeRecord({ bucket }: HostServiceOptions, appId: string): Promise<void> {
   await bucket?.records.stored(appId).catch((error: unknown) => {
     throw new Refusal(
@@ -313,13 +312,13 @@ function routesOf(
     };
     const answer = (taken: () => void) => {
       const push = (updates: RefUpdate[], output: Duplex) => {
-        // The rest is the log of the deploy: it may take long, but needs no git process.
+        // The rest is the log of the deploy: it may take long, but needs no place among the running git processes.
         taken();
         onPush(appId, updates, output);
       };
       return serveGit({ ...asked, role, onPush: push }, request, response);
     };
-    // A push that would not be stored is refused before it is sent.
+    // Refuses a push that the bucket would not store, before the client sends it.
     if (stored && query.get('service') === 'git-receive-pack') await stored.during(async () => {});
     const owner = app.wanted.owner ?? appId;
     const inTurn = () => gitTurns.serve(owner, response, answer);

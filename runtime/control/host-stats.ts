@@ -17,7 +17,6 @@ import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Outbox } from './outbox.ts';
 
-/** The sources of the statistics. */
 export interface StatsOptions {
   store: HostStore;
   disk: DiskWatch;
@@ -56,7 +55,7 @@ export async function hostOverview(
     telemetry.ask('errors/open', { appIds }),
   ]);
   const { used, limit } = memory.figures;
-  // Telemetry may still have the last minutes before a restart of the host or a hibernation.
+  // Telemetry may still have the memory of a process that ended in the last minutes.
   const runs = (id: string) => known.observe(id)?.process_state === 'running';
   const apps = Object.entries(figures).map(([id, each]) => [
     id,

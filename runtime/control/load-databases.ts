@@ -3,7 +3,7 @@ import { socketPath } from '../fleets/process/cell-directories.ts';
 import { DATABASES } from './config.ts';
 import { runQueries } from './run-queries.ts';
 
-/** @throws {Error} when its process does not run */
+/** @throws {Error} when the control plane's process does not run */
 export async function loadDatabases(directory: string): Promise<void> {
   for (const { socket } of DATABASES)
     await runQueries(socketPath(directory, socket), [{ sql: 'SELECT count(*) FROM sqlite_schema' }]);

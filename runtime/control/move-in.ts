@@ -9,13 +9,13 @@ import { type ControlDatabase, DATABASES } from './config.ts';
 import type { copyDatabase } from './copy-database.ts';
 
 const COPY = new URL('./copy-database.ts', import.meta.url);
-/** Timeout of a database, in ms. */
+/** Timeout of the copy of a database, in ms. */
 const TIMEOUT_MS = 30 * 60_000;
 
 export interface MoveInOptions {
   /** Directory of the control plane. Nothing else uses its databases. */
   directory: string;
-  /** The sockets of the process that keeps its data in the bucket. */
+  /** Directory with the sockets of the process that keeps its data in the bucket. */
   runDirectory: string;
   /** Directory of removed files. */
   trash: string;
@@ -44,7 +44,7 @@ export async function moveIn({ directory, runDirectory, trash, signal }: MoveInO
     if (rows === null) log('warn', 'the bucket has a newer one already, which stays', { database: name });
     else log('info', 'a database of the control plane is in the bucket', { database: name, rows });
   }
-  // The streams of deploys, whose lines are in the database, need not move.
+  // The streams of deploys need no copy: their lines are in the database.
   const names = ['d1', 'sign-in', 'do', 'kv'];
   moveToTrash(trash, 'control', Object.fromEntries(names.map((name) => [name, join(directory, name)])));
 }

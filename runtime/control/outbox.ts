@@ -11,7 +11,6 @@ const RETRY_MAX_MS = 5_000;
 /** Statuses of an overloaded control plane: it has neither accepted nor refused the facts. */
 const BUSY = [408, 429, 503];
 
-/** Where the facts are. */
 interface OutboxStore extends Pick<HostStore, 'outbox'> {
   /** Resolves when all that was written about these apps survives a crash, and with a bucket the loss of this machine. */
   synced: (appIds: string[]) => Promise<unknown>;
@@ -36,7 +35,7 @@ export class Outbox {
   readonly #refused = new Set<string>();
   /**
    * `apps`: those with a rejected fact; their facts are skipped until the next try. `upTo`: all undelivered facts up to this
-   * number belong to them.
+   * number belong to these apps.
    */
   #waiting = { apps: new Set<string>(), upTo: 0 };
   #nextTry: NodeJS.Timeout | null = null;

@@ -16,7 +16,7 @@ import type { Outbox } from './outbox.ts';
 /** Longest wait of a push until its facts are in the control plane, in ms. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
-/** What is deployed, by the app's setting. */
+/** Which pushes are deployed, by the app's setting. */
 const RULES = {
   main: 'Only pushes to main deploy',
   tags: 'Only pushes of tags deploy',
@@ -27,7 +27,6 @@ const NO_PREVIEWS =
   'nothing was deployed. With previews on (`cellar previews on`) other branches get an address of their own.\n';
 const MAIN_DELETED = 'main was deleted; the live release continues to serve.\n';
 
-/** Parts of the host that a push uses. */
 export interface PushesOptions {
   store: HostStore;
   apps: Apps;
@@ -39,7 +38,7 @@ export interface PushesOptions {
 }
 
 interface Pushing extends PushesOptions {
-  /** Pushes of tags in order: each asks git which tag is the highest before its deploy is queued. */
+  /** Pushes of tags run one after another: each asks git which tag is the highest before its deploy is queued. */
   tagTurns: SerialQueues;
 }
 
@@ -117,7 +116,7 @@ function deployOwn(
   return ref === undefined ? null : Promise.resolve(storedOnly(ref, RULES[on]));
 }
 
-/** Deploys the pushed tag with the highest version of all tags. @returns why nothing is deployed when that was there before */
+/** Deploys the pushed tag with the highest version of all tags. @returns why nothing is deployed, when another tag is higher */
 async function deployTag(
   options: PushesOptions,
   appId: string,

@@ -10,7 +10,6 @@ const RECONCILE_EVERY_MS = 60_000;
 const TRIM_CODE_EVERY_MS = 10 * 60_000;
 const ABANDONED_EVERY_MS = 3_600_000;
 
-/** Parts of the host that the jobs use. */
 export interface PeriodicJobsOptions {
   control: Control;
   /** Directory of deleted files. */
@@ -19,13 +18,13 @@ export interface PeriodicJobsOptions {
   forgetDeleted: () => void;
   /** Removes the folders of deleted apps from the bucket. Must not reject. */
   removeFolders: () => Promise<void>;
-  /** Whether this host does what one of several hosts does for all. */
+  /** Whether this host does the jobs that one of several hosts does for all. */
   leads: () => boolean;
   /** Removes what lost hosts have left in the bucket. Must not reject. Null in a Cellar of one host. */
   removeAbandoned: (() => Promise<void>) | null;
   /** Stores releases that the bucket does not have. */
   storeReleases: () => Promise<void>;
-  /** Removes copies of code in the bucket that are over their limit. Must not reject. */
+  /** Removes this disk's copies of code in the bucket until they are within their limit. Must not reject. */
   trimCode: () => Promise<void>;
   /** Checks the apps and the memory. */
   tick: () => void;

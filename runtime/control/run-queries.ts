@@ -14,7 +14,12 @@ export interface Query {
   params?: Value[];
 }
 
-/** Runs queries in one transaction. @param limitBytes of the answer. Default: 64 MiB @returns the rows of each @throws {Error} with SQLite's message */
+/**
+ * Runs queries in one transaction.
+ * @param limitBytes of the answer. Default: 64 MiB
+ * @returns the rows of each query
+ * @throws {Error} with SQLite's message
+ */
 export async function runQueries(
   socket: string,
   queries: Query[],

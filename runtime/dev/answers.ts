@@ -3,7 +3,7 @@ import { escapeHtml } from '../../bundler/escape-html.ts';
 import type { LocalAnswer } from '../edge/gateway.ts';
 import type { OwnRefusal } from '../edge/refusals.ts';
 
-/** Where pages follow the versions of an app under development, as in `reload-worker.js`. */
+/** Path of the event stream that makes pages reload. `reload-worker.js` has the same path. */
 export const RELOAD_PATH = '/.well-known/fleet/reload';
 
 export const UNKNOWN_HOST: OwnRefusal = {

@@ -3,7 +3,7 @@ import type { Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import type { UpstreamAddress } from '../edge/upstream/upstream-connection.ts';
 
-/** Returns a backend for an address. Its streams may be endless. */
+/** Returns a backend for an address. A drain does not wait for its event streams. */
 export function backendAt(address: UpstreamAddress, site: string): Backend {
   const upstream = new Upstream(address);
   return { site, streamsForEver: true, admit: () => ({ kind: 'forward', upstream }) };

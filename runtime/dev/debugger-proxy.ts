@@ -1,4 +1,4 @@
-// A port for debuggers, which proxies to workerd's inspector. That one accepts everybody, pages of websites included.
+// A port for debuggers, which proxies to workerd's inspector. The inspector itself accepts even pages of websites.
 
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -18,7 +18,7 @@ export class DebuggerProxy {
     return this.#gateway.listen(port, '127.0.0.1');
   }
 
-  /** Proxies to another process from now on. @param port workerd's own */
+  /** Proxies to another process from now on. @param port of that process's inspector */
   leadTo(port: number): void {
     this.#inspector = backendAt({ host: '127.0.0.1', port }, 'debugger');
   }

@@ -42,7 +42,6 @@ const HOLD_TIMEOUT_MS = 20 * 60_000;
 const CLOSE_GRACE_MS = 200;
 
 export interface DevOptions {
-  /** The project's folder. */
   folder: string;
   /** 0: any free port; null: the default port, or any free one when that is in use. */
   port: number | null;
@@ -55,12 +54,13 @@ export interface DevOptions {
 }
 
 const USUAL_PORT = 8787;
-/** Socket of the reload stream, below the kept directory. */
+/** Socket of the reload stream, in `.cellar/dev/` or `.cellar/copy/`. */
 const RELOADS = 'reloads.sock';
-/** Sockets for e-mails, and for what the app asks Cellar for, below the kept directory. */
+/** Sockets for e-mails, in the same directory. The developer's e-mails arrive at `asked`; `app` leads them to the app. */
 const EMAILS = { asked: 'emails.sock', app: 'email-app.sock' };
+/** Socket for the app's calls to Cellar's services, such as secrets, in the same directory. */
 const SERVICES = 'services.sock';
-/** File with the app's storage names, below the kept directory. */
+/** File with the app's storage names, in the same directory. */
 const NAMES = 'storage-names.json';
 
 export class Dev {
@@ -285,7 +285,7 @@ export class Dev {
     };
   }
 
-  /** As `#app`, for e-mails. */
+  /** The backend for e-mails. While no version is live, it holds or answers requests as `#app` does. */
   get #emailBackend(): Backend {
     const { backend } = this.#emails!;
     const admit = () => (this.#fleet.liveDeployId === null ? this.#app.admit() : backend.admit());

@@ -16,11 +16,11 @@ import { backendAt } from './backend.ts';
 
 export const EMAIL_PATH = '/cdn-cgi/handler/email';
 
-/** The mail server of the rules for forwards and replies. Nothing connects to it. */
+/** A placeholder: the rules for forwards and replies need a mail server. Nothing connects to it. */
 const NO_SERVER = { host: '', port: 0, isSecure: false, isLocal: false, user: null, password: null };
 
 export interface EmailsOptions {
-  /** Paths of two sockets: the one of `backend`, and the one that leads to the app. */
+  /** Paths of two sockets: `asked` is that of `backend`, and `app` leads to the app. */
   sockets: { asked: string; app: string };
   gateway: Gateway;
   app: Backend;
@@ -92,7 +92,7 @@ export class Emails {
     return answerOf(await deliveries.deliver(incoming, 'development'));
   }
 
-  /** Prints forwards and replies, which a Cellar sends if its operator allows the domain. */
+  /** Prints forwards and replies, which are not sent. Checks them as if the operator allowed the address's domain. */
   #outgoing(address: string): Outgoing {
     const senders = { domains: [domainOf(comparable(address))], addresses: [], own: '' };
     return new Outgoing({ server: NO_SERVER, senders }, async (_server, { from, to, raw }) =>

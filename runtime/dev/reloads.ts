@@ -1,5 +1,5 @@
-// Pages for browsers during development: a server-sent event stream with the version's id, which makes pages reload, and a page
-// with the reason why nothing is live.
+// Serves browsers during development: an event stream that makes pages reload when the version changes, and a page that says
+// why nothing is live.
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Backend } from '../edge/upstream/backend.ts';

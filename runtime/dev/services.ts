@@ -1,4 +1,4 @@
-// What the app asks Cellar for in `cellar dev`: secrets of a Secrets Store, which `.dev.vars` has by the names of their bindings.
+// Answers the app's calls to Cellar in `cellar dev`: secrets of a Secrets Store, which `.dev.vars` has by binding name.
 import type { StoreSecretBinding } from '../../bundler/release.ts';
 import type { Gateway, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -13,9 +13,9 @@ const NO_APP: Refusal = {
 };
 
 /**
- * Returns the app's access.
- * @param socket path where the app's calls are taken
- * @param variables returns what `.dev.vars` has
+ * Returns the app's access to Cellar's services.
+ * @param socket path at which the app's calls arrive
+ * @param variables returns the variables of `.dev.vars`
  */
 export function devServices(
   socket: string,

@@ -66,7 +66,7 @@ export class Terminal {
   }
 }
 
-/** Formats what an app would report to a Cellar, and what that would refuse. */
+/** Formats an event that the app reports, with the errors for which a Cellar would refuse it. */
 function reportText({ kind, input }: ReportedByApp): string {
   const { error } = INPUTS[kind].safeParse({ ...(JSON.parse(input) as object), id: 'dev' });
   const wrong = error?.issues.map(({ path, message }) => `\n${path.join('.')}: ${message}`).join('') ?? '';

@@ -18,10 +18,12 @@ import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { log, reason } from '../log.ts';
 
-/** Unix socket paths may have 103 bytes on every system; this leaves space for `/run/<app id>/new/<socket>`. */
+/**
+ * Maximum bytes of the directory's path. Unix socket paths may have 103 bytes; the rest is for `/run/<app id>/new/<socket>`.
+ */
 export const DATA_DIRECTORY_MAX = 65;
 
-/** Timeout for the lock: the command line holds it briefly to check it. */
+/** Timeout for the lock, in ms: the command line holds it briefly to check it. */
 const CLAIM_TIMEOUT_MS = 100;
 
 /**
@@ -46,7 +48,7 @@ export function layout(directory: string) {
   return layoutOf(root);
 }
 
-/** Makes a directory and its parents. Node's own `recursive` never ends where the kernel makes none, as in `/proc`. */
+/** Makes a directory and its parents. Not with Node's `recursive`, which loops for ever in `/proc` and the like. */
 function makeDirectory(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   if (dirname(path) !== path) makeDirectory(dirname(path));
@@ -87,7 +89,7 @@ export function layoutOf(root: string) {
     /** The program, files and socket of the control UI. */
     ui: join(root, 'ui'),
     hooks: join(root, 'hooks'),
-    /** The hooks of repositories in the bucket. */
+    /** The hooks of repositories in the bucket. They ask the host before git changes a ref. */
     askingHooks: join(root, 'asking-hooks'),
     repositories: join(root, 'repos'),
     repository: (appId: string) => `${root}/repos/${appId}.git`,
@@ -100,13 +102,13 @@ export function layoutOf(root: string) {
     buckets: (appId: string) => `${root}/buckets/${appId}`,
     /** An app's vector indexes, which are stored as its buckets are. */
     vectors: (appId: string) => `${root}/buckets/${appId}/vectors`,
-    /** Restored data of an app that is not in the bucket yet. */
+    /** Restored data of an app whose storage is in the bucket, until the bucket has it. */
     importing: (appId: string) => `${root}/importing/${appId}`,
-    /** Where a snapshot has code of apps in the bucket; a restore puts it there. */
+    /** Path under which a snapshot holds the code of apps in the bucket. A restore writes the code there. */
     allCode: join(root, 'code'),
     /** The listening sockets of app services are created here. */
     serviceSockets: join(root, 'doors'),
-    /** The socket for the streams of children. */
+    /** Directory of the socket through which the spawner passes the streams of children. */
     spawner: join(root, 'spawner'),
     runs: join(root, 'run'),
     run: (appId: string) => `${root}/run/${appId}`,
@@ -162,7 +164,7 @@ export function claim(paths: Layout): () => void {
     throw new Error(`${paths.root} belongs to another Cellar, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
-  // Remains of a host that was killed.
+  // A host that was killed may have left it.
   rmSync(paths.address, { force: true });
   try {
     writeAtomic(paths.pid, `${process.pid}\n`);
@@ -209,7 +211,7 @@ export function openToUsers(paths: Layout): void {
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);
     if (open.includes(path)) chmodSync(path, 0o711);
-    // Not this one: closing it would make the next start trust files that others may have written.
+    // The compile cache keeps its mode: closed now, it would look safe at the next start, though others may have written it.
     else if (path !== paths.compiled && !entry.isSymbolicLink())
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
   }
@@ -229,12 +231,12 @@ export function keptSecret(path: string, prefix = '', encoding: 'base64url' | 'h
   return made;
 }
 
-/** Writes a file unless it has that content already: that needs no disk space. Makes its directory. */
+/** Writes a file and makes its directory. Does nothing when the file is the same already, which works on a full disk. */
 export function writeUnlessSame(path: string, content: string, mode: number): void {
   try {
     if (readFileSync(path, 'utf8') === content && (statSync(path).mode & 0o777) === mode) return;
   } catch {
-    // It is missing or unreadable: write it.
+    // The file is missing or unreadable: write it.
   }
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeAtomic(path, content, mode);

@@ -16,8 +16,8 @@ const MAKE_ROOM_EVERY_MS = 5_000;
 /** Largest disk reserve, in MiB. */
 const RESERVE_MB = 64;
 /**
- * The reserve is freed after the disk was almost full for this long, in ms: by then the app that fills it has been stopped.
- * Freed earlier, it would only feed that app, and leave the host no space to write.
+ * The reserve is freed after the disk was almost full for this long, in ms: by then `StorageLimits` has stopped the app that
+ * fills the disk. Freed earlier, it would only feed that app, and leave the host no space to write.
  */
 const RESERVE_STAYS_MS = 5_000;
 /** With less free space than this, in MiB, writes may fail. */
@@ -32,11 +32,10 @@ export interface DiskWatchOptions {
   floorMb: number;
 }
 
-/** Actions on a shortage. */
 export interface DiskWatchActions {
   /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each poll. */
+  /** Called after each poll: `StorageLimits` then stops the app that fills the disk. */
   onLook: () => void;
 }
 
@@ -48,7 +47,7 @@ export class DiskWatch {
   readonly #diskReserve: DiskReserve;
   #freeMb: number;
   #lookedAt = performance.now();
-  /** Time of the first poll with less free space than the reserve, since the last one with more; else null. */
+  /** Time since which the free space is less than the reserve; null while it is more. */
   #almostFullSince: number | null = null;
   /** Rate of decrease in MiB per ms, between the last two polls. */
   #fall = 0;
@@ -101,7 +100,6 @@ export class DiskWatch {
     return (await readFreeMegabytes(this.#directory)) < FULL_MB;
   }
 
-  /** Starts polling. */
   start(actions: DiskWatchActions): void {
     this.#actions = actions;
     if (this.#short) this.#warn();
@@ -133,7 +131,7 @@ export class DiskWatch {
     if (!this.#stopped) this.#timer = setTimeout(() => void this.#look(), ms);
   }
 
-  /** Never rejects. */
+  /** Polls once. Never rejects. */
   async #look(): Promise<void> {
     try {
       const free = await readFreeMegabytes(this.#directory);
@@ -187,7 +185,7 @@ export class DiskWatch {
     this.#madeRoomAt = performance.now();
   }
 
-  /** Starts `work`, unless work is in progress or started within the last `pauseMs`. */
+  /** Starts `work`, unless work is in progress or a clean-up has ended within the last `pauseMs`. */
   #begin(pauseMs: number, work: () => Promise<void>): void {
     if (this.#busy || performance.now() - this.#madeRoomAt < pauseMs) return;
     this.#busy = true;

@@ -12,7 +12,7 @@ export interface QuotaOptions {
   floorMb: number;
 }
 
-/** Make the errors of a write that does not fit. */
+/** Functions that make the errors of a write that does not fit. */
 export interface QuotaRefusals {
   /** @param maxMb the app's limit in MiB */
   tooMuch: (maxMb: number) => Error;

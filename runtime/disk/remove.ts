@@ -6,7 +6,7 @@ import { limited } from '../resources/limited.ts';
 import { atLowPriority } from '../resources/low-priority.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
-/** A process that just ended may still write its last file. */
+/** Attempts to remove a directory. A process that just ended may still write its last file. */
 const ATTEMPTS = 3;
 
 /** Removes a directory with its contents, if it exists. */

@@ -8,12 +8,12 @@ import { removeTree } from './remove.ts';
 
 /** How long files of a deleted app are kept, in ms. */
 export const KEPT_MS = 7 * 24 * 60 * 60_000;
-/** End of the name of what is not kept: it was thrown away in 1970. */
+/** Suffix of entries that are removed at the next emptying. As a time it is 0, in 1970. */
 const LONG_AGO = '-0';
 
 /**
  * Moves an app's files into the trash. Skips missing ones.
- * @param belongings paths by the names they get in the trash
+ * @param belongings the old path of each file, by its name in the trash
  * @param at in ms since 1970
  * @returns their new directory
  */
@@ -37,8 +37,8 @@ export function moveToTrash(
 
 /**
  * Moves an app's files back from where `moveToTrash` has put them. Skips missing ones, so that it can be repeated.
- * @param belongings the paths that they get by their names in the trash
- * @returns false: the trash was emptied, and nothing was done
+ * @param belongings the old path of each file, by its name in the trash
+ * @returns false when the trash was emptied; then nothing was done
  */
 export function takeFromTrash(
   trash: string,
@@ -59,8 +59,8 @@ function placeOf(trash: string, appId: string, at: number): string {
 }
 
 /**
- * Removes a directory through the trash: after a crash it is in its place as a whole, or gone, and the next emptying removes the
- * rest. It has left its place when this returns, before the promise resolves.
+ * Moves a directory into the trash, and removes it there. After a crash it is still whole in its old place, or gone; the
+ * next emptying removes the rest. When this returns, the directory has left its place, before the promise resolves.
  */
 export async function removeWhole(trash: string, path: string): Promise<void> {
   mkdirSync(trash, { recursive: true, mode: 0o700 });
@@ -98,7 +98,7 @@ async function removeTrash(trash: string, name: string): Promise<void> {
   const isBegun = name.endsWith(LONG_AGO);
   const place = join(trash, isBegun ? name : name + LONG_AGO);
   try {
-    // At once, so that no app is undeleted with a part of its files.
+    // Renames it first, so that no app is undeleted with only a part of its files.
     if (!isBegun) renameSync(join(trash, name), place);
     await removeTree(place);
   } catch (error) {

@@ -6,10 +6,10 @@ import { dateLine } from './http/head/headers.ts';
 import { refusalPage } from './page.ts';
 import type { Refusal } from './refusals.ts';
 
-/** Longest part of `Accept` that is parsed, in characters. No browser sends more, and each part costs time. */
+/** Longest part of `Accept` that is parsed, in characters. No browser sends more, and parsing costs time. */
 const ACCEPT_MAX = 1_024;
 
-/** Of a page of the app's owner, which may load what it wants. */
+/** Headers of a page by the app's owner. Without a Content-Security-Policy, because the page may load anything. */
 const OWN_PAGE_HEADERS = { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' };
 
 /** The error code of JSON-RPC for a refusal. */
@@ -26,8 +26,8 @@ export interface Answer {
 export type LocalAnswer = Answer | { refusal: Refusal };
 
 /**
- * Returns a refusal in the form that the client can show: `application/problem+json` (RFC 9457), a page when `Accept`
- * prefers HTML, or plain text for git, which shows its user nothing else.
+ * Returns a refusal in the form that the client can show. Programs get `application/problem+json` (RFC 9457), and
+ * clients whose `Accept` prefers HTML get a page. git gets plain text, because it shows its user nothing else.
  * @param request the request's headers: names and values in turn @param isRpc whether the client expects JSON-RPC
  */
 export function refusalAnswer(

@@ -5,8 +5,8 @@ import { AddressRanges, plainAddress } from '../isolation/address-ranges.ts';
 /** Proxies whose X-Forwarded-* headers are trusted. */
 export class TrustedProxies extends AddressRanges {
   /**
-   * Returns the client's address. Walks `X-Forwarded-For` from its end past trusted proxies: everything before the
-   * first untrusted entry is only a claim of that entry.
+   * Returns the client's address. Walks `X-Forwarded-For` backwards past trusted proxies, to the first other address.
+   * Entries before that one are only its claims.
    */
   client(forwardedFor: string | undefined, peer: string): string {
     if (forwardedFor === undefined) return peer;
@@ -20,7 +20,7 @@ export class TrustedProxies extends AddressRanges {
     return client;
   }
 
-  /** Whether the last peer that our own proxy names is trusted. */
+  /** Whether the last address, which our own proxy has added, is a trusted proxy. */
   hasSent(forwardedFor: string | undefined): boolean {
     return this.has(plainAddress(forwardedFor?.split(',').at(-1)?.trim() ?? ''));
   }

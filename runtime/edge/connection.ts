@@ -39,8 +39,8 @@ const STOPPED_BODY_MS = 900_000;
 /** How long incoming bytes are read and dropped after the last response, in ms. */
 const LINGER_MS = 2_000;
 /**
- * After `REFUSALS` consecutive rate-limited requests, the next one is read only after `THROTTLE_MS` at least. Otherwise clients
- * that retry at once on hundreds of connections would keep the gateway busy with refusals.
+ * After `REFUSALS` consecutive rate-limited requests, the next one is read only after `THROTTLE_MS` or more. Otherwise
+ * clients that retry at once on hundreds of connections keep the gateway busy with refusals.
  */
 const REFUSALS = 3;
 const THROTTLE_MS = 500;
@@ -48,9 +48,9 @@ const THROTTLE_MS = 500;
 const THROTTLE_JITTER_MS = 1_000;
 /** How long an idle connection caches its last header fields for the next request, in ms. */
 const REMEMBERED_MS = 5_000;
-/** Longest head from another host, which has added lines and may have percent-encoded characters of the path. */
+/** Longest head from another host, in bytes. That host adds lines, and may percent-encode characters of the path. */
 const HOSTS_HEAD_BYTES = 1.5 * HEAD_BYTES;
-/** Most unread bytes that are buffered: a held body, or pipelined requests. */
+/** Maximum unread bytes that a connection buffers: a body that is not forwarded yet, or pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
 /** `head`: waits for a request. `exchange`: one is in flight. `closing`: input is dropped. `tunnel`: no longer HTTP. */
@@ -109,7 +109,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   queue: object | null = null;
   before: Connection | null = null;
   after: Connection | null = null;
-  /** The request in flight. */
+  /** The request in flight; null between requests. */
   exchange: CarriedRequest | null = null;
   /** Whether the connection closes after the current response. */
   ending = false;
@@ -122,14 +122,14 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   #progressAt = monotonic();
   /** Whether a request was answered before. */
   #used = false;
-  /** Received bytes that nobody has read yet. */
+  /** Received bytes that neither a head nor a body reader has taken yet. */
   readonly #waiting = new Backlog();
   readonly #heads: HeadReader;
   /** The part of `keptBytes` that was reported to the owner. */
   #reportedBytes = 0;
   /** Reads the body of the request in flight; null once all of it was read. */
   #body: BodyReader | null = null;
-  /** Whether the body is forwarded now, and not held. */
+  /** Whether the body is forwarded now. If not, it waits in `#waiting`. */
   #forwardsBody = false;
   /** Whether backpressure from the process has paused the body. */
   #bodyPaused = false;
@@ -145,7 +145,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     acceptSocket(accepted, this);
     const own = entrance !== 'port' && entrance !== 'host';
     this.isOfHost = entrance === 'host';
-    // Another host writes other ids into each head.
+    // Another host writes new ids into each head, so no head repeats the fields of the one before.
     this.#heads = new HeadReader(!this.isOfHost);
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
@@ -171,7 +171,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#owner.locate(address);
   }
 
-  /** Received bytes in memory that nobody has read yet; with what a paused socket may buffer. */
+  /** Received bytes in memory that nobody has read yet, and those that a paused socket may buffer. */
   get keptBytes(): number {
     return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES);
   }
@@ -230,7 +230,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.#progressAt = monotonic();
     this.#refusals = this.limited ? this.#refusals + 1 : 0;
     this.limited = false;
-    // A proxy carries many clients.
+    // A trusted proxy carries many clients, so it is not throttled.
     this.#throttled = this.#refusals > REFUSALS && !this.trusted;
     if (this.#throttled)
       setTimeout(this.#onThrottleEnd, THROTTLE_MS + Math.random() * THROTTLE_JITTER_MS).unref();
@@ -267,7 +267,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
       if (idle > (this.socket.writableFinished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
       const awaited = this.#body !== null && this.#forwardsBody && !this.#bodyPaused;
-      // A paused socket does not report that its client has left. Nobody needs so many pipelined bytes.
+      // The buffer is full of pipelined requests. A paused socket does not report that its client has left.
       const crowded = this.#body === null && !this.#reading;
       const forgotten = this.#bodyPaused && idle > STOPPED_BODY_MS;
       if (awaited || crowded || forgotten || this.exchange!.blocked) this.socket.destroy();
@@ -371,7 +371,10 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.#owner.countKept(more);
   }
 
-  /** The client has ended its side. If a response is pending, the client counts as gone, as in other proxies. */
+  /**
+   * Called when the client has ended its side. If a response is pending, the client counts as gone, as in other
+   * proxies.
+   */
   onEnd(): void {
     if (this.#phase === 'exchange') {
       this.#phase = 'closing';

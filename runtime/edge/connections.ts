@@ -5,9 +5,9 @@ import { cutAddress, visitorOf } from './limits/networks.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 import { Queue, type Queued } from './upstream/queue.ts';
 
-/** Most open connections. The next 10 % are refused with a response, further ones are dropped. */
+/** Maximum number of open connections. The next 10 % are refused with a response, further ones are dropped. */
 export const CONNECTIONS_MAX = 8_192;
-/** Most unread bytes that all connections buffer together. */
+/** Maximum unread bytes that all connections together buffer. */
 const KEPT_MAX = 192 * 2 ** 20;
 /** Time between two log lines about too many connections, in ms. */
 const LOG_EVERY_MS = 60_000;
@@ -31,7 +31,6 @@ export class Connections implements Iterable<Connection> {
   /** Unread bytes that all connections buffer together. */
   #kept = 0;
 
-  /** @param keptMax most unread bytes that all connections buffer together */
   constructor(keptMax = KEPT_MAX) {
     this.#keptMax = keptMax;
   }
@@ -91,7 +90,7 @@ export class Connections implements Iterable<Connection> {
       .sort((a, b) => b.bytes - a.bytes);
     let left = this.#kept;
     for (const { own, bytes } of greedy) {
-      // Down to half of the limit, because finding them takes time.
+      // Frees half of the limit at once, because the sorting above takes time.
       if (left <= this.#keptMax / 2) break;
       left -= bytes;
       logRarely(
@@ -123,14 +122,14 @@ export class Connections implements Iterable<Connection> {
     if (this.#ranks.at(-1)!.size === 0) this.#ranks.pop();
   }
 
-  /** The visitor with most connections; null when all are of trusted proxies. */
+  /** The visitor with most connections; null when all connections are of trusted proxies. */
   get #greediest(): Visitor | null {
     return this.#ranks.at(-1)?.first ?? null;
   }
 
   /**
-   * Evicts a connection of the visitor with most, preferably an idle one. Returns false, and evicts nothing, when the
-   * newcomer would then have as many.
+   * Evicts a connection of the visitor with most connections, preferably an idle one. Returns false, and evicts
+   * nothing, when the newcomer's visitor would then have as many.
    */
   #makeRoom(newcomerHas: number): boolean {
     const greediest = this.#greediest;

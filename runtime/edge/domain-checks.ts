@@ -8,16 +8,15 @@ import { join } from 'node:path';
 import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 
-/** Most addresses, and most TXT records, in a result. */
+/** Maximum number of addresses, and of TXT records, in a result. */
 const RECORDS = 20;
 /** Longest TXT record in a result, in characters; longer ones are cut. */
 const TEXT_LENGTH = 255;
-/** Most bytes of a certificate file that are read. A chain of certificates is shorter. */
+/** Maximum bytes that are read of a certificate file. A chain of certificates is shorter. */
 const CERTIFICATE_BYTES = 64 * 1024;
 /** DNS errors for a name that does not exist, or has no such record. */
 const NOTHING = ['ENOTFOUND', 'ENODATA'];
 
-/** DNS queries. */
 export interface Lookups {
   resolve4: (name: string) => Promise<string[]>;
   resolve6: (name: string) => Promise<string[]>;
@@ -99,7 +98,10 @@ export class DomainChecks {
     }
   }
 
-  /** Reads the certificates that Caddy stores at `certificates/<issuer>/<name>/<name>.crt`; reports the one that ends last. */
+  /**
+   * Reads the certificates that Caddy stores at `certificates/<issuer>/<name>/<name>.crt`; reports the one that expires
+   * last.
+   */
   async #certificate(hostname: string): Promise<DomainLookup['certificate']> {
     const { certificates } = this.#options;
     if (certificates === null) return { state: 'off', until: null, issuer: null };
@@ -131,7 +133,10 @@ async function addressesOf(lookups: Lookups, name: string): Promise<string[] | n
   return found.length > 0 || isSure ? found : null;
 }
 
-/** Returns the addresses of this machine's network interfaces, without loopback and link-local ones. */
+/**
+ * Returns the addresses of this machine's network interfaces, without loopback and `fe80:` (link-local) ones. A domain
+ * leads here when its DNS has one of them.
+ */
 function publicAddresses(): string[] {
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])

@@ -37,23 +37,22 @@ import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstr
 export interface ExchangeOwner {
   /** Whether connections close after the current response. */
   readonly closing: boolean;
-  /** The same, while new requests are still answered. */
+  /** Like `closing`, but new requests are still answered. */
   readonly leaving: boolean;
   /** Whether the client expects answers of JSON-RPC. */
   isRpc(head: RequestHead): boolean;
-  /** Asks the backend again. */
+  /** Asks the backend again whether to forward the request. */
   admit(exchange: Exchange): void;
-  /** Asks the backend again when `ready` settles, which never rejects. */
+  /** Queues the request. Asks the backend again when `ready` settles, which never rejects. */
   hold(exchange: Exchange, ready: Promise<void>): void;
   /** Called when the exchange is over; its connection may carry the next one. */
   ended(exchange: Exchange): void;
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
-/** How often a request is sent again to another host that has taken it and has not answered. */
+/** Maximum repeats of a request that another host has taken and has not answered. */
 const TAKEN_AGAIN_MAX = 3;
 
-/** A request and its response. */
 export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly head: RequestHead;
   readonly tally = new Tally();
@@ -63,7 +62,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   backend: Backend | null = null;
   /** Set when the request is a call from another app; null for other requests. */
   call: Call | null = null;
-  /** The share that it counts against; null for none. */
+  /** The key under which `Shares` counts the request; null when it is not counted. */
   share: string | null = null;
   /** Called once when the client leaves while the request is queued. */
   onGone: (() => void) | null = null;
@@ -117,7 +116,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   get socketName(): string | null {
-    // Another host has one socket, and reads the name in a header.
+    // Another host has one socket only, and reads the name of the target's socket in a header.
     return this.#hop === null ? (this.call?.socketName ?? null) : null;
   }
 
@@ -140,7 +139,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.#forwarded.requestId;
   }
 
-  /** Returns the record of the finished request. */
   record(): RequestRecord {
     const { head, tally } = this;
     const client = this.call?.client ?? this.client;
@@ -173,12 +171,11 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   #country(): string | null {
-    // Another host has found it already.
+    // The host that accepted the client has looked up the country already.
     if (this.connection.isOfHost) return countryOfHeader(headerValue(this.head.headers, 'cf-ipcountry'));
     return this.head.fields.crossing?.country ?? null;
   }
 
-  /** Whether the exchange has ended. */
   get over(): boolean {
     return this.#over;
   }
@@ -212,7 +209,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (this.#request !== null) this.sendBody([], !head.hasBody);
   }
 
-  /** Whether the body waits until another host asks for it, so that the request can be sent again before. */
+  /** Whether the body is sent only once another host asks for it. Until then the request can be sent again. */
   get #asksFirst(): boolean {
     return this.#hop !== null && this.head.hasBody;
   }
@@ -249,7 +246,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `onRoom` is called. */
   sendBody(pieces: Buffer[], last: boolean): boolean {
     for (const { length } of pieces) this.tally.received(length);
-    // The process needs no more of the request.
+    // The process has answered already, or has all of the request.
     if (this.#request === null) return true;
     const room = this.#request.write(pieces, last);
     if (last) {
@@ -259,7 +256,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return room;
   }
 
-  /** Bytes in memory while the request is queued: its head, and the unread bytes behind it. */
+  /** Bytes in memory while the request is queued: its head, and the unread bytes after it. */
   get keptBytes(): number {
     return this.head.bytes + this.connection.keptBytes;
   }
@@ -268,7 +265,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onKept?.();
   }
 
-  /** The body does not match its framing. */
+  /** Called when the body does not match its framing. */
   broken(): void {
     this.#request = null;
     this.#process?.abandon();
@@ -299,7 +296,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.answer(answer);
   }
 
-  /** The connection has closed, or must close. */
+  /** Called when the connection has closed, or must close. */
   gone(): void {
     if (this.#over) return;
     if (this.#process !== null) this.#process.abandon();
@@ -321,7 +318,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onBody([], true);
   }
 
-  /** The client has read what was written. */
+  /** Called when the client has read what was written. */
   drained(): void {
     if (!this.#blocked) return;
     this.#blocked = false;
@@ -370,7 +367,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (last && !isEnd) this.#process!.abandon();
     if (last) {
       this.#endUpstream();
-      // The rest of the request is dropped. The client may have to send it before it reads the response.
+      // The rest of the request is read and dropped: some clients send all of it before they read the response.
       if (this.#request !== null) {
         this.#request = null;
         this.connection.resumeBody();
@@ -393,14 +390,20 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     } else this.refuse(failure(sent));
   }
 
-  /** The other host did not answer: sends the request again if that does no harm, there or where the app is by then. */
+  /**
+   * Called when the other host did not answer. Sends the request again, to the app's current host, if a repeat does no
+   * harm.
+   */
   #failedElsewhere(hop: Hop, sent: boolean): void {
     const isSafe = SAFE_METHODS.has(this.head.method) && this.#unanswered < TAKEN_AGAIN_MAX;
     if (!this.#takesBody && (!sent || isSafe)) this.#askAgain(hop, sent);
     else this.refuse(HOST_BROKE_OFF);
   }
 
-  /** Whether the other host closes, and the request can be sent again. An app may say so too, of its own requests. */
+  /**
+   * Whether the other host shuts down and the request can be sent again. An app may set the header too, which repeats
+   * only its own requests.
+   */
   #isSentBack({ status, headers }: AnswerHead): boolean {
     if (status !== CLOSING.status || this.#takesBody || this.#unanswered >= TAKEN_AGAIN_MAX) return false;
     return headerValue(headers, HOP_AGAIN) !== undefined;

@@ -21,7 +21,7 @@ export type { Resolve, Spans, Target } from './target.ts';
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
   resolve: Resolve;
-  /** Whether refusals of a request must be JSON-RPC. Default: none. */
+  /** Whether refusals of a request must be JSON-RPC. Default: never. */
   isRpc?: (head: RequestHead) => boolean;
   /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are trusted. Default: none. */
   trustedProxies?: readonly string[];
@@ -31,15 +31,15 @@ export interface GatewayOptions {
   isSampled?: boolean;
   /** Longest total time that a request may be queued, in ms. */
   holdTimeoutMs: number;
-  /** Most open requests of one share of a target. Default: a quarter of all connections. */
+  /** Maximum number of open requests with the same `share` (see `Target`). Default: a quarter of all connections. */
   shareMax?: number;
 }
 
 /** How often timeouts are checked and idle visitors are forgotten, in ms. */
 const SWEEP_MS = 1_000;
 /**
- * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short: a client that opens and closes
- * connections quickly makes the kernel drop those of others. These retry a second later.
+ * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short. Then one client that
+ * opens and closes connections quickly makes the kernel drop those of other clients, who retry a second later.
  */
 const BACKLOG = 4_096;
 /** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */
@@ -110,8 +110,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens for the other hosts of this Cellar. Resolves with the port; with 0, the system chooses one. Whoever reaches it
-   * describes the client, so `resolve` must check who that is.
+   * Listens for the other hosts of this Cellar. Resolves with the port; with 0, the system chooses one. A caller is
+   * trusted to describe the client, so `resolve` must check that the caller is a host.
    * @throws {Error} of the system when it cannot listen
    */
   async listenHosts(port: number, host: string): Promise<number> {
@@ -120,7 +120,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     return (server.address() as AddressInfo).port;
   }
 
-  /** From now on each connection closes after its next response, so that clients come back at another host. */
+  /** From now on each connection closes after its next response, so that clients reconnect to another host. */
   leave(): void {
     this.leaving = true;
   }
@@ -157,7 +157,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   begin(connection: Connection, head: RequestHead): void {
     const exchange = new Exchange(this, connection, head);
     connection.exchange = exchange;
-    // Requests in flight may still call other apps.
+    // Apps with requests in flight may still call other apps.
     if (this.closing && connection.resolve === null) exchange.refuse(CLOSING);
     else this.#router.route(exchange);
   }

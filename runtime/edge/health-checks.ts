@@ -9,13 +9,16 @@ interface Asked {
   intervals: number[];
 }
 
-/** A load balancer takes a host out after so many failed checks, as a rule. */
+/** Number of failed checks after which most load balancers stop sending requests to a host. */
 const CHECKS = 3;
-/** Longest interval that counts, in ms. */
+/** Longer intervals between checks count as this, in ms. */
 const INTERVAL_MAX_MS = 10_000;
-/** Most clients that are remembered. */
+/** Maximum number of remembered clients. */
 const CLIENTS_MAX = 64;
-/** A load balancer may ask several times in a row: it has as many checks as it has routes to the host. */
+/**
+ * Number of remembered intervals. A load balancer may check several times in a row, once for each of its routes to the
+ * host.
+ */
 const INTERVALS = 8;
 
 export class HealthChecks {
@@ -25,13 +28,16 @@ export class HealthChecks {
   recordCheck(client: string, now = performance.now()): void {
     const before = this.#clients.get(client);
     const intervals = before === undefined ? [] : [...before.intervals, now - before.at].slice(-INTERVALS);
-    // The map keeps the order: the first has not asked for the longest time.
+    // The map is in the order of the last check, so its first client has not checked for the longest time.
     this.#clients.delete(client);
     if (this.#clients.size >= CLIENTS_MAX) this.#clients.delete(this.#clients.keys().next().value!);
     this.#clients.set(client, { at: now, intervals });
   }
 
-  /** Returns how long it takes until every load balancer has noticed that the host is not ready, in ms; 0 without any. */
+  /**
+   * Returns how long it takes until every load balancer has noticed that the host is not ready, in ms; 0 without load
+   * balancers.
+   */
   noticedMs(now = performance.now()): number {
     const recent = [...this.#clients.values()].filter(({ at }) => now - at <= CHECKS * INTERVAL_MAX_MS);
     const longest = Math.max(0, ...recent.flatMap(({ intervals }) => intervals));

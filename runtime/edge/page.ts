@@ -4,7 +4,6 @@ import { escapeHtml } from '../../bundler/escape-html.ts';
 import { PAGE_STYLE, type PageColour } from '../../handlers/contract/pages.ts';
 import type { Refusal, RefusalReason } from './refusals.ts';
 
-/** The texts of the page. */
 interface Advice {
   /** The state in a word or two, beside its icon. */
   state: string;

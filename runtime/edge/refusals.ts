@@ -20,11 +20,11 @@ export type RefusalReason =
   | 'exceeded_cpu'
   | 'closing';
 
-/** Why the gateway answers a request itself. `code` is an error code of the contract; `retryAfterS` sets `Retry-After`. */
+/** Why the gateway answers a request itself. `code` is sent to the client; `retryAfterS` sets `Retry-After`. */
 export interface Refusal {
   status: number;
   code: string;
-  /** A finer reason than `code`, where the reader needs one. */
+  /** More exact than `code`, for the HTML page and the request's record. Default: `code` alone. */
   reason?: RefusalReason;
   /** One sentence for the client. Never contains a secret or a path of the host. */
   detail: string;
@@ -33,7 +33,7 @@ export interface Refusal {
   page?: string | null;
 }
 
-/** A refusal whose code is one of the contract. */
+/** A refusal whose `code` is an error code of the contract. */
 export type OwnRefusal = Refusal & { code: ErrorCode };
 
 /** Longest request line and headers together, in bytes. Larger ones are answered with 431. */
@@ -136,7 +136,7 @@ const NOT_THERE: OwnRefusal = {
   retryAfterS: 1,
 };
 
-/** The host that runs the app may have seen the request, which cannot be sent again. */
+/** The host that runs the app may have seen the request, so the request must not be sent again. */
 export const HOST_BROKE_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',

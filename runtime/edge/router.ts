@@ -15,7 +15,6 @@ import {
 import type { Resolve, Respond, Target } from './target.ts';
 import { RequestQueues } from './upstream/request-queue.ts';
 
-/** Routes each exchange to its backend, or answers it. */
 export class Router {
   readonly #resolve: Resolve;
   readonly #requestQueues: RequestQueues;
@@ -26,7 +25,7 @@ export class Router {
   /**
    * @param resolve routes requests from a port, or from our own proxy
    * @param holdTimeoutMs longest total time that a request may be queued
-   * @param shareMax most open requests of one share
+   * @param shareMax maximum number of open requests of one share
    */
   constructor(resolve: Resolve, holdTimeoutMs: number, shareMax?: number) {
     this.#shares = new Shares(shareMax);
@@ -97,7 +96,7 @@ export class Router {
     this.#limiter.sweep(now);
   }
 
-  /** Returns the seconds until a retry, or 0 unless a rate limit refuses the request. */
+  /** Returns the seconds until a retry if a rate limit refuses the request; otherwise 0. */
   #secondsToWait({ limits }: Target, exchange: Exchange): number {
     if (limits === undefined) return 0;
     exchange.site = limits.site;

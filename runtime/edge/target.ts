@@ -1,15 +1,15 @@
-// Routing targets, as decided by the module that knows the sites.
+// Routing targets, as `sites.ts` decides them.
 import type { LocalAnswer } from './answers.ts';
 import type { RequestHead } from './http/head/head.ts';
 import type { SiteLimits } from './limits/rate-limits.ts';
 import type { Backend } from './upstream/backend.ts';
 
-/** Answers a request without a process. @param client its address */
+/** Answers a request without a process. @param client the client's address */
 export type Respond = (head: RequestHead, client: string) => LocalAnswer | Promise<LocalAnswer>;
 
 /**
- * Where a request goes, and its rate limits, if any.
- * `share`: requests of the same share have a limited number of open ones together; default: no limit.
+ * Where a request goes, and its rate limits, if any. `share`: the number of open requests with the same share is
+ * limited. Default: no limit.
  */
 export type Target = { limits?: SiteLimits; share?: string } & (
   | { kind: 'proxy'; backend: Backend; call?: Call }
@@ -22,9 +22,9 @@ export interface Call {
   socketName: string | null;
   /** Additional header lines, each with its CRLF. */
   lines: string;
-  /** Such lines only for another host that passes the call on; none by default. */
+  /** Additional header lines, each with its CRLF, when the call goes to another host. Default: none. */
   hopLines?: string;
-  /** Whether its tunnel ends by itself: then a drain waits for it as for a request. */
+  /** Whether the call's tunnel ends by itself. A drain then waits for the tunnel as for a request. */
   endsItself: boolean;
   /** The client's address for the log; default: this machine's. */
   client?: string;

@@ -6,7 +6,7 @@ import { headerValue } from './http/head/fields.ts';
 const KEY_HEADER = 'cloudflare-workers-version-key';
 /** Names a version for each Worker: `my-worker="<version id>", other="<version id>"`. */
 const OVERRIDES_HEADER = 'cloudflare-workers-version-overrides';
-/** Longest part of either header that is looked at, in characters: a stranger decides its length. */
+/** Longest part of either header that is parsed, in characters, because strangers choose its length. */
 const LENGTH = 1_024;
 const OVERRIDE = /^[ \t]*([a-z0-9_.*-]+)[ \t]*=[ \t]*"([^"]*)"[ \t]*$/;
 

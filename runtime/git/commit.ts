@@ -11,7 +11,7 @@ import { listEntries, resolveCommit } from './source.ts';
 const NO_SHA = '0'.repeat(40);
 const REGULAR = ['100644', '100755'];
 
-/** A change of one file. Without `content` the file keeps its own. */
+/** A change of one file. If `content` is null, the file keeps its content. */
 export interface FileChange {
   path: string;
   content: Buffer | null;
@@ -36,7 +36,7 @@ type CommitHead = Omit<Commit, 'files'> & {
   files: (Omit<FileChange, 'content'> & { bytes: number | null })[];
 };
 
-/** As `commitFiles`, for an encoded commit. */
+/** Like `commitFiles`, for an encoded commit. */
 export function commitBody(repository: string, scratch: string, body: Uint8Array): Promise<MadeCommit> {
   const { buffer, byteOffset, byteLength } = body;
   return commitFiles(repository, scratch, readCommit(Buffer.from(buffer, byteOffset, byteLength)));
@@ -62,10 +62,10 @@ interface File {
   sha: string | null;
 }
 
-/** A commit that main is not at yet. */
+/** A new commit. `moveMain` moves main to it. */
 export interface MadeCommit {
   sha: string;
-  /** Where main is to be before; null for an empty repository. */
+  /** The commit that main must still be at; null for an empty repository. */
   before: string | null;
 }
 
@@ -89,7 +89,7 @@ export async function commitFiles(repository: string, scratch: string, commit: C
   }
 }
 
-/** Moves main to a commit. @throws {Refusal} `commit_conflict` when main is at another one than before */
+/** Moves main to a commit. @throws {Refusal} `commit_conflict` when main is at another commit than `before` */
 export async function moveMain(repository: string, { sha, before }: MadeCommit): Promise<void> {
   await runGit(repository, ['update-ref', DEPLOY_REF, sha, before ?? NO_SHA]).catch(
     async (error: unknown) => {
@@ -160,7 +160,7 @@ async function writeObjects(
   const written = changes.filter(({ content, path }) => content !== null && after.get(path)?.sha === null);
   const worktree = join(directory, 'contents');
   await mkdir(worktree);
-  // As long as each other, so that git's order is theirs.
+  // Names of equal length, so that git lists them in this order.
   const names = written.map((_, n) => String(n).padStart(8, '0'));
   await Promise.all(written.map(({ content }, n) => writeFile(join(worktree, names[n]!), content!)));
   // `hash-object` would sync each object by itself; this syncs all of them at once.

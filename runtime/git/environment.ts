@@ -11,7 +11,7 @@ const ALWAYS = {
   'core.deltaBaseCacheLimit': '16m',
   'pack.windowMemory': '32m',
   'pack.deltaCacheSize': '32m',
-  // Each thread has its own stack and caches.
+  // One thread: each further one would need memory for its own stack and caches.
   'pack.threads': '1',
   'index.threads': '1',
   'grep.threads': '1',

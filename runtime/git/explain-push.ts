@@ -15,8 +15,10 @@ const CAME_LATE =
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 
-/** Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, when another push came first, or when the
- * push was not stored. */
+/**
+ * Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, when another push came
+ * first, or when the push was not stored.
+ */
 export class ExplainPush extends Transform {
   /** An incomplete packet, at most 64 KiB. */
   #rest: Buffer = Buffer.alloc(0);
@@ -25,7 +27,10 @@ export class ExplainPush extends Transform {
   /** Why a change of refs was not stored. */
   #aborted: string | null = null;
 
-  /** A change of refs was not stored. Git ends without an answer, because its hook failed, and does not know the reason. */
+  /**
+   * Call it when a change of refs was not stored. git then ends without an answer, because its hook failed, and does
+   * not know the reason.
+   */
   aborted(why: string): void {
     this.#aborted = why;
   }

@@ -7,7 +7,7 @@ import { resolveCommit } from './source.ts';
 
 /** Prefix of the full names of tags. */
 export const TAGS = 'refs/tags/';
-/** `2.0-rc1` comes before `2.0`, also in lists of tags elsewhere. */
+/** Setting of git with which `2.0-rc1` comes before `2.0`. Other lists of tags use it too. */
 export const VERSION_ORDER = { 'versionsort.suffix': '-' };
 /** Maximum bytes of a list of objects whose hashes begin alike. */
 const ALIKE_BYTES = 64 * 1024;

@@ -12,7 +12,7 @@ import { gitEnvironment } from './environment.ts';
 import { gitProgram } from './program.ts';
 
 const DEADLINE_MS = 30_000;
-/** Most bytes of a commit's description that are read. */
+/** Maximum bytes that are read of a commit's description. */
 const DESCRIPTION_BYTES = 16 * 1024;
 
 /** The branch whose pushes are deployed. */
@@ -49,7 +49,7 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   if (isBusy()) return;
   const objects = join(repository, 'objects');
   const names = (await readdir(objects).catch(() => [])).filter((name) => INCOMING.test(name));
-  // A push that began meanwhile may own one of them.
+  // A push that began meanwhile may own one of the directories.
   if (isBusy()) return;
   for (const name of names) {
     await removeTree(join(objects, name)).catch((error: unknown) =>
@@ -58,7 +58,7 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   }
 }
 
-/** Characters of a commit's author and subject in a deploy. */
+/** Maximum characters of a commit's author, and of its subject, in a deploy. */
 export const SHOWN_LENGTH = 300;
 
 /** Returns a commit's author and subject line for a deploy. */

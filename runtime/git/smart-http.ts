@@ -10,7 +10,10 @@ import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';
 import { PREPARED, STORED } from './repository.ts';
 
-/** Idle timeout without a byte in either direction. A quiet build step may take up to its own limit. */
+/**
+ * Idle timeout without a byte in either direction, in ms. A push waits for its deploy, whose build steps may print
+ * nothing until their own limit.
+ */
 const IDLE_MS = 15 * 60_000;
 const PUSH = 'git-receive-pack';
 const HEAD_LIMIT_BYTES = 16_384;
@@ -101,7 +104,8 @@ export async function serveGit(
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
-  // git may end before it has read everything. If nothing is left to write, no error occurs.
+  // git may end before it has read everything. Then the rest is read and dropped. Without a rest, no `error` event
+  // comes.
   child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
@@ -127,7 +131,10 @@ export function strictness(): string {
   return `--strict=${TOLERATED.map((fault) => `${fault.toLowerCase()}=ignore`).join(',')}`;
 }
 
-/** git's settings: what it serves, what the role may do, and which objects it accepts. */
+/**
+ * Returns git's settings: what it serves, what the role may do, which objects it accepts, and how large a push may be.
+ * A push may use the free disk space above `floorMb`.
+ */
 function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, string> {
   const room = (freeMegabytes(repository) - floorMb) * 2 ** 20;
   return {
@@ -135,7 +142,7 @@ function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, 
     // Rejects paths such as `..` or `.git`, in the spelling of any file system.
     'receive.fsckObjects': 'true',
     ...Object.fromEntries(TOLERATED.map((fault) => [`receive.fsck.${fault}`, 'ignore'])),
-    // Not 0, which means no limit.
+    // At least 1, because 0 means no limit.
     'receive.maxInputSize': String(Math.max(1, room)),
     'uploadpack.allowFilter': 'true',
     ...(role === 'admin'

@@ -10,14 +10,12 @@ import { DEPLOY_REF } from './repository.ts';
 
 /** The empty tree; every git knows it. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
-/** Limit of a diff's text. */
 const DIFF_LIMIT_BYTES = 1024 * 1024;
 /** Limit of a listing: trees may repeat a subtree, so few bytes may name very many files. */
 const LISTING_BYTES = 32 * 2 ** 20;
-/** Most files listed in a diff. */
+/** Maximum number of files listed in a diff. */
 const DIFF_FILES = 3_000;
 
-/** One entry of a tree. */
 export interface TreeEntry {
   /** From the root of the repository. */
   path: string;
@@ -50,7 +48,7 @@ export interface Diff {
   truncated: boolean;
 }
 
-/** The commit of a ref or an abbreviated sha; null for none. */
+/** Returns the commit of a ref or an abbreviated sha; null when there is none. */
 export async function resolveCommit(repository: string, ref: string): Promise<string | null> {
   try {
     const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];
@@ -62,8 +60,8 @@ export async function resolveCommit(repository: string, ref: string): Promise<st
 }
 
 /**
- * Returns the commit that main is at; null before the first push. Runs git only if the branch has no file of its own: a
- * process for each of thousands of apps would delay a start of Cellar by half a minute.
+ * Returns the commit that main is at; null before the first push. Runs git only if the branch has no file of its own.
+ * With thousands of apps, a process for each would delay the start of Cellar by half a minute.
  * @throws {ChildError} when the repository cannot be read
  */
 export async function deployTip(repository: string): Promise<string | null> {
@@ -72,7 +70,7 @@ export async function deployTip(repository: string): Promise<string | null> {
 }
 
 /**
- * As `resolveCommit`; without a ref, the tip of main, which may not exist yet.
+ * Like `resolveCommit`. Without a ref, returns the tip of main, which may not exist yet.
  * @throws {Refusal} `ref_not_found`
  */
 export async function requireCommit(repository: string, ref: string | null): Promise<string | null> {
@@ -159,7 +157,7 @@ function tooMany(what: string): Refusal {
 /** @throws {Refusal} `path_not_found` */
 export async function findEntry(repository: string, commit: string, path: string): Promise<TreeEntry> {
   const missing = new Refusal(404, 'path_not_found', `commit ${commit} has no ${path}`);
-  // git would treat it as a path of this machine.
+  // git would treat such a path as one of this machine.
   if (path.startsWith('/') || path.split('/').includes('..')) throw missing;
   const words = ['ls-tree', '-z', '-l', '--full-tree', commit, '--', path];
   const [entry] = await listEntries(repository, words);

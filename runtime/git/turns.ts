@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { clientLeft } from '../sockets/client-left.ts';
 
-/** Each may run several git processes, each with its own memory limit. */
+/** A push or fetch may run several git processes, each with its own memory limit. */
 const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };
 
 export class GitTurns {

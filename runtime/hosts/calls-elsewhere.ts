@@ -1,4 +1,4 @@
-// HOST calls for apps of other hosts: passes each on, as it comes and without a copy in memory.
+// Passes calls of the control plane's `HOST` binding on to the host that has the app, without a copy in memory.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,13 +10,12 @@ import { clientLeft } from '../sockets/client-left.ts';
 import type { Peer } from './peer.ts';
 import { type Elsewhere, HOPS_MAX } from './remote-backend.ts';
 
-/** Between two hosts only. */
+/** Headers that belong to one connection, so they are not passed on. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'host'];
 
 /** How long a call waits for an app that is on its way to this host, in ms. */
 const ARRIVAL_MS = 10_000;
 
-/** What calls need to know of the hosts. */
 interface Around extends Elsewhere {
   /** Returns an app of this host. */
   here: (appId: string, previewHost: null) => Backend | undefined;
@@ -59,7 +58,7 @@ export class CallsElsewhere {
   async #peer(id: string): Promise<Peer | null> {
     const { homes, peers } = this.#around;
     if (id === homes.self) return null;
-    // The control plane knows a new host earlier than this one.
+    // The control plane may know a new host before this host does.
     if (peers.get(id) === undefined) await this.#around.askNow();
     const peer = peers.get(id);
     if (peer === undefined) throw new Refusal(503, 'host_unavailable', `there is no host ${id}`);
@@ -94,7 +93,7 @@ export class CallsElsewhere {
       signal,
     });
     sent.on('response', resolve).on('error', reject);
-    // The other host may answer before it has read everything.
+    // No failure: the other host may answer before it has read everything.
     pipeline(call, sent).catch(() => {});
     let answer: IncomingMessage;
     try {
@@ -107,7 +106,7 @@ export class CallsElsewhere {
     for (const name of OF_CONNECTION) delete received[name];
     response.writeHead(answer.statusCode!, received);
     response.flushHeaders();
-    // A broken answer must not look complete: it ends the connection.
+    // A broken answer must not look complete, so the connection is destroyed.
     await pipeline(answer, response).catch(() => response.destroy());
   }
 }

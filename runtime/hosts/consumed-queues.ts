@@ -4,17 +4,15 @@ import { logRarely } from '../log.ts';
 
 /** Maximum bytes of the list. */
 export const CONSUMED_QUEUES_BYTES = 4 * 1024 * 1024;
-/** The most that is sent of one app. Otherwise one with endless queues would leave no room for others. */
+/** Maximum bytes of one app's item. Otherwise an app with very many queues would leave no room for others. */
 const APP_BYTES = 16 * 1024;
-/** How long a list is kept, in ms. Each other host asks every other second, and a list may be long. */
+/** How long a list is cached, in ms. Each other host asks every two seconds, and a list may be long. */
 const KEPT_MS = 1_000;
 
-/** The queues that an app consumes. */
 export interface ConsumedQueues {
-  /** Its id. */
+  /** The app's id. */
   app: string;
   owner: string;
-  /** Names. */
   queues: string[];
 }
 
@@ -38,7 +36,7 @@ export class OwnQueues {
   }
 
   #items(): string[] {
-    // The brackets.
+    // Two bytes for the brackets.
     let left = CONSUMED_QUEUES_BYTES - 2;
     return this.#queues().flatMap((each) => {
       const item = JSON.stringify(each);

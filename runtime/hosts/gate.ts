@@ -1,5 +1,5 @@
-// Whether this host may run apps that other hosts could run too: not before the control plane has said which, and not while
-// this host is cut off from it.
+// Whether this host may run apps that other hosts could run too. It may not before the control plane has said which,
+// nor while this host is cut off from the control plane.
 import { aborted } from '../threads/aborted.ts';
 
 /** Why an app in the bucket has no process. */
@@ -15,13 +15,13 @@ export class Gate {
     return this.#isShut;
   }
 
-  /** The control plane has answered. */
+  /** Call it when the control plane has answered. */
   open(): void {
     this.#isShut = false;
     this.#opened.resolve();
   }
 
-  /** The control plane has not answered for too long. */
+  /** Call it when the control plane has not answered for too long. */
   shut(): void {
     this.#isShut = true;
   }

@@ -2,7 +2,7 @@
 import { isDispatched, nameOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contract/host/hosts.ts';
 
-/** Most apps that one report names because requests wait for them. */
+/** Maximum number of apps with waiting requests that one report names. */
 const AWAITED_MAX = 200;
 
 /** The hosts of this Cellar and the home of each app, as far as this host knows. Empty in a Cellar of one host. */
@@ -15,7 +15,7 @@ export class Homes {
   readonly #routes = new Map<string, AppRoute>();
   /** Ids of apps, by host name. */
   readonly #names = new Map<string, string>();
-  /** Apps for which requests wait, and their lost homes. */
+  /** Lost homes of apps for which requests wait, by app id. */
   readonly #awaited = new Map<string, string>();
   /** Tells the control plane soon that requests wait for an app whose home is lost. */
   onAwaited: () => void = () => {};
@@ -28,18 +28,17 @@ export class Homes {
     this.#baseDomain = baseDomain;
   }
 
-  /** The other hosts. */
   get others(): readonly KnownHost[] {
     return this.#hosts.filter(({ id }) => id !== this.self);
   }
 
-  /** Whether this host does the work that one host does for all: it is the first of the active ones, by id. */
+  /** Whether this host does the work that one host does for all: it has the lowest id of the active hosts. */
   get leads(): boolean {
     const active = this.#hosts.filter(({ state }) => state === 'active').map(({ id }) => id);
     return active.sort()[0] === this.self;
   }
 
-  /** Of the newest route that is known; 0 without any. */
+  /** The revision of the newest known route; 0 without any. */
   get revision(): number {
     return this.#revision;
   }
@@ -73,7 +72,6 @@ export class Homes {
     return this.#routes.get(this.#names.get(host) ?? '');
   }
 
-  /** Returns the route of an app. */
   get(appId: string): AppRoute | undefined {
     return this.#routes.get(appId);
   }
@@ -84,7 +82,10 @@ export class Homes {
     return undefined;
   }
 
-  /** Returns the apps whose data is on the disk of another host, with the name of that host, or the id of a removed one. */
+  /**
+   * Returns the apps whose data is on the disk of another host. `host`: the name of that host, or the id of a removed
+   * one.
+   */
   localElsewhere(): { app: string; slug: string; host: string }[] {
     const names = new Map(this.#hosts.map(({ id, name }) => [id, name]));
     return [...this.#routes.values()]
@@ -92,7 +93,7 @@ export class Homes {
       .map(({ id, slug, home }) => ({ app: id, slug, host: names.get(home) ?? home }));
   }
 
-  /** Takes what the control plane has answered. */
+  /** Applies an answer of the control plane. */
   take({ hosts, revision, whole, routes, deleted }: HostReportAnswer): void {
     this.#isKnown = true;
     this.#hosts = hosts;
@@ -106,7 +107,10 @@ export class Homes {
     this.#announce();
   }
 
-  /** Has an app move before others: a request waits for it, and its home is lost. Call it again after each answer. */
+  /**
+   * Asks the control plane to move an app before others, because a request waits for it and its home is lost. Call it
+   * again after each answer.
+   */
   awaits(appId: string, home: string): void {
     if (this.#awaited.size < AWAITED_MAX) this.#awaited.set(appId, home);
     this.onAwaited();

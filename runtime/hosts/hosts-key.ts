@@ -1,7 +1,7 @@
-// The key by which the hosts of a Cellar know each other.
+// The secret by which the hosts of a Cellar authenticate each other.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** Derives the key from the cluster's. 64 hexadecimal characters. */
+/** Derives the hosts' key, 64 hexadecimal characters, from the cluster's key. */
 export function hostsKey(clusterKey: string): string {
   return createHmac('sha256', clusterKey).update('hosts').digest('hex');
 }

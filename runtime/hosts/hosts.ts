@@ -7,7 +7,7 @@ import { hostsKey } from './hosts-key.ts';
 import { Peers } from './peers.ts';
 import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
-/** Fewer apps than this are not worth the time to look for deleted ones. */
+/** With fewer backends than this, it is not worth the time to look for those of deleted apps. */
 const TIDY_MIN = 100;
 
 export interface HostsOptions {
@@ -22,15 +22,18 @@ export interface HostsOptions {
 export class Hosts implements Elsewhere {
   readonly homes: Homes;
   readonly peers: Peers;
-  /** By which the hosts know each other. */
+  /** The secret by which the hosts authenticate each other. */
   readonly key: string;
   readonly here: HostsOptions['here'];
-  /** Asks the control plane for routes, for all who want to know. Never rejects. */
+  /** Asks the control plane for routes. Never rejects. */
   askNow: () => Promise<void> = async () => {};
   readonly #baseDomain: string;
-  /** By app id. */
+  /** Backends by app id. */
   readonly #apps = new Map<string, RemoteBackend>();
-  /** Number of backends at which those of deleted apps are removed. It grows with the apps, because this looks at each of them. */
+  /**
+   * Number of backends at which those of deleted apps are removed. It grows with the apps, because the removal looks at
+   * each of them.
+   */
   #tidyAt = TIDY_MIN;
 
   constructor({ homes, baseDomain, clusterKey, here }: HostsOptions) {
@@ -49,7 +52,7 @@ export class Hosts implements Elsewhere {
     const at = label.indexOf('--');
     if (at === -1 || host !== `${label}.${this.#baseDomain}`) return null;
     const parent = this.homes.resolve(host.slice(at + 2));
-    // The previews of an app that is here are here too: this one is not known.
+    // An app and its previews are on the same host. This host has the app, and knows no such preview.
     if (parent === undefined || this.here(parent.id, null) !== undefined) return null;
     return { route: parent, backend: this.#backend(parent.id, 'preview', host) };
   }
@@ -86,12 +89,11 @@ export class Hosts implements Elsewhere {
     return peer.classesOf(appId);
   }
 
-  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as those hosts have reported. */
   consumersOf(owner: string, queue: string): string[] {
     return this.peers.consumersOf(owner, queue);
   }
 
-  /** Returns the slug of an app. */
   slugOf(appId: string): string | undefined {
     return this.homes.get(appId)?.slug;
   }
@@ -102,9 +104,9 @@ export class Hosts implements Elsewhere {
   }
 
   /**
-   * Returns the backend of a host name that no app is known to have: it asks the control plane once, and waits for the answer.
+   * Returns the backend of a host name that no known app has. It asks the control plane once, and waits for the answer.
    * @param refusal of a name that stays unknown
-   * @param to what the request is for; default: the app
+   * @param to returns the backend of a route; default: that of visitors' requests
    */
   unknown(host: string, refusal: Refused, to?: (route: AppRoute) => Backend): Backend {
     let hasAsked = false;

@@ -1,10 +1,10 @@
-// Whether a process on another host runs an object of the control plane, as the engine's records in the bucket say.
+// Whether a process on another host runs an object of the control plane, as workerd's records in the bucket say.
 import { LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
 import type { S3Store } from '../bucket/s3-store.ts';
 
 /**
- * A lease lasts 20 s and is renewed every three. With less than this left, in ms, its process has ended, whatever the clocks
- * differ.
+ * A lease lasts 20 s and is renewed every 3 s. With less than this left, in ms, its process has ended, even if the
+ * clocks of the hosts differ.
  */
 const ALIVE_MS = 10_000;
 

@@ -5,7 +5,7 @@ import type { DiskWatch } from '../disk/disk-watch.ts';
 import { readMemory } from '../resources/memory.ts';
 
 const MB = 1024 * 1024;
-/** Over how long the use of the processors is measured, in ms. */
+/** CPU use is averaged over this time, in ms. */
 const MEASURED_MS = 60_000;
 
 interface Sample {
@@ -27,7 +27,7 @@ export class Load {
     this.#counts = counts;
   }
 
-  /** Measures since the call a minute ago. Call it every few seconds. */
+  /** Returns the load, with the CPU use of the last minute. Call it every few seconds. */
   read(): HostLoad {
     const { total, used } = readMemory();
     const { freeMb, totalMb } = this.#disk;

@@ -6,7 +6,7 @@ import { log, logRarely, reason } from '../log.ts';
 import type { Gate } from './gate.ts';
 import type { Homes } from './homes.ts';
 
-/** Of the calls between hosts. */
+/** Version of the hosts' protocol, in each report. The control plane refuses a host with an unknown one. */
 export const HOSTS_PROTOCOL = 1;
 /** The control plane's error code for a host whose protocol it does not know. */
 const INCOMPATIBLE = 'host_incompatible';
@@ -16,24 +16,25 @@ const REPORT_EVERY_MS = 2_000;
 const ANSWER_MS = 5_000;
 /** Timeout of the first report, in ms. Its answer has the routes of all apps, and other hosts may ask for them at the same time. */
 const FIRST_ANSWER_MS = 30_000;
-/** A host without an answer for so long is cut off, in ms. Some seconds later its apps get other homes. */
+/** Time without an answer after which a host is cut off, in ms. Some seconds later its apps get other homes. */
 const CUT_OFF_MS = 15_000;
-/** Timeout for finding out whether its apps will get other homes, in ms. */
+/** Timeout of `isCounted`, in ms. */
 const COUNTED_MS = 2_000;
-/** Shortest interval of reports that requests ask for, in ms. */
+/** Shortest time between extra reports, in ms. A request that waits for an app causes one. */
 const ASKED_EVERY_MS = 500;
 
 export interface MembershipOptions {
-  /** What does not change while the host runs. */
+  /** Fields of the report that do not change while the host runs. */
   host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at' | 'adopts'>;
   homes: Homes;
   gate: Gate;
-  /** Returns what changes. */
+  /** Returns the fields of the report that change. */
   look: () => Pick<HostReport, 'load' | 'clock_ahead_ms' | 'unanswered'>;
   /** Sends a report to the control plane. @throws {Error} with a `code` when it refuses the host */
   send: (report: HostReport, deadlineMs: number) => Promise<HostReportAnswer>;
   /**
-   * Whether another host counts how long this one is silent. Nobody does after the loss of the host that did.
+   * Whether another host runs the control plane's object that measures how long this host is silent. After the loss of
+   * that host, nothing measures it.
    * @throws {Error} when that is unknown
    */
   isCounted: () => Promise<boolean>;
@@ -57,7 +58,7 @@ export class Membership {
   /** Settles with the last report. Reports run one after another, so that an older answer never replaces a newer one. */
   #last: Promise<unknown> = Promise.resolve();
   #asked: Promise<void> | null = null;
-  /** When a report that was asked for began, as `performance.now()`. */
+  /** When the last extra report began, as `performance.now()`. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #cutOff: NodeJS.Timeout | undefined;
   /** When the last answered report was sent, as `performance.now()`. */
@@ -102,7 +103,10 @@ export class Membership {
     if (!this.#isLost) this.#options.gate.open();
   }
 
-  /** Resolves when a report that begins now, or in a moment, has ended. Calls meanwhile wait for the same one. Never rejects. */
+  /**
+   * Sends an extra report, at the earliest `ASKED_EVERY_MS` after the last one. Resolves when it has ended. Concurrent
+   * calls share one report. Never rejects.
+   */
   reportNow(): Promise<void> {
     this.#asked ??= this.#reportAsked();
     return this.#asked;
@@ -129,7 +133,10 @@ export class Membership {
     return this.#options.send({ ...this.#next(), leaves: true }, deadlineMs);
   }
 
-  /** Goes on reporting while apps move away. The apps of a silent host move as lost, even while they run here. */
+  /**
+   * Reports while apps move away. Otherwise the control plane would take this host for lost, and move apps that still
+   * run here.
+   */
   async #leaveOn(moved: AbortSignal): Promise<void> {
     for (;;) {
       await sleep(REPORT_EVERY_MS, undefined, { signal: moved }).catch(() => {});
@@ -187,7 +194,7 @@ export class Membership {
     const { homes, gate, onAnswer, cutOffMs = CUT_OFF_MS } = this.#options;
     homes.take(answer);
     onAnswer(answer);
-    // From the time of the report: from then the control plane counts its silence.
+    // Counts from the time of the report, as the control plane does.
     this.#heardAt = sentAt;
     this.#lookIn(sentAt + cutOffMs - performance.now());
     this.#isLost = false;

@@ -6,15 +6,18 @@ import type { Apps } from '../apps/apps.ts';
 import { log, reason } from '../log.ts';
 import type { Homes } from './homes.ts';
 
-/** Apps that are handed over at once. */
+/** Maximum number of apps that are handed over concurrently. */
 const CONCURRENCY = 4;
-/** How long the host waits for them before it runs its own, in ms. */
+/** How long `settle` waits for the apps to leave, in ms. Then the host runs its own apps again. */
 const SETTLE_MS = 60_000;
 
 export class MovedAway {
   readonly #homes: Homes;
   readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>;
-  /** Apps whose new home came with the last answer. Usually the control plane has them handed over just now. */
+  /**
+   * Apps whose new home came with the last answer. Usually the control plane is just having them handed over, so they
+   * may stay until the next answer.
+   */
   #doubtful: string[] = [];
 
   constructor(homes: Homes, apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>) {
@@ -22,7 +25,10 @@ export class MovedAway {
     this.#apps = apps;
   }
 
-  /** Call it with the routes of each answer: hands over what should have left since the one before. Never rejects. */
+  /**
+   * Hands over the apps that should have left since the last answer. Call it with the routes of each answer. Never
+   * rejects.
+   */
   async look(routes: readonly AppRoute[]): Promise<void> {
     const late = this.#doubtful;
     this.#doubtful = routes.flatMap(({ id }) => (this.#newHome(id) === null ? [] : [id]));

@@ -13,7 +13,7 @@ const PING_EVERY_MS = 2_000;
 const PING_DEADLINE_MS = 2_000;
 /** Deadline for the classes of an app, whose release the other host may have to get from the bucket. */
 const CLASSES_DEADLINE_MS = 10_000;
-/** Most bytes of such an answer. */
+/** Maximum bytes of the answer with an app's classes. */
 const CLASSES_BYTES = 1024 * 1024;
 /** Consecutive pings without an answer after which the host counts as lost: 6 s. */
 const PINGS_MISSED_LIMIT = 3;
@@ -35,13 +35,10 @@ export class Peer {
   #missed = 0;
   #pinging = false;
   #lost = new AbortController();
-  /** Settles when requests may be sent, after one could not be; null while they can be. */
+  /** Set after a request could not be sent. Settles when requests may be sent again. */
   #again: Promise<void> | null = null;
 
-  /**
-   * @param key of the hosts
-   * @param onChange called when the host is lost, and when it answers again
-   */
+  /** @param key the secret of the hosts @param onChange called when the host is lost, and when it answers again */
   constructor({ id, name, address }: KnownHost, key: string, onChange: () => void) {
     this.id = id;
     this.name = name;
@@ -54,7 +51,7 @@ export class Peer {
     void this.ping();
   }
 
-  /** Its private gateway. */
+  /** Connections to its private gateway. */
   get upstream(): Upstream {
     return this.#upstream;
   }
@@ -64,17 +61,17 @@ export class Peer {
     return this.#target;
   }
 
-  /** How long it has not answered, in ms. Time in which this host was frozen itself does not count. */
+  /** How long the other host has not answered, in ms. Time in which this host was frozen itself does not count. */
   get unansweredMs(): number {
     return this.#missed * PING_EVERY_MS;
   }
 
-  /** Aborted when it is lost. */
+  /** Aborted when the other host is lost. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Settles when requests may be sent to it, after one could not be; null when they may now. */
+  /** Set after a request could not be sent. Settles when requests may be sent again; null when they may now. */
   get waiting(): Promise<void> | null {
     return this.#again;
   }
@@ -97,7 +94,7 @@ export class Peer {
     return again;
   }
 
-  /** Asks whether it answers. Never rejects. */
+  /** Asks the other host whether it answers. Never rejects. */
   async ping(): Promise<void> {
     if (this.#pinging) return;
     this.#pinging = true;
@@ -108,7 +105,7 @@ export class Peer {
   }
 
   /**
-   * Asks for the unique keys of the classes of an app there, by class name.
+   * Asks the other host for the unique keys of an app's Durable Object classes, by class name.
    * @throws {Error} when it does not answer within some seconds
    */
   async classesOf(appId: string): Promise<Record<string, string>> {
@@ -117,7 +114,7 @@ export class Peer {
     return JSON.parse(body);
   }
 
-  /** Forgets it, and destroys its connections. */
+  /** Stops the pings and destroys all connections. */
   close(): void {
     clearInterval(this.#timer);
     this.#lost.abort(new Error(`the host ${this.name} is gone`));
@@ -145,7 +142,7 @@ export class Peer {
     const signal = AbortSignal.timeout(deadlineMs);
     const headers = { [HOP_KEY]: this.#key, [HOP_COUNT]: '1', ...asked };
     const sent = request({ ...this.#target, headers, agent: false, signal });
-    // It fires again when the answer breaks off, which `once` does not listen for any more.
+    // `error` fires again when the answer breaks off, after `once` has stopped listening.
     sent.on('error', () => {});
     const [answer] = (await once(sent.end(), 'response')) as [IncomingMessage];
     const body = await readAtMost(answer, limitBytes);
@@ -169,7 +166,7 @@ export class Peer {
     const { upstream } = this;
     this.#upstream = new Upstream(this.#target);
     this.#lost.abort(new Error(`the host ${this.name} does not answer`));
-    // Requests to it may hang for ever. Ending them has those sent again that are safe to repeat.
+    // Requests to the lost host may hang for ever. Once ended, those that are safe to repeat are sent again.
     upstream.destroy();
     this.#onChange();
   }

@@ -9,7 +9,7 @@ export class Peers {
   #changed = Promise.withResolvers<void>();
   #closed = false;
 
-  /** @param key of the hosts */
+  /** @param key the secret of the hosts */
   constructor(homes: Homes, key: string) {
     this.#homes = homes;
     this.#key = key;
@@ -28,7 +28,7 @@ export class Peers {
     );
   }
 
-  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as those hosts have reported. */
   consumersOf(owner: string, queue: string): string[] {
     const apps = [...this.#peers.values()].flatMap(({ queues }) => queues);
     return apps.filter((each) => each.owner === owner && each.queues.includes(queue)).map(({ app }) => app);
@@ -39,13 +39,12 @@ export class Peers {
     return this.#peers.get(id);
   }
 
-  /** Asks requests that are held again, because something has changed. */
+  /** Lets held requests ask their backends again, because something has changed. */
   announce(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }
 
-  /** Destroys all connections. */
   close(): void {
     this.#closed = true;
     for (const peer of this.#peers.values()) peer.close();

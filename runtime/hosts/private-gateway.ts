@@ -1,4 +1,5 @@
-// Routes requests of the other hosts to this host's apps, and to its HOST calls. A request without the hosts' key gets a 404.
+// Routes requests of the other hosts to this host's apps, and to its server for calls of the `HOST` binding. A request
+// without the hosts' key gets a 404.
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import {
@@ -38,7 +39,7 @@ export interface PrivateGatewayOptions extends Elsewhere {
   queues: () => ConsumedQueues[];
   /** Counts the depth of calls between apps. */
   depths: CallDepths;
-  /** The server of HOST calls. */
+  /** The server for calls of the control plane's `HOST` binding. */
   hostCalls: Backend;
 }
 
@@ -58,7 +59,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     if (to === 'ping') return { kind: 'respond', respond: () => pong(value(KNOWN_QUEUES)) };
     if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
-    // An app that has moved on is not one without classes.
+    // Only for an app that is here: an empty answer would mean that the app has no classes.
     if (to === 'classes' && has(appId))
       return {
         kind: 'respond',
@@ -75,7 +76,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
   }
 
-  /** Decides which host has the app. @param generation in the route of the host that sent the request */
+  /** Decides which host has the app. @param generation of the app, as the sending host knows it */
   function at(
     head: RequestHead,
     to: Hopping,
@@ -100,12 +101,13 @@ class ArrivingApp implements Backend {
   readonly #elsewhere: Backend;
   readonly #here: () => Backend | undefined;
   readonly #generation: number;
-  /** Settled once the control plane has answered after the app was found to be unknown; null before that. */
+  /** The promise `Homes.changed` of the moment when the control plane was asked; null before that. */
   #asked: Promise<void> | null = null;
 
   /**
    * @param elsewhere the app at another host
-   * @param generation of the app, as the host that sent the request knows it: without a newer one, that host knows better
+   * @param generation of the app, as the sending host knows it. If this host knows no newer one, the app is about to
+   * arrive
    */
   constructor(
     around: PrivateGatewayOptions,
@@ -152,7 +154,7 @@ function callOf({ headers }: RequestHead, spanId: string, depths: CallDepths): C
   };
 }
 
-/** Returns a HOST call, marked with how many hosts have passed it on. */
+/** Returns a call of the `HOST` binding, marked with how many hosts have passed it on. */
 function passedOn(hops: number): Call {
   return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
 }

@@ -7,7 +7,7 @@ import type { Homes } from './homes.ts';
 import type { Peer } from './peer.ts';
 import type { Peers } from './peers.ts';
 
-/** Most hosts that pass a request on: the one that it reached, and one whose app has just moved. */
+/** Maximum number of hosts that pass a request on: the one that it reached, and one that the app has just left. */
 export const HOPS_MAX = 2;
 
 /** What the backends of all apps on other hosts share. */
@@ -78,7 +78,7 @@ export class RemoteBackend implements Backend {
     const ofCalls = linesOf('call');
     const hop: Hop = {
       host: home.name,
-      // A call that waited while the app left this host is still a call.
+      // A call from another app may have waited here while its target left this host.
       lines: (isCall) => (isCall ? ofCalls : own),
       again: (wasReached) => peer.again(peers.changed, wasReached),
     };

@@ -60,7 +60,7 @@ export class AppServer {
       held.take(bytes.length);
       held.check();
       response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
-      // Until then it is in memory.
+      // The response counts in the budget until the app has read it.
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     });
   }

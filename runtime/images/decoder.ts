@@ -3,7 +3,7 @@ import sharp, { type Sharp, type SharpOptions } from 'sharp';
 import { failed, ImagesError, notAnImage, timedOut, tooManyPixels, unsupportedFormat } from './errors.ts';
 import { type Format, formatOf, SVG } from './formats.ts';
 
-/** Maximum pixels of an image, and of all frames of an animated one. A decoded one has four bytes for each. */
+/** Maximum pixels of an image, all frames together. A decoded pixel has four bytes. */
 export const MAX_PIXELS = 50_000_000;
 /** Timeout of one operation, in s. */
 const OPERATION_S = 20;
@@ -11,7 +11,7 @@ const OPERATION_S = 20;
 // No image is needed twice. Each operation has one thread, so that the queue alone divides the processors.
 sharp.cache(false);
 sharp.concurrency(1);
-// No decoder is reachable but those of the formats that are recognized.
+// Only the decoders of recognized formats may run.
 sharp.block({ operation: ['VipsForeignLoad'] });
 sharp.unblock({
   operation: [

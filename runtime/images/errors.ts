@@ -1,7 +1,7 @@
 // Errors of the images service. The binding throws them with `code`, which apps check: the codes are Cloudflare's.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
-/** An error for the app. */
+/** An error whose message and code the app gets. */
 export class ImagesError extends CodedError<number> {}
 
 export const invalidOptions = (message: string) => new ImagesError(400, 9401, message);
@@ -14,7 +14,7 @@ export const noCapacity = (message: string) => new ImagesError(429, 9522, messag
 export const failed = (message: string) => new ImagesError(422, 9523, message);
 export const timedOut = (message: string) => new ImagesError(504, 9529, message);
 
-/** Nothing listens for this app, such as in a test of its start. */
+/** The answer for an app that does not have the service, as in a test of its start. */
 export const notRunning = () => new ImagesError(503, 9523, 'the images service does not run');
 
 /** Returns the headers and body of an error response, in the format that the binding reads. */

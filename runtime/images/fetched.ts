@@ -1,4 +1,4 @@
-// Calls of `fetch()` with `cf.image`: the options that Cloudflare has there, as operations of the images service.
+// Serves `fetch()` with `cf.image`: translates Cloudflare's options to operations of the images service.
 import * as z from 'zod';
 import { requireFormat } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
@@ -38,7 +38,7 @@ const Fetched = Transform.omit({ imageIndex: true }).extend({
 });
 const Density = z.object({ dpr: z.number().min(0.1).max(10).nullish() });
 
-/** Options in pixels, which a screen's density multiplies. */
+/** Options in pixels, which `dpr` (the density of the screen) multiplies. */
 const LENGTHS = ['width', 'height', 'top', 'bottom', 'left', 'right'];
 
 interface Answer {
@@ -79,7 +79,7 @@ export async function fetchedAnswer(form: FormData): Promise<Answer> {
   return format === 'json' ? factsOf(images[0]!, result) : result;
 }
 
-/** Multiplies lengths in pixels. @param within the options that have lengths of their own */
+/** Multiplies lengths in pixels. @param within names of options that contain lengths themselves */
 function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unknown {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) return options;
   return Object.fromEntries(
@@ -92,10 +92,10 @@ function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unk
 
 /** Returns the media type of the result: without a format, that of the original. */
 function typeOf(format: Asked | null | undefined, source: Format, accept: string): Output['output_format'] {
-  // Facts about the result need no good compression. No SVG gets as far as its encoding.
+  // With `json` only facts about the result are returned, so any encoding will do. An SVG is refused before it is encoded.
   if (format === 'json' || source === SVG) return 'image/jpeg';
   if (format === 'auto') {
-    // An AVIF has no frames here.
+    // An AVIF has one frame here, and a GIF may be animated.
     const better = source === 'image/gif' ? WEBP : [...AVIF, ...WEBP];
     return better.find((type) => accept.includes(type)) ?? source;
   }

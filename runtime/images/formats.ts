@@ -5,7 +5,7 @@ export const DECODED = ['image/jpeg', 'image/png', 'image/gif', 'image/webp', 'i
 export const SVG = 'image/svg+xml';
 export type Format = (typeof DECODED)[number] | typeof SVG;
 
-/** Bytes in which the root element of an SVG has to begin. */
+/** The root element of an SVG has to begin within this many bytes. */
 const SVG_HEAD_BYTES = 4_096;
 
 /** Returns the format of an image; null when it is none of the supported ones. */

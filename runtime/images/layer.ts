@@ -1,4 +1,4 @@
-// An image of a call: the canvas, or one that is drawn on another. Its last operation and its encoding run together.
+// An image of a call: the canvas, or one that is drawn on another. sharp runs its last operation and its encoding together.
 import type { Sharp } from 'sharp';
 import { guarded, open, openImage, requirePixels, type Size } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
@@ -8,9 +8,9 @@ import { resize, sizeAfter } from './resize.ts';
 
 export class Layer {
   #image: Sharp;
-  /** Exact without pending operations; otherwise the largest that they can result in. */
+  /** The exact size; with pending operations, the largest size that they can result in. */
   #size: Size;
-  /** Frames of an animated image. */
+  /** Number of frames. */
   readonly #frames: number;
   readonly #requireTime: () => void;
   #isPending = false;
@@ -42,7 +42,7 @@ export class Layer {
     return this.#size.width * this.#size.height;
   }
 
-  /** The operations so far, to encode their result. */
+  /** The image with its pending operations, for the encoder. */
   get image(): Sharp {
     return this.#image;
   }
@@ -110,7 +110,7 @@ export class Layer {
     await this.#settle();
   }
 
-  /** Flips, then rotates: a width that is given is that of the rotated image. */
+  /** Flips, then rotates. Runs before the resizing, because a given width is that of the rotated image. */
   async #turn({ rotate = 0, flip }: Transform): Promise<void> {
     if (rotate % 360 === 0 && flip === undefined) return;
     if (flip?.includes('h')) this.#image.flop();

@@ -7,7 +7,7 @@ export const MAX_SIDE = 12_000;
 /** Maximum operations of one call. */
 const MAX_STEPS = 64;
 
-/** Image services send null for options that a page did not give. */
+/** Accepts null as undefined: image services of frameworks send null for options that a page did not give. */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 const side = z.number().min(1).max(MAX_SIDE).transform(Math.round);
@@ -103,7 +103,7 @@ export const Output = z.object({
 });
 export type Output = z.output<typeof Output>;
 
-/** Whether sharp can read a color. For others its methods throw at once. */
+/** Whether sharp can read a color. It throws at once when it cannot. */
 function isColor(text: string): boolean {
   try {
     sharp({ create: { width: 1, height: 1, channels: 4, background: text } });

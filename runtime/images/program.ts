@@ -6,9 +6,9 @@ import { FairQueue } from '../queues/fair-queue.ts';
 import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 
-/** Calls at a time. Each has a thread, and up to 400 MB of pixels: those before and after an operation. */
+/** Maximum calls at a time. Each has a thread, and up to 400 MB of pixels: those before and after an operation. */
 const RUNNING = Math.min(3, Math.max(2, availableParallelism()));
-/** One account leaves others a turn. */
+/** One account may use all but one of the places, so that others get a turn. */
 const CALLS = { name: 'image calls', running: RUNNING, runningPerOwner: RUNNING - 1, waitingPerOwner: 64 };
 /** Maximum bytes of all requests and responses in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;

@@ -27,7 +27,7 @@ export interface TransformCall {
 export async function formOf(body: Buffer, contentType = ''): Promise<FormData> {
   const boundary = boundaryOf(contentType);
   if (boundary === null) throw noForm();
-  // The parser makes an object of each part.
+  // Checked before parsing, because the parser makes an object of each part.
   if (hasMore(body, boundary, MAX_PARTS)) throw tooManyDrawn();
   try {
     const headers = { 'content-type': contentType };
@@ -95,7 +95,7 @@ async function bytesOf(part: Field): Promise<Buffer> {
   return Buffer.from(await part.arrayBuffer());
 }
 
-/** Returns the JSON in a field of a form. @throws {ImagesError} for other or too much text */
+/** Returns the JSON in a field of a form. @throws {ImagesError} for a text that is not JSON, or too long */
 export function jsonOf(text: Field): unknown {
   if (typeof text !== 'string' || text.length > STEPS_LENGTH)
     throw invalidOptions(`the operations may have ${STEPS_LENGTH} characters`);
@@ -106,7 +106,7 @@ export function jsonOf(text: Field): unknown {
   }
 }
 
-/** Checks options. @param what has them, for the error @throws {ImagesError} naming the wrong option */
+/** Checks options. @param what the name of the call in the error @throws {ImagesError} naming the wrong option */
 export function checked<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,

@@ -1,4 +1,4 @@
-// Sizes that resizing results in.
+// Resizes images, and calculates the sizes that result.
 import type { Region, ResizeOptions, Sharp } from 'sharp';
 import { requirePixels, type Size } from './decoder.ts';
 import { invalidOptions } from './errors.ts';

@@ -7,16 +7,16 @@ import { Layer } from './layer.ts';
 import type { Draw, Output, Transform } from './options.ts';
 import type { TransformCall } from './request.ts';
 
-/** Timeout of the operations of a call, in ms. One that has begun may end later. */
+/** Timeout of the operations of a call, in ms. An operation that has begun may end later. */
 const CALL_MS = 30_000;
-/** Maximum pixels of a frame for encoders that are slow and cannot be interrupted: AVIF, and those that choose colors. */
+/** Maximum pixels of a frame for encoders that are slow and cannot be interrupted: AVIF, and those that choose a palette. */
 const AVIF_PIXELS = 2_500_000;
 const PALETTE_PIXELS = 8_000_000;
 const SLOW: Partial<Record<Output['output_format'], { name: string; pixels: number }>> = {
   'image/avif': { name: 'AVIF', pixels: AVIF_PIXELS },
   'image/gif': { name: 'GIF', pixels: PALETTE_PIXELS },
 };
-/** Of AVIF's ten levels: half the time of the usual one, with a few more bytes. */
+/** Effort of the AVIF encoder, of ten levels: takes half the time of the default, for a few more bytes. */
 const AVIF_EFFORT = 2;
 /** Quality unless an app gives one. The same number means finer details in AVIF. */
 const QUALITY = 85;
@@ -34,7 +34,7 @@ export async function infoOf(image: Buffer): Promise<object> {
   return { format, file_size: image.length, width: size.width, height: size.height };
 }
 
-/** A result, with its size in pixels. That of an animation has all frames, one below the other. */
+/** A result, with its size in pixels. The height of an animation counts all frames, one below the other. */
 export interface Transformed {
   bytes: Buffer;
   type: string;
@@ -78,7 +78,11 @@ export async function transformed({
   return { bytes: data, type, width: info.width, height: info.height };
 }
 
-/** Several layers are in memory at once. @param layers some may not be open */
+/**
+ * Limits the pixels of all layers together, which are in memory at once.
+ * @param layers some may not be open
+ * @throws {ImagesError}
+ */
 function requireTotal(layers: Layer[]): void {
   const pixels = layers.reduce((sum, layer) => sum + (layer?.pixels ?? 0), 0);
   if (pixels > MAX_PIXELS)

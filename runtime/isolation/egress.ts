@@ -3,7 +3,10 @@
 import { BlockList, isIPv6 } from 'node:net';
 import { ownAddresses } from './private-networks.ts';
 
-/** This machine, its link, and providers' metadata. They open only by an address, or by a range inside them. */
+/**
+ * This machine, its link, and providers' metadata. They open only when `RUNNER_EGRESS_ALLOW` names an address or a range
+ * inside.
+ */
 export const HELD_V4 = [
   '0.0.0.0/8',
   '127.0.0.0/8',
@@ -15,7 +18,7 @@ export const HELD_V6 = ['::/96', 'fe80::/10', 'fd00:ec2::254/128'];
 const HELD = [...HELD_V4, ...HELD_V6];
 
 export class Egress {
-  /** Networks that always open. The ranges open except for the held networks. */
+  /** `named` are open without exception. `ranges` are open except for the networks in `HELD`. */
   readonly named: string[];
   readonly ranges: string[];
 
@@ -33,7 +36,7 @@ export class Egress {
     return [...this.named, ...this.ranges];
   }
 
-  /** Returns the networks that stay closed. Ignores smaller ranges opened inside one of them. */
+  /** Returns those of `networks` that stay closed. A smaller range inside one of them does not open it. */
   closed(networks: readonly string[]): string[] {
     const held = new Set([...HELD, ...ownAddresses()]);
     return networks.filter((network) => {

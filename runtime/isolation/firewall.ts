@@ -14,7 +14,7 @@ export interface CellNetwork {
   egress: readonly string[];
   /** Ports of this Cellar, closed to apps on every address of this machine. */
   ownPorts: readonly number[];
-  /** Users of services that connect for apps: these ports are closed to them too. */
+  /** Users of services that connect for apps: `ownPorts` are closed to them too. */
   proxies: readonly User[];
   /** Ports on loopback that apps may connect to: that of the bucket proxy. */
   openPorts: readonly number[];
@@ -39,7 +39,7 @@ export class Firewall {
   /** The nft commands that open endpoints to builds. */
   #letThrough = '';
 
-  /** Use `openFirewall`. */
+  /** Call `openFirewall` instead. */
   constructor(table: string) {
     this.#table = table;
   }
@@ -55,7 +55,7 @@ export class Firewall {
     this.#known.add(build.uid);
   }
 
-  /** Gives a port on 127.0.0.1 to one app's process alone, or ends that. */
+  /** Opens a port on 127.0.0.1 to one app's process, and closes it to all others; or ends both. */
   async give(cell: User, port: number, isGiven: boolean): Promise<void> {
     const command = `${isGiven ? 'add' : 'delete'} element inet ${this.#table}`;
     await nft(`${command} given_ports { ${port} }\n${command} takers { ${cell.uid} . ${port} }\n`);
@@ -124,9 +124,9 @@ export async function openFirewall(
 }
 
 /**
- * Returns the rules. A build may connect to itself over loopback, as frameworks do, but to no other service here. So may an
- * app, whose processes are members of one cluster. The first packet goes out. The answer has the user of the listener, and
- * passes only when that is the sender's own user. The next try is refused.
+ * Returns the rules. Over loopback, a build may connect to its own listeners, as frameworks do, but to no other service. So
+ * may an app, whose processes are members of one cluster. The first packet (SYN) goes out. The answer (SYN-ACK) carries the
+ * user of the listener, and passes only when that is the sender's own user. Otherwise the next try is refused.
  */
 function rules(table: string): string {
   return `table inet ${table} {

@@ -14,7 +14,6 @@ import { canFilter } from './seccomp.ts';
 import { type AppUsers, canBindRoot, NOBODY, type User } from './users.ts';
 import { short, warnOfWeakness } from './weakness.ts';
 
-/** The section about builds. */
 const BUILDS = 'docs/security.md#builds';
 
 interface Probe {
@@ -31,7 +30,7 @@ export class Isolation {
   #firewall: Firewall | null = null;
   /** Returns the private endpoints that builds need. */
   #registries: () => Promise<Endpoint[]> = async () => [];
-  /** Settles when builds can reach them. */
+  /** Settles when builds can reach the registries. */
   #reached: Promise<void> = Promise.resolve();
   #isLookingUp = false;
   /** Where and as which user to probe the sandbox; `null`: isolation is not open. */
@@ -91,7 +90,10 @@ export class Isolation {
     await this.#firewall.cover(users);
   }
 
-  /** Gives a port on 127.0.0.1 to one app's process alone, or ends that. Without a firewall all processes reach it. */
+  /**
+   * Opens a port on 127.0.0.1 to one app's process, and closes it to all others; or ends both. Without a firewall it is open
+   * to all.
+   */
   async givePort(cell: User | null, port: number, isGiven: boolean): Promise<void> {
     if (cell !== null) await this.#firewall?.give(cell, port, isGiven);
   }

@@ -8,7 +8,7 @@ import { type BoundSocket, sendable } from '../sockets/bound-socket.ts';
 import { startOwnProgram } from './own-program.ts';
 import type { User } from './users.ts';
 
-/** Longest start, in ms. It takes about 200. */
+/** Timeout of a start, in ms. It takes about 200 ms. */
 const START_MS = 10_000;
 
 export interface KeptProgramOptions<Message> {
@@ -51,14 +51,14 @@ export class KeptProgram<Message extends { type: string } = { type: 'listening' 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
    * @param socket that the program listens on; the caller closes it, after `close`. Null: it opens its own
-   * @throws {Error} when the first one does not listen; others follow
+   * @throws {Error} when the first process does not listen; further tries follow
    */
   async start(socket: BoundSocket | null): Promise<void> {
     this.#socket = socket;
     await this.#start();
   }
 
-  /** Sends a message to the process, if it runs: each new one gets what `setup` returns then. */
+  /** Sends a message to the running process, if any. A later process gets the new state from `setup`. */
   send(message: object): void {
     this.#child?.process.send(message);
   }

@@ -17,7 +17,7 @@ export interface OwnProgram {
   memoryBytes: number;
   heapMb: number;
   environment: Record<string, string>;
-  /** Words before its own, which bound it more. */
+  /** A command prefix with further limits. */
   bounds?: string[];
 }
 
@@ -28,7 +28,7 @@ export async function startOwnProgram(options: OwnProgram): Promise<Child> {
   const node = [...withDataLimit(memoryBytes), process.execPath, `--max-old-space-size=${heapMb}`];
   const child = await startChild([...bounds, ...rights, ...node, '--no-warnings', program], {
     title: name,
-    // Another user cannot read the data directory.
+    // The compile cache is in the data directory, which another user cannot read.
     environment: { ...(user === null ? compileCache() : {}), ...environment },
     stdin: 'ignore',
     messages: true,

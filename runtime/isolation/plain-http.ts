@@ -6,7 +6,7 @@ import { PublicAddresses } from './private-networks.ts';
 
 const ENDPOINTS = ['RUNNER_BUCKET_ENDPOINT', 'RUNNER_SNAPSHOT_ENDPOINT'] as const;
 
-/** Never rejects. */
+/** Logs a warning for each such store. Never rejects. */
 export async function warnOfPlainHttp(config: Pick<Config, (typeof ENDPOINTS)[number]>): Promise<void> {
   for (const setting of ENDPOINTS)
     if (await isExposed(config[setting]))

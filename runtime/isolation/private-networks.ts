@@ -19,7 +19,7 @@ export const PRIVATE_V4 = [
   '168.63.129.16/32',
 ];
 
-/** The same for IPv6. `::/96` includes `::1`; `fc00::/7` includes `fd00:ec2::254`, Amazon's metadata. */
+/** IPv6 networks of the same kinds. `::/96` includes `::1`; `fc00::/7` includes `fd00:ec2::254`, Amazon's metadata. */
 export const PRIVATE_V6 = [
   '::/96',
   '64:ff9b:1::/48',

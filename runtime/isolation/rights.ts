@@ -11,7 +11,7 @@ import { run, runAs, type User } from './users.ts';
 const ENTRIES_AT_ONCE = 256;
 /** Timeout for removing a user's files, in ms. */
 const REMOVE_TIMEOUT_MS = 60_000;
-/** For chown: the owner stays. */
+/** For chown: keeps the owner. */
 const SAME = -1;
 /** Owner and group may pass through the directory; the group cannot list it. */
 const PASSED_BY_GROUP = 0o710;
@@ -28,7 +28,7 @@ export async function changeOwner(
   await run([...limited(), 'chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
 }
 
-/** Makes a directory of the host, if missing, that only `user` may pass through besides. */
+/** Makes a directory of the host, if missing. Besides the host, only `user` may pass through it. */
 export function makeTraversable(directory: string, user: User | null): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === null) return;
@@ -44,12 +44,12 @@ export function giveSocket(path: string, user: User | null): void {
   chmodSync(path, 0o600);
 }
 
-/** Makes a directory that `user` owns, if missing, in one of the host's. */
+/** Makes a directory that `user` owns, if missing, inside a directory of the host. */
 export function makeOwnDirectory(directory: string, user: User | null): void {
   makeTraversable(dirname(directory), user);
   const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
   if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
-  // Root's files must be handed over once users are available again: `changeOwner` checks this directory's owner only.
+  // Root owns it while apps have no users. `changeOwner` checks only this directory's owner, and hands over all files later.
   else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
 }
 
@@ -79,7 +79,7 @@ export async function allowReading(directory: string, user: User): Promise<void>
     if (entry.isDirectory() || entry.isFile()) grant(join(entry.parentPath, entry.name), mode, user);
     if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
   }
-  // The last step: an interrupted run is repeated.
+  // The directory itself comes last: its group says that all is done. An interrupted run is repeated.
   grant(directory, 0o750, user);
 }
 

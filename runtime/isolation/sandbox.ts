@@ -25,7 +25,7 @@ export interface View {
   write: string[];
   /** An empty directory, mounted as `/tmp` and `/var/tmp`. */
   temporary: string;
-  /** Another, mounted as `/dev/shm`. */
+  /** Another empty directory, mounted as `/dev/shm`. */
   shared: string;
   /** An empty directory of the host, the mount point of the view. */
   root: string;
@@ -44,7 +44,6 @@ export interface View {
  */
 export type Sandbox = (view: View, user: User | null) => string[];
 
-/** One entry of a view. */
 interface Entry {
   how: 'read' | 'write' | 'link' | 'memory';
   from: string;
@@ -75,7 +74,7 @@ const CONFIGURATION = [
   'services',
   'ssl',
 ].map((name) => `/etc/${name}`);
-/** Of these, what a command needs that has no network of this machine. */
+/** The part of `CONFIGURATION` for a command without this machine's network. */
 const CONFIGURATION_APART = ['alternatives', 'fonts', 'ld.so.cache', 'localtime', 'mime.types', 'ssl'].map(
   (name) => `/etc/${name}`,
 );
@@ -141,7 +140,7 @@ function bubblewrap(view: View): string[] {
     ),
     '--remount-ro',
     '/proc',
-    // Both are in memory without a size limit.
+    // `/dev` and `/` are in memory without a size limit, so they become read-only.
     '--remount-ro',
     '/dev',
     '--remount-ro',
@@ -206,7 +205,7 @@ function rootScript(view: View, hasUser: boolean): string {
   const table = quote(`${root}/mounts`);
   const mountAll = (lines: string[]) =>
     `cat > ${table} << 'END'\n${lines.join('\n')}\nEND\nmount -n --all --fstab ${table}`;
-  // A process with root's uid could change kernel settings there.
+  // Read-only for root: a process with root's uid could change kernel settings in `/proc`.
   const procOptions = `${hasUser ? '' : 'ro,'}nosuid,nodev,noexec`;
   // First the mounts that may contain other entries.
   const own = mounts.filter(({ from }) => from === view.temporary || from === view.shared);

@@ -6,7 +6,7 @@ export type Instruction = [code: number, then: number, otherwise: number, operan
 
 /** Instruction codes: the subset of classic BPF that the kernel accepts. */
 export const BPF = { load: 0x20, and: 0x54, isEqual: 0x15, answer: 0x06 };
-/** Offsets of the call's data. */
+/** Offsets in what the kernel tells a filter about a call (`struct seccomp_data`). */
 export const CALL = { number: 0, architecture: 4, firstArgument: 16 };
 export const ANSWERS = {
   allow: 0x7fff0000,
@@ -22,7 +22,7 @@ interface Calls {
   hidden: number[];
 }
 
-/** The same number on every architecture. Its requests can open sockets. */
+/** Number of io_uring_setup(2), the same on every architecture. Requests to an io_uring can open sockets. */
 const IO_URING_SETUP = 425;
 const MACHINES: Partial<
   Record<string, { architecture: number; prctl: number; own: Calls; of32Bits: Calls }>
@@ -94,7 +94,7 @@ function instructions({ setsid, socket, hidden }: Calls, isOneSession: boolean):
   ];
 }
 
-/** Takes a filter in hexadecimal and a command. Only newer versions of setpriv(1) take filters. */
+/** Perl script that applies a filter in hexadecimal and runs a command. Only newer versions of setpriv(1) can do that. */
 const UNDER_FILTER = `my $filter = pack('H*', shift);
 my $program = pack('S x!8 P', length($filter) / 8, $filter);
 syscall(shift, 22, 2, $program, 0, 0) == 0 or die "the filter of system calls was refused: $!\\n";

@@ -9,7 +9,7 @@ import { runChild } from '../processes/child.ts';
 import { findProgram } from '../processes/programs.ts';
 import { warnOfWeakness } from './weakness.ts';
 
-/** A user of the machine, alone in its group. */
+/** A user of the machine, with a group of its own. */
 export interface User {
   uid: number;
   gid: number;
@@ -27,7 +27,7 @@ const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Arguments of setpriv: the command gains no rights, and dies with its parent. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
-/** Package installs unpack files of other owners. See capabilities(7). */
+/** Rights that root keeps in the sandbox: package installs unpack files of other owners. See capabilities(7). */
 const RIGHTS_OVER_FILES = '-all,+chown,+dac_override,+fowner,+fsetid';
 const PROBE_TIMEOUT_MS = 10_000;
 /** Prints the first of its paths that it cannot enter or run. */

@@ -1,10 +1,10 @@
-// Warns in one line that a part of the isolation is missing, with the page that says more.
+// Warns in one line that a part of the isolation is missing, and where the docs say more.
 import { log } from '../log.ts';
 
-/** Most characters of a reason: some have a path for each part. */
+/** Maximum characters of a reason: some name a path for each part. */
 const WHY_LENGTH = 160;
 
-/** @param what that part @param why the reason, or several @param see a page of the docs with its section */
+/** @param what the missing part @param why one or more reasons @param see a page of the docs, with its section */
 export function warnOfWeakness(what: string, why: string, see: string): void {
   log('warn', `${what}: deploy only code you trust`, { see, why: short(why) });
 }

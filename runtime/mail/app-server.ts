@@ -24,7 +24,6 @@ import type { Rates } from './rates.ts';
 import { requireSender } from './sender.ts';
 import type { SmtpServer } from './smtp-server.ts';
 
-/** Options of the mail service at its start. */
 export interface MailServiceOptions {
   server: SmtpServer;
   senders: Senders;

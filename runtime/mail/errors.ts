@@ -1,7 +1,7 @@
 // Errors of the mail service, with Cloudflare's codes: `send()` rejects with an Error that has the `code`. Apps check it.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
-/** An error for the app. */
+/** An error whose message and code the app gets. */
 export class MailError extends CodedError<string> {}
 
 const refusal = (status: number, code: string) => (message: string) => new MailError(status, code, message);
@@ -21,7 +21,6 @@ export const dailyExceeded = refusal(429, 'E_DAILY_LIMIT_EXCEEDED');
 /** The mail server failed, or could not be reached. */
 export const failedDelivery = refusal(502, 'E_DELIVERY_FAILED');
 export const internal = refusal(500, 'E_INTERNAL_SERVER_ERROR');
-/** The operator has configured no mail server. */
 export const notSet = () =>
   new MailError(
     503,
@@ -29,7 +28,6 @@ export const notSet = () =>
     'This Cellar has no mail server. Its operator names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM.',
   );
 
-/** The body of an error response. */
 export function refusalBody({ code, message }: MailError): string {
   return JSON.stringify({ code, message });
 }

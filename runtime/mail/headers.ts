@@ -1,4 +1,4 @@
-// The mail service identifies the calling binding by a header that workerd writes from the cell's config.
+// The mail service identifies the calling binding by a header that workerd writes, as the config of the app's process says.
 import type { Outward } from '../../bundler/release.ts';
 
 /** Restrictions of one `send_email` binding. A missing field does not restrict. */

@@ -8,7 +8,7 @@ import { customHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
 import { rawMessage } from './raw-message.ts';
 
-/** Maximum bytes of an e-mail with its head and attachments, recipients, characters of the subject, and attachments. */
+/** Maxima of an e-mail: bytes with head and attachments, recipients, characters of the subject, attachments. */
 export const MESSAGE_BYTES = 5 * 2 ** 20;
 export const RECIPIENTS = 50;
 const SUBJECT_LENGTH = 998;
@@ -114,7 +114,7 @@ async function fromFields(asked: unknown, destination: string | undefined): Prom
   const nobody = !given.to && !cc && !bcc;
   const to = given.to ?? (nobody && destination !== undefined ? [parsed(destination)] : []);
   const parts = [text, html, ...(attachments ?? []).map(({ content }) => content)];
-  // Composing takes time for each byte. Files stay base64 in the message.
+  // Checked before composing, which takes time for each byte. Attachments stay base64 in the message.
   requireSize(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0));
   const id = `<${randomUUID()}@${domainOf(from.address)}>`;
   const composed = new MailComposer({

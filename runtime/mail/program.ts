@@ -1,4 +1,4 @@
-// The mail service: a process that sends the e-mails of all apps. The host configures the apps.
+// The mail service: a process that sends the e-mails of all apps. The host says which apps it serves.
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { Budget } from '../app-services/budget.ts';
 import { FairQueue } from '../queues/fair-queue.ts';

@@ -1,4 +1,4 @@
-// Checks an e-mail in raw MIME from an app: recipients see the sender in its head.
+// Checks an e-mail in raw MIME from an app: its head must name the allowed sender, because recipients see that name.
 import { randomUUID } from 'node:crypto';
 import { comparable, domainOf } from './addresses.ts';
 import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';

@@ -7,7 +7,6 @@ import type { Opening } from './opening.ts';
 const MOST = 64;
 const MOST_BYTES = 64 * 2 ** 20;
 
-/** An object to open. */
 export interface OpenedObject {
   key: string;
   id: string;
@@ -17,7 +16,7 @@ export interface OpenedObject {
   bytes: number;
 }
 
-/** Opens objects, and calls `read` for each with a reader of the directory of opened objects, and its path there. */
+/** Opens objects. Calls `read` for each, with a reader of the directory of opened objects and the object's path there. */
 export async function readOpened(
   opening: Opening,
   user: User | null,

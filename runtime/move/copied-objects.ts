@@ -15,7 +15,7 @@ export class Immovable extends Error {}
 /**
  * Lists objects by unique key.
  * @param directory has a folder for each unique key
- * @throws {Immovable} when there is something else
+ * @throws {Immovable} when the directory has other files
  */
 export function objectsIn(directory: string): Objects {
   if (!existsSync(directory)) return {};

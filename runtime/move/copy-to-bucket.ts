@@ -29,7 +29,7 @@ export interface Copying {
   signal: AbortSignal;
 }
 
-/** Nothing serves from the bucket before the database says that the app has moved. @throws {Error} when a copy fails */
+/** Nothing uses the copy before the database says that the app has moved. @throws {Error} when a copy fails */
 export async function copyToBucket(
   { paths, apps, snapshots }: CopyOptions,
   { app, place, opening, work, signal }: Copying,
@@ -41,7 +41,7 @@ export async function copyToBucket(
   await snapshots.copy(of, copy, apps.ownerOf(id), signal, false);
   const alarms = await alarmsOf(paths.data(id), { owner: apps.ownerOf(id), user: opening.user, signal });
   await fillBucket({ cluster, place: opening, copy: join(copy, 'data'), work, alarms, signal });
-  // Nobody can push meanwhile.
+  // Stores the repository in the bucket. Nobody can push meanwhile.
   if (preview === null) await code.repository.during(async () => {});
   if (liveDeployId !== null) await code.releases.store(liveDeployId, signal);
   await prepareMovedData(paths, id, 'bucket');

@@ -31,7 +31,7 @@ import { withOpening } from './opening.ts';
 const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
 const OBJECTS = new URL('./objects-from-bucket.ts', import.meta.url);
 const READ_MS = 60 * 60_000;
-/** Timeout of one call for R2 objects, in ms: it ends with an object, which may be large. Silence ends a request much earlier. */
+/** Timeout of one call for R2 objects, in ms: a call ends only after an object, which may be large. Silence ends it earlier. */
 const OBJECTS_MS = 4 * 60 * 60_000;
 /** How often the progress of R2 objects is logged, in ms. */
 const PROGRESS_MS = 10_000;
@@ -39,16 +39,14 @@ const PROGRESS_MS = 10_000;
 const RELEASES = 6;
 const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY, CRON_SECONDS_KEY, PIPELINE_KEY];
 
-/** What the copy needs of the host. */
 export interface DiskCopyOptions {
   paths: Layout;
   store: HostStore;
   buckets: Buckets;
-  /** The bucket. */
   place: S3Place;
 }
 
-/** The disk has no data of the app before the database says that it has moved. @throws {Immovable}; {Error} when a copy fails */
+/** Nothing uses the copy before the database says that the app has moved. @throws {Immovable}; {Error} when a copy fails */
 export async function copyToDisk(
   { paths, store, buckets, place: s3 }: DiskCopyOptions,
   { app, place, opening, objectBytes, signal }: Copying,
@@ -89,7 +87,7 @@ export async function copyToDisk(
         const isFound = await readObject(reader, path, join(into, 'do'));
         if (!isFound && stored.has(id)) throw new Error(`workerd did not read ${path} from the bucket`);
       });
-      // Finds facets of objects.
+      // Throws for facets of objects, which cannot be moved.
       objectsIn(opened.directory);
     });
   for (const [key, alarms] of Object.entries(found.alarms)) {
@@ -99,13 +97,13 @@ export async function copyToDisk(
   }
   await syncFiles(into);
   await buckets.moveIn(id);
-  // Ends what the stopped process has begun to write.
+  // Ends the writes to R2 objects that the stopped process has begun.
   await buckets.forget(id);
   const progress = { app: app.wanted.slug, of: objectBytes };
   await objectsToDisk(folder, preparedObjects(paths, id), progress, signal);
 }
 
-/** Copies R2 objects. @throws {Error} when one cannot be read, or is not what it was */
+/** Copies R2 objects. @throws {Error} when one cannot be read, or its copy differs */
 async function objectsToDisk(
   folder: AppFolder,
   into: string,
@@ -136,8 +134,8 @@ function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
 }
 
 /**
- * Reads a database and its log, which no other process changes. An object that never wrote has none.
- * @returns whether it has one
+ * Reads the database of an object and its log, which no other process changes. An object that never wrote has no database.
+ * @returns whether there is a database
  */
 async function readObject(reader: Reader, path: string, into: string): Promise<boolean> {
   let isFound = false;

@@ -16,7 +16,7 @@ const DATABASE_KEY = 'D1Database';
 const NAMESPACE_KEY = 'KVNamespace';
 const FILE = /^do\/([^/]+)\/([^/]+)$/;
 const OBJECT_FILE = /^[0-9a-f]{64}\.sqlite$/;
-/** Files of workerd beside those of objects. */
+/** Files of workerd and SQLite beside the files of objects. */
 const BESIDE = /^metadata\.sqlite$|\.sqlite-(wal|shm|journal)$/;
 /** Records of R2 objects in the bucket; other names have their bytes, or parts of uploads. */
 const RECORD = /^[^/]+\/objects\//;
@@ -24,14 +24,13 @@ const RECORD = /^[^/]+\/objects\//;
 export interface Counts {
   databases: number;
   namespaces: number;
-  /** Durable Objects, with queues, crons and instances of Workflows. */
+  /** Durable Objects, queues, crons and instances of Workflows. */
   objects: number;
   r2_objects: number;
-  /** Of all these. */
+  /** Bytes of all these. */
   bytes: number;
 }
 
-/** What one app has. */
 export interface Counted extends Counts {
   /** Bytes of R2 objects, which are part of `bytes`. */
   r2_bytes: number;

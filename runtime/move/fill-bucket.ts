@@ -16,13 +16,13 @@ import { type OpeningPlace, withOpening } from './opening.ts';
 const FIRST_COPY = new URL('./first-copy.ts', import.meta.url);
 /** Timeout to write the files of all objects, in ms. */
 const WRITE_MS = 60 * 60_000;
-/** The member that has the alarms until the app's first process takes them over. */
+/** Stands for a member of the cluster: it has the alarms until the app's first process takes them over. */
 const NOBODY = '0'.repeat(32);
 
 export interface Filling {
   cluster: AppCluster;
   place: OpeningPlace;
-  /** The copy of the app's data, as workerd has it on a disk: `do` and `kv`. Its large values are moved away. */
+  /** The copy of the app's data, as workerd has it on a disk, in `do` and `kv`. The large values are moved out of it. */
   copy: string;
   /** A directory for the files of the bucket, on the same disk. */
   work: string;
@@ -33,7 +33,7 @@ export interface Filling {
 
 /**
  * No process of the app may run, and nothing may serve from the bucket.
- * @throws {Immovable}; {Error} when the bucket does not take it, or has other data afterwards
+ * @throws {Immovable}; {Error} when the bucket refuses the data, or has other data afterwards
  */
 export async function fillBucket(filling: Filling): Promise<void> {
   const { cluster, copy, work, place, signal } = filling;
@@ -66,7 +66,7 @@ export async function fillBucket(filling: Filling): Promise<void> {
   await writeAlarms(filling, folders);
 }
 
-/** Finds the folders of namespaces: workerd creates an object in each. */
+/** Finds the folders of namespaces, whose names workerd chooses: it creates an object in each. */
 async function namespaceFolders(
   { cluster, place, signal }: Filling,
   keys: string[],
@@ -112,12 +112,12 @@ async function storedObjects(copy: string): Promise<OpenedObject[]> {
 }
 
 /**
- * Written last: a process would run them. Those that workerd has found in the databases are removed, because they lack the
- * objects' names.
+ * Writes the alarms last, because a process would run them. Removes those that workerd has found in the databases, because they
+ * lack the objects' names.
  */
 async function writeAlarms({ cluster, alarms }: Filling, folders: Record<string, string>): Promise<void> {
   await each(await cluster.store.list(ALARMS), ({ name }) => cluster.store.remove(name));
-  // An object may have an alarm only if it has stored it.
+  // An alarm counts only if its object has stored it, so a namespace without stored objects has none.
   const all = Object.entries(alarms)
     .filter(([key]) => folders[key] !== undefined)
     .flatMap(([key, own]) => own.map((alarm) => ({ key, ...alarm })));

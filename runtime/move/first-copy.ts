@@ -1,5 +1,5 @@
-// The first copy of an object in the bucket. workerd imports nothing, so this writes what a process of the cluster would have: one
-// snapshot of the object's database, of a member that has left. workerd makes a snapshot of its own when it opens the object.
+// Writes the first copy of an object in the bucket. workerd imports nothing, so this writes the files that a process of the cluster
+// would have left there: one snapshot of the object's database. workerd makes its own snapshot when it opens the object.
 // The layout is not documented: each object is opened afterwards, and compared with the original.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 
-/** The epoch of the first owner, and the last of its changes that the snapshot has. */
+/** The epoch of the first owner, and the number of its last change in the snapshot. */
 const EPOCH = 1;
 const CHANGES = 3;
 
@@ -33,19 +33,19 @@ export async function writeFirstCopies(copies: FirstCopy[], into: string): Promi
   }
 }
 
-/** Returns a number as names of the bucket have it: greater numbers have greater names. */
+/** Writes a number as workerd does in names of the bucket: sorted names are in the order of their numbers. */
 export function ascending(value: number): string {
   const digits = value.toString(16);
   return `${String.fromCharCode('a'.charCodeAt(0) + digits.length - 1)}${digits}`;
 }
 
-/** As `ascending`, in the reverse order. */
+/** As `ascending`, but sorted names are in the reverse order. */
 function descending(value: number): string {
   const digits = [...value.toString(16)].map((digit) => (15 - Number.parseInt(digit, 16)).toString(16));
   return `${String.fromCharCode('z'.charCodeAt(0) - digits.length + 1)}${digits.join('')}`;
 }
 
-/** The message of Cap'n Proto in front of a database of `size` bytes. */
+/** Returns the Cap'n Proto message that comes before a database of `size` bytes in a snapshot. */
 function header(size: number): Buffer {
   const words = Buffer.alloc(15 * 8);
   // One segment of 14 words; the root has 4 words and a pointer.
@@ -54,7 +54,7 @@ function header(size: number): Buffer {
   words.writeUInt16LE(1, 14);
   words.writeUInt32LE(EPOCH, 16);
   words.writeUInt32LE(CHANGES, 20);
-  // It is a snapshot.
+  // Says that this is a snapshot.
   words.writeUInt32LE(1, 40);
   // A list of one file: 5 words and a pointer each.
   words.writeUInt32LE(1, 48);
@@ -64,7 +64,7 @@ function header(size: number): Buffer {
   words.writeUInt16LE(1, 62);
   words.writeUInt32LE(1, 64);
   words.writeBigUInt64LE(BigInt(size), 72);
-  // Its name: three bytes with the end.
+  // The file's name: three bytes with the final NUL.
   words.writeUInt32LE(1, 104);
   words.writeUInt32LE(0x1a, 108);
   words.write('db', 112);

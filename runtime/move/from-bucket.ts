@@ -1,4 +1,4 @@
-// What a move needs of an app's folder in the bucket. Runs in a thread.
+// Reads what a move needs from an app's folder in the bucket. Runs in a thread.
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { AlarmRow } from '../../sqlite/storage/alarms.ts';
@@ -16,7 +16,7 @@ import {
 import { isIdOf } from '../storage/object-id.ts';
 import { Immovable } from './copied-objects.ts';
 
-/** Names the process that has an object: one that never wrote has only this. */
+/** The file that names the process which has an object. An object that never wrote has only this file. */
 const OWNER = '/own.json';
 
 export interface InBucket {
@@ -26,14 +26,14 @@ export interface InBucket {
   bytes: Record<string, number>;
   /** Ids of the objects that have stored anything. */
   stored: string[];
-  /** Their alarms. */
+  /** Alarms by the unique key of their namespace. */
   alarms: Record<string, AlarmRow[]>;
 }
 
 /**
  * Lists the objects and alarms of an app.
  * @param keys the unique keys that the app may have
- * @throws {Immovable} when an object has none of these
+ * @throws {Immovable} when an object belongs to none of these keys
  */
 export async function readFolder(folder: AppFolder, keys: string[]): Promise<InBucket> {
   const store = openFolder(folder);

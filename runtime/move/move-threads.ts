@@ -1,4 +1,4 @@
-// The threads of moves: a large app or a slow bucket must hold up nothing of other apps.
+// The threads of moves: a large app or a slow bucket must not delay other apps.
 import { WorkerThreads } from '../threads/worker.ts';
 
 /** One move runs at a time; the other thread counts what the next one would move. */

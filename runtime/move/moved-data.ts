@@ -9,10 +9,9 @@ import { removeTree } from '../disk/remove.ts';
 import { moveToTrash } from '../disk/trash.ts';
 import { log, reason } from '../log.ts';
 
-/** The directories of a move. */
 export type MovingPaths = Pick<Layout, 'data' | 'buckets' | 'trash' | 'allMoving' | 'moving'>;
 
-/** Makes the directory of the data that an app has after a move to `to`, without content. */
+/** Makes an empty directory for the data that an app gets by a move to `to`. */
 export async function prepareMovedData({ moving }: MovingPaths, appId: string, to: Place): Promise<string> {
   await removeTree(moving(appId));
   const directory = join(moving(appId), to);
@@ -25,7 +24,7 @@ export function preparedObjects({ moving }: Pick<MovingPaths, 'moving'>, appId: 
   return join(moving(appId), 'buckets');
 }
 
-/** Takes the prepared data of an app into use, which has moved. May be repeated after a failure. */
+/** Replaces the data of a moved app by the prepared data. May be repeated after a failure. */
 export async function useMovedData(paths: MovingPaths, appId: string, place: Place): Promise<void> {
   exchange(paths, appId, place);
   for (const directory of [dirname(paths.data(appId)), dirname(paths.buckets(appId))])
@@ -55,9 +54,9 @@ function exchange(paths: MovingPaths, appId: string, place: Place): void {
   if (!existsSync(prepared)) return;
   if (place === 'bucket') moveToTrash(trash, appId, { data: data(appId) });
   else {
-    // First: what is repeated ends with the data.
+    // Before the data: once the prepared data is in use, a repeated call does nothing.
     exchangeObjects(paths, appId);
-    // On the way back there is only a cache of data in the bucket.
+    // The data directory of an app that was in the bucket has only a cache.
     if (existsSync(data(appId))) renameSync(data(appId), join(moving(appId), 'cache'));
   }
   mkdirSync(dirname(data(appId)), { recursive: true, mode: 0o711 });
@@ -68,7 +67,7 @@ function exchangeObjects(paths: MovingPaths, appId: string): void {
   const { buckets, trash } = paths;
   const prepared = preparedObjects(paths, appId);
   if (!existsSync(prepared)) return;
-  // It may have objects whose keys were too long for the bucket.
+  // The earlier directory may have objects whose keys were too long for the bucket.
   moveToTrash(trash, appId, { buckets: buckets(appId) });
   mkdirSync(dirname(buckets(appId)), { recursive: true, mode: 0o700 });
   renameSync(prepared, buckets(appId));

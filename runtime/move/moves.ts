@@ -30,17 +30,17 @@ import { useMovedData } from './moved-data.ts';
 
 const COUNT = new URL('./count.ts', import.meta.url);
 const COUNT_MS = 5 * 60_000;
-/** How long what an interrupted move left in the bucket stays there, in ms. */
+/** How long files of an interrupted move stay in the bucket, in ms. */
 const LEFT_MS = 24 * 3_600_000;
-/** Timeout of a move, with its wait for others, in ms. */
+/** Timeout of a move, including its wait for other moves, in ms. */
 const MOVE_MS = 5 * 3_600_000;
-/** Each needs disk space, and moves as fast as the bucket takes it. */
+/** One at a time: each move needs disk space, and is as fast as the bucket takes its data. */
 const LIMITS = { name: 'moves', running: 1, runningPerOwner: 1, waitingPerOwner: 16 };
 const PAGE = 1_000;
 /** Longest name in a store. */
 const MAX_NAME_BYTES = 1_024;
 const BYTES_IN_MB = 2 ** 20;
-/** A copy is packed, extracted and compressed: the disk needs the data's size so often, without R2 objects. */
+/** The disk needs this many times the data's size, without R2 objects: a copy is packed, extracted and compressed. */
 const SIZES = 3;
 
 export interface MovesOptions {
@@ -94,7 +94,7 @@ export class Moves {
         throw new Refusal(409, 'app_immovable', `The app cannot be moved: ${counted.obstacle}`);
       for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += counted[name];
       objectBytes.set(each, counted.r2_bytes);
-      // On their way into the bucket R2 objects are read where they are.
+      // R2 objects that move into the bucket are read where they are, so they need no disk space.
       needed += SIZES * (counted.bytes - counted.r2_bytes) + (to === 'local' ? counted.r2_bytes : 0);
     }
     const neededMb = Math.ceil(needed / BYTES_IN_MB);
@@ -110,7 +110,8 @@ export class Moves {
 
   /**
    * Moves an app with its previews, after other moves. Does nothing when it is there already.
-   * @throws {Refusal} as `plan` does, while the app is deployed, and when the host stops; {Error} when a copy fails. Then the app stays where it was
+   * @throws {Refusal} as `plan` does, while the app is deployed, and when the host stops; {Error} when a copy fails. Then the app
+   *   stays where it was
    */
   async move(id: string, to: Place): Promise<MovePlan> {
     const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(MOVE_MS)]);
@@ -123,13 +124,13 @@ export class Moves {
     }
   }
 
-  /** Ends the running move, whose app stays where it was unless all is copied, and those that wait. */
+  /** Ends the running move and the waiting ones. The app of the running one stays where it was, unless all is copied. */
   async stop(): Promise<void> {
     this.#ending.abort(new Refusal(503, 'host_unavailable', 'the host is stopping'));
     await this.#turns.run({ owner: '' }, () => {});
   }
 
-  /** The disk is checked in the turn of a move: an earlier one needed space too. */
+  /** Plans only at the move's turn, because earlier moves may have used the free disk space. */
   async #move(id: string, to: Place, signal: AbortSignal): Promise<MovePlan> {
     const { apps, buckets } = this.#options;
     const { plan, objectBytes } = await this.#plan(id, to);
@@ -203,7 +204,7 @@ export class Moves {
   /** Takes the copy into use. */
   async #begin({ id }: App, to: Place): Promise<void> {
     const { paths, buckets } = this.#options;
-    // The next use opens them where they are now. Again: the API may have opened them in between.
+    // The next use opens the R2 objects in their new place. Twice, because the API may open them in between.
     await buckets.forget(id);
     await useMovedData(paths, id, to);
     await buckets.forget(id);

@@ -16,10 +16,10 @@ import { uploadEtag } from '../storage/r2/bucket/object-rules.ts';
 import { INDEX } from '../storage/r2/messages.ts';
 import { keyOfRecord, type ObjectRecord } from '../storage/r2/remote/records.ts';
 
-/** Names between two looks at the clock. */
+/** Names between two checks of the time. */
 const BATCH = 64;
 
-/** The only names of bytes: the host could read those of other apps too. */
+/** Allowed names of an object's bytes. Otherwise a record could name bytes of other apps, which the host can read. */
 const BLOB = /^[0-9a-z]+\/blobs\/[\w/-]+$/;
 
 /** What one call has copied. */
@@ -30,7 +30,6 @@ export interface CopiedObjects {
   bytes: number;
 }
 
-/** Where objects come from and go. */
 interface Copy {
   store: S3Store;
   index: ObjectIndex;
@@ -97,7 +96,7 @@ export async function finishObjects(folder: AppFolder, into: string): Promise<vo
   for (const path of [join(into, INDEX), join(into, BLOBS), into]) await syncFile(path);
 }
 
-/** @returns the object's bytes in the bucket; 0 for other names */
+/** @returns the object's bytes in the bucket; 0 for a name that is not an object's record */
 async function copyObject({ store, index, blobs }: Copy, stored: Stored): Promise<number> {
   const found = keyOfRecord(stored.name);
   if (found === null) return 0;

@@ -6,7 +6,7 @@ const FOREVER_MS = 2 ** 31 - 1;
 
 /** Stands in for the class of every namespace. */
 export class Opened extends DurableObject {
-  /** An alarm that ends would be removed; this one is repeated by the next process. */
+  /** Never ends: workerd would remove an alarm whose handler has ended. The app's next process runs the alarm again. */
   async alarm() {
     await scheduler.wait(FOREVER_MS);
   }

@@ -1,4 +1,4 @@
-// A process that opens objects of an app in the bucket with none of the app's code.
+// A process that opens objects of an app in the bucket, without the app's code.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppCluster } from '../bucket/app-cluster.ts';
@@ -26,13 +26,13 @@ export interface OpeningPlace {
 /** Ids of objects by the unique key of their namespace. */
 export type Objects = Record<string, string[]>;
 
-/** Objects to open, by name or id. One with a known name is opened by that. */
+/** Objects to open, by name or id. If the name is known it is used, because workerd stores the object's alarm with it. */
 export type Wanted = Record<string, (string | { id: string })[]>;
 
 export interface Opening {
   /** The directory with a folder for each unique key, which has the files of opened objects. */
   directory: string;
-  /** Opens objects, and creates one in each namespace of `fresh`. @returns the ids of those, by unique key */
+  /** Opens objects, and creates one in each namespace of `fresh`. @returns the ids of the created ones, by unique key */
   open: (objects: Wanted, fresh?: string[]) => Promise<Record<string, string>>;
 }
 

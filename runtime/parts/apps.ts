@@ -135,7 +135,7 @@ export function makeApps(
     bucket: base.bucket,
     hosts: leaving && {
       ...leaving,
-      // Its telemetry stays, for those who look at it here.
+      // The telemetry of an app that has moved away stays on this host, where people can still look at it.
       ended: (id) => {
         services.forget(id);
         alerts.forget(id);

@@ -97,17 +97,18 @@ export function makeBase(config: Config) {
   };
 }
 
-/** Locks the data directory, removes the orphaned processes and files of a killed host, and opens the host's own facts. */
+/** Locks the data directory, removes the orphaned processes and files of a killed host, and opens the host's database. */
 function openDataDirectory(config: Config, paths: Layout) {
   const release = claim(paths);
   finishMoves(paths.restoring);
-  // Before any write.
+  // Before any write: on an almost full disk it frees the reserve.
   const disk = new DiskWatch({
     directory: paths.root,
     diskReserve: paths.diskReserve,
     floorMb: config.RUNNER_DISK_FLOOR_MB,
   });
   const token = config.RUNNER_TOKEN || keptSecret(paths.token);
+  // Makes the API key of the first account, and the key of sessions, at the first start.
   keptSecret(paths.apiKey, 'cellar_');
   keptSecret(paths.signInKey);
   writeHooks(paths.hooks);

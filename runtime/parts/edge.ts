@@ -73,7 +73,7 @@ export function makeEdge(
   });
   const ended = (record: RequestRecord) => {
     accessLog.write(record);
-    // The home of an app records its requests. The app may have come here meanwhile.
+    // The host that ran the app records a request: `home` is null there. The app may have come here after the request.
     const isHere = record.home === null && apps.get(record.site) !== undefined;
     if (isHere && record.path !== FLEET_HEALTH) telemetry.record(record);
   };

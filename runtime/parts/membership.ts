@@ -1,4 +1,4 @@
-// This host as one of several: its reports to the control plane.
+// Makes the part that reports this host, as one of several, to the control plane.
 import { hostname } from 'node:os';
 import type { HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -11,7 +11,6 @@ import type { MovedAway } from '../hosts/moved-away.ts';
 import { VERSION } from '../variables.ts';
 import type { Base } from './base.ts';
 
-/** Parts of the host that reports use. */
 interface Around {
   apps: Apps;
   control: Control;

@@ -1,4 +1,4 @@
-// The observability parts of an app's owner: telemetry and alerts, with the e-mails that they share with invites.
+// Telemetry and alerts for the owners of apps, and the sender of e-mails that alerts and invites share.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries, type DeliveriesOptions } from '../alerts/deliveries.ts';
@@ -20,7 +20,7 @@ export type ObservabilityParts = ReturnType<typeof makeObservability>;
 /**
  * @param describe returns an app as alerts show it; null when it was deleted
  * @param of.isApp whether a host name is that of an app of this host
- * @param of.send how reports of apps reach the control plane
+ * @param of.send sends reports of apps to the control plane
  */
 export function makeObservability(
   { config, paths, store, reachable, known }: Base,

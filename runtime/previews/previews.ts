@@ -32,7 +32,6 @@ export interface PreviewsOptions {
   queue: DeployQueue;
 }
 
-/** The previews of all apps. */
 export class Previews {
   readonly #options: PreviewsOptions;
   /** A queue of operations on each app's previews. */
@@ -49,14 +48,14 @@ export class Previews {
    */
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
-      // Second versions are looked after elsewhere, unless their deletion was interrupted.
+      // `Splits` removes second versions, unless their deletion was interrupted.
       if (isSecondVersion(row) && !row.isDeleted && this.#options.apps.get(row.parentId)) continue;
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
       this.#restore(row, () => (isOver ? this.#remove(row) : this.#resume(row)));
     }
   }
 
-  /** Resumes what the last home of a preview left unfinished, which has come from another host. */
+  /** Resumes what another host left unfinished. Call it when a preview has come from that host. */
   arrived(id: string): void {
     const row = this.#options.apps.get(id)?.preview;
     if (row && !isSecondVersion(row)) this.#restore(row, () => this.#resume(row));
@@ -83,7 +82,7 @@ export class Previews {
   async expire(now: number): Promise<void> {
     const over = () => this.#options.store.previews.all().filter(({ expiresAt }) => expiresAt <= now);
     const removeIfOver = async (id: string) => {
-      // Checked again in its turn: an earlier push may have renewed it.
+      // Checked again when its turn in the queue comes: a push before it may have renewed the preview.
       const row = over().find((each) => each.id === id);
       if (row) await this.#remove(row);
     };
@@ -101,7 +100,7 @@ export class Previews {
         const row = this.#renewed(appId, ref, () =>
           branchName(branch, (name) => this.#find(appId, name) !== undefined),
         );
-        // The pusher is shown the address.
+        // The pusher is shown the preview's address, so the preview must be on disk.
         await this.#options.store.synced();
         const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
         return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
@@ -119,7 +118,7 @@ export class Previews {
 
   /**
    * Deploys an uploaded version to its preview: that of its alias, or a new one.
-   * @param directory the version's. It must stay until the deploy has ended
+   * @param directory the version's directory, which must stay until the deploy has ended
    * @throws {Refusal} for an invalid alias, or another preview's name
    */
   upload(appId: string, version: UploadedVersion, directory: string): Promise<Deploy> {

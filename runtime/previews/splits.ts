@@ -30,7 +30,6 @@ export interface SplitsOptions {
 /** The release of a second version: an uploaded version in its directory, or that of an earlier deploy of the app. */
 export type SecondRelease = { upload: UploadedVersion; directory: string } | { deployId: string };
 
-/** The splits of all apps. */
 export class Splits {
   readonly #options: SplitsOptions;
   readonly #work = new SerialQueues();
@@ -63,9 +62,9 @@ export class Splits {
   }
 
   /**
-   * Gives a second version a percentage of an app's requests, beside the live release. It is deployed first, unless it is the
-   * second version already. Then the one before it is removed.
-   * @param beside the version that the caller takes for the live one: only that one was checked
+   * Gives a second version a percentage of an app's requests, beside the live release. Deploys it first, unless it is the
+   * second version already. The previous second version is removed.
+   * @param beside id of the version that the caller has checked as the live one
    * @param share from 0 to less than 100
    * @returns its deploy, which may have failed; null when nothing was deployed
    * @throws {Refusal} when nothing is live, when another version is live or goes live meanwhile, and while the app moves
@@ -169,7 +168,7 @@ function replaced(): Refusal {
   return new Refusal(409, 'transition_conflict', 'another release went live meanwhile; try again');
 }
 
-/** Without the digits that a subtraction of floats adds. */
+/** Returns the other percentage, without the digits that a subtraction of floats adds. */
 function rest(share: number): number {
   return Number((100 - share).toFixed(3));
 }

@@ -12,7 +12,7 @@ const LONGEST_DELAY_MS = 60_000;
 /** Longest delay of a process of Cellar's own, in ms: all apps wait for it, however often it ended. */
 const LONGEST_OWN_DELAY_MS = 5_000;
 
-/** What to do after an end. Requests wait for a restart that comes soon; in a `loop` they are refused until a later one. */
+/** When to start a process again. Requests wait for the restart; in a crash loop (`loop`) they are refused. */
 export interface Restart {
   delayMs: number;
   loop: boolean;
@@ -22,8 +22,8 @@ export class Backoff {
   #exits = 0;
 
   /**
-   * Returns the restart after a process that lived `livedMs`; 0: it did not start. Delays double: 100 ms, then from 5 to 60
-   * s.
+   * Returns the restart after a process that lived `livedMs`; 0: it did not start. Delays double from 100 ms. In a crash
+   * loop they are from 5 to 60 s.
    */
   next(livedMs: number): Restart {
     this.#exits = livedMs >= STEADY_MS ? 1 : this.#exits + 1;

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { assertRoomForChild } from './descriptors.ts';
 
-/** Most characters of error output in an explanation. */
+/** Maximum characters of error output in an error message. */
 const EXPLANATION = 2_000;
 const OUTPUT_LIMIT_BYTES = 16 * 2 ** 20;
 
@@ -65,9 +65,9 @@ export interface Job {
   keepHost: (keeps: boolean) => void;
 }
 
-/** A child of this process itself. */
+/** A child that this process started itself, not through the spawner. */
 export interface Child extends Job {
-  /** For messages only; use the other fields for the rest. */
+  /** Only to exchange Node's IPC messages (`options.messages`). Use the other fields for everything else. */
   process: ChildProcess;
 }
 
@@ -172,18 +172,18 @@ type Starter = (job: JobWords, isUrgent: boolean) => Promise<Job | null>;
 
 let starter: Starter | null = null;
 
-/** Sets the starter of jobs. This process starts them itself when it is null, or when it returns null. */
+/** Sets the starter of jobs. Without one, or when it returns null, this process starts the job itself. */
 export function startJobsBy(start: Starter | null): void {
   starter = start;
 }
 
 export interface JobOptions extends Omit<ChildOptions, 'messages'> {
-  /** Whether it is started by this process rather than wait for many others. Default: it waits. */
+  /** Whether this process starts it when many others wait in the spawner. Default: it waits, too. */
   urgent?: boolean;
 }
 
 /**
- * Starts `words` where that delays nothing else, and resolves when it runs.
+ * Starts `words` through the spawner if that runs, which does not block this thread. Resolves when `words` runs.
  * @throws {ChildError} when it cannot start
  */
 export async function startJob(words: string[], options: JobOptions = {}): Promise<Job> {
@@ -221,7 +221,7 @@ export interface RunOptions extends Omit<ChildOptions, 'messages'> {
   input?: string | Uint8Array;
   /** Timeout, after which the child is ended. */
   timeoutMs: number;
-  /** Most bytes of output. Default 16 MiB. */
+  /** Maximum bytes of output. Default 16 MiB. */
   limitBytes?: number;
   /** What happens to longer output: the run fails, or the output is cut. Default `fail`. */
   longer?: 'fail' | 'cut';

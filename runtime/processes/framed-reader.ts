@@ -9,7 +9,7 @@ export interface FramedReaderOptions {
   failure: (what: string) => Error;
 }
 
-/** Framed reader. One read at a time: each must finish before the next begins. */
+/** One read at a time: each must finish before the next begins. */
 export class FramedReader {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #options: FramedReaderOptions;

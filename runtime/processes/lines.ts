@@ -98,7 +98,7 @@ export function messageOf(line: string): string {
 
 /** Removes escape sequences and control characters except newlines, for a log. */
 export function plainText(text: string): string {
-  // Most lines have none, and there are many lines.
+  // Most lines have no such character, and there are many lines.
   if (!CONTROL.test(text)) return text;
   return stripVTControlCharacters(text)
     .replaceAll('\t', '  ')

@@ -41,8 +41,8 @@ export function endOrphanedProcesses(builds: string, uids: number[]): void {
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = user === null ? [] : [user.uid];
-  // One kill of all at once: a process that forks faster than we list processes cannot escape. It runs as that user, who
-  // may prevent it.
+  // One kill of all at once: a process that forks faster than we list processes cannot escape. The kill runs as that user,
+  // whose processes may prevent it. So the loop below kills again.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
   while (true) {
@@ -96,7 +96,7 @@ async function hasten(pids: number[]): Promise<void> {
     } catch (error) {
       // The kernel changes one session in 100 ms for all ordinary users together: the next round tries again.
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return;
-      // The process has ended, or almost: then root owns its files. Another process may be of the same session.
+      // The process has ended or nearly so, and then root owns its files. The next process may have the same session.
     }
   }
 }

@@ -1,6 +1,5 @@
 // Receives the output of a process in chunks.
 
-/** Where the output of a process goes. */
 export interface OutputSink {
   /** Whether the queue holds so much output of other apps that apps which print much must drop theirs. */
   readonly isCrowded: boolean;

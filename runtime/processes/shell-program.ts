@@ -2,16 +2,15 @@
 import { type Job, startJob } from './child.ts';
 import { quote } from './shell.ts';
 
-/** A program to start. */
 export interface Program {
-  /** The path of the program and its arguments. It reads nothing. */
+  /** The path of the program and its arguments. Its standard input is empty. */
   words: string[];
   cwd: string;
   /** The whole environment. Names are shell words: letters, digits and `_`. */
   environment: Record<string, string>;
   /**
-   * At most 6 texts that it may read as files, by `/proc/self/fd/4` and the numbers after it. They are in memory, and in no
-   * directory. Default: none.
+   * At most 6 texts that the program may read as files, at `/proc/self/fd/4` and the numbers after it. They are in memory,
+   * and in no directory. Default: none.
    */
   texts?: string[];
   /** Limit of writable memory (RLIMIT_DATA), in bytes: an allocation beyond it fails. */
@@ -53,8 +52,8 @@ export function textPath(index: number): string {
 }
 
 /**
- * A regular file, because workerd reads as many bytes as a file says that it has. A here-document may be a pipe. It is empty while it
- * has a name: a shell that is killed leaves no text.
+ * Uses a regular file: workerd trusts a file's size, and a here-document may be a pipe. The file loses its name before the
+ * text is written, so a killed shell leaves no text.
  */
 function textSteps(text: string, index: number): string[] {
   return [

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 /** Bytes that each stream begins with: the job's id and the descriptor, then blanks. */
 const LABEL_BYTES = 24;
 
-/** Where the host waits for the children's streams. */
+/** Path of the host's socket for the children's streams. */
 const [, , path] = process.argv;
 
 /** Process groups of the children that run. */
@@ -22,7 +22,7 @@ createInterface({ input: process.stdin })
   .on('close', endAll);
 process.stdout.on('error', endAll);
 
-/** As `JobRequest` of `spawner.ts`. One after another, so that no more streams than of one are open here. */
+/** Starts the child of a `JobRequest` of `spawner.ts`. Called for one after another, so that few streams are open here. */
 async function start({ id, words, cwd, environment, streams }) {
   const sockets = new Map();
   try {
@@ -50,14 +50,14 @@ async function start({ id, words, cwd, environment, streams }) {
   } catch (error) {
     send({ id, failure: { message: error.message, code: error.code } });
   }
-  // The child has its own descriptors of them.
+  // Closes our copies: the child has its own descriptors.
   for (const socket of sockets.values()) socket.destroy();
 }
 
 async function openStream(id, descriptor) {
   const socket = connect({ path, allowHalfOpen: true }).pause();
   await once(socket, 'connect');
-  // A host without a descriptor for it has closed it already.
+  // The host closes the socket at once when it has no free descriptor.
   socket.on('error', () => {});
   await new Promise((resolve, reject) => {
     const label = `${id} ${descriptor}`.padEnd(LABEL_BYTES);
@@ -68,13 +68,13 @@ async function openStream(id, descriptor) {
   return socket;
 }
 
-/** Ends with the host, and ends every child with whatever that has started. */
+/** Ends every child with its process group, and then this process. Runs when the host has ended. */
 function endAll() {
   for (const group of groups) {
     try {
       process.kill(-group, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The group has ended.
     }
   }
   process.exit();

@@ -1,5 +1,6 @@
-// A small process starts apps' processes and short-lived children for the host. A fork copies the page tables of the host,
-// 1.5 ms for each 100 MB that it uses. The host answers no request until the child has called exec.
+// A small process starts apps' processes and short-lived children for the host. If the host forked itself, the kernel would
+// copy its page tables, in 1.5 ms for each 100 MB that it uses. The host would answer no request until the child has called
+// exec.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -22,15 +23,15 @@ const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
 const STALLED_S = 20;
 /** Delay before an ended spawner is restarted, in ms. The host starts its children itself meanwhile. */
 const RESTART_MS = 1_000;
-/** Most jobs in the start queue, about three seconds of work. One more is refused. */
+/** Maximum jobs in the start queue, about three seconds of work. One more is refused. */
 const WAITING_LIMIT = 1_000;
-/** Most jobs ahead of an urgent one, about as long as this process would block to start it. */
+/** Maximum jobs ahead of an urgent one. When more wait, this process starts it itself, which is faster. */
 const BEFORE_URGENT = 4;
-/** Timeout for the streams of a running child, in seconds: they are already in the backlog. A later one is lost. */
+/** Timeout for the streams of a running child, in seconds. They should be in the backlog already: a later one is lost. */
 const STREAMS_S = 5;
 /** Length of the label at the start of each stream: the job's id and the descriptor, padded with blanks. */
 const LABEL_BYTES = 24;
-/** Listen backlog: the streams of all those jobs. */
+/** Listen backlog: the streams of all waiting jobs. */
 const BACKLOG = 4 * WAITING_LIMIT;
 
 /** A line to the spawner. */
@@ -51,9 +52,9 @@ interface Started {
   descriptors: number[];
   /** Streams connected so far, by descriptor. */
   streams: Map<number, Socket>;
-  /** Of the process, while it runs. */
+  /** The process id, while it runs. */
   runs: number | null;
-  /** Null when the spawner could not connect the streams to this process. */
+  /** Resolves with the process id; null when the spawner could not connect the streams to this process. */
   pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
   exited: PromiseWithResolvers<ChildEnd>;
@@ -277,7 +278,7 @@ async function connected({ connected }: Started): Promise<void> {
 function asJob(pid: number, { streams, exited }: Started): Job {
   let hasEnded = false;
   for (const stream of streams.values()) stream.read(LABEL_BYTES);
-  // The child sends nothing back here, and can still read what was written.
+  // Closes stdin after the last write: the child sends nothing back, and can still read what was written.
   const input = streams.get(0);
   input?.once('finish', () => input.destroy());
   const streamsClosed = [...streams.values()].map(
@@ -285,7 +286,7 @@ function asJob(pid: number, { streams, exited }: Started): Job {
   );
   const closed = exited.promise.then(async (end) => {
     hasEnded = true;
-    // An unread stream must not keep it open.
+    // Unread output would keep a stream open, and `closed` would never resolve.
     for (const [descriptor, stream] of streams)
       if (descriptor === 0) stream.destroy();
       else stream.resume();

@@ -1,4 +1,4 @@
-// Lets work through until it is closed.
+// A gate for work. Closing it lets the running work end and refuses new work.
 import { Refusal } from '../refusal.ts';
 
 export class ClosableGate {
@@ -7,12 +7,12 @@ export class ClosableGate {
   #isClosed = false;
   #onUnused: () => void = () => {};
 
-  /** @param refusal what is said while it is closed */
+  /** @param refusal the message of the errors while the gate is closed */
   constructor(refusal: string) {
     this.#refusal = refusal;
   }
 
-  /** Runs work. @throws {Refusal} 503 while the gate is closed */
+  /** @throws {Refusal} 503 while the gate is closed */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.requireOpen();
     this.#running++;
@@ -32,7 +32,7 @@ export class ClosableGate {
     if (this.#isClosed) throw new Refusal(503, 'host_unavailable', this.#refusal);
   }
 
-  /** Closes the gate while `work` runs, which begins once all earlier work has ended. @throws {Refusal} while it is closed */
+  /** Closes the gate, waits until earlier work has ended, runs `work`, and reopens. @throws {Refusal} 503 if already closed */
   async closed<T>(work: () => Promise<T>): Promise<T> {
     this.requireOpen();
     this.#isClosed = true;

@@ -7,7 +7,7 @@ export interface QueueLimits {
   running: number;
   /** Most running jobs of one owner. */
   runningPerOwner: number;
-  /** Places only for owners without a running job, so that few owners with endless jobs leave some. Default: none. */
+  /** Of `running`, reserved for owners without a running job, so that few owners cannot occupy all places. Default: 0. */
   firstPlaces?: number;
   /** Most waiting jobs of one owner. */
   waitingPerOwner: number;
@@ -43,12 +43,10 @@ export class FairQueue {
     this.#limits = limits;
   }
 
-  /** Number of waiting jobs. */
   get waiting(): number {
     return [...this.#waiting.values()].reduce((sum, jobs) => sum + jobs.length, 0);
   }
 
-  /** Number of running jobs. */
   get running(): number {
     return this.#count;
   }

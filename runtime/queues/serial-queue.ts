@@ -1,6 +1,5 @@
 // Runs tasks one after another.
 
-/** Runs one task at a time. */
 export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
   #pending = 0;
@@ -10,7 +9,7 @@ export class SerialQueue {
     return this.#pending > 0;
   }
 
-  /** Runs a task after all earlier ones, failed ones included. */
+  /** Runs a task after all earlier ones have ended, even those that failed. */
   async run<T>(task: () => Promise<T>): Promise<T> {
     this.#pending++;
     const result = this.#last.then(task);
@@ -27,7 +26,7 @@ export class SerialQueue {
 export class SerialQueues {
   readonly #queues = new Map<string, SerialQueue>();
 
-  /** Runs a task after all earlier ones of the key, failed ones included. */
+  /** Runs a task after all earlier ones of the key have ended, even those that failed. */
   async run<T>(key: string, task: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(key) ?? new SerialQueue();
     this.#queues.set(key, queue);

@@ -1,5 +1,6 @@
-// A control group for each app's process, so that the kernel enforces its memory limit. The host checks once a second, and a
-// process could take gigabytes in between. Does nothing on a machine where this process cannot make groups.
+// A control group for each app's process: the kernel enforces its memory limit, and its CPU weight sets its priority. The
+// host checks memory only once a second, and a process could take gigabytes in between. Does nothing where this process
+// cannot make groups.
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -37,8 +38,8 @@ export function limitCell(pid: number, exited: Promise<unknown>): void {
 }
 
 /**
- * Resolves when a process has ended: to whose memory was used up when the kernel killed it, else null or when unknown. Call
- * it while the process runs.
+ * Resolves when a process has ended: with whose memory was used up if the kernel killed it for that, else null. Null, too,
+ * when that is unknown. Call it while the process runs.
  */
 export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
   return groups?.endsForMemory(pid) ?? Promise.resolve(null);
@@ -58,7 +59,7 @@ export class CellGroups {
   readonly #haveShares: boolean;
   readonly #members = new Map<number, Member>();
 
-  /** Use `openCellGroups`. */
+  /** Call `openCellGroups` instead. */
   constructor(parent: Place, name: string, memoryMb: number, haveShares: boolean) {
     this.#parent = parent;
     this.#name = name;
@@ -132,11 +133,11 @@ export class CellGroups {
  */
 export function openCellGroups(name: string, memoryMb: number, root = '/'): CellGroups | string {
   try {
-    // Each group lies beside the host's: a low weight only yields to siblings. Not in a common group, nor in that of
-    // builds, which yields as a whole.
+    // Each group is a sibling of the host's group, because a low weight yields to siblings only. A common parent group would
+    // yield as a whole, as that of builds does.
     const own = ownControlGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
-    // Throws where no group may be made.
+    // Makes a first group as a test: throws where no group may be made.
     makeGroup(join(own.directory, `${prefix(name)}0`));
     sweep(own.directory, name);
     return new CellGroups(own, name, memoryMb, own.version === 2 && canShareProcessors(root));

@@ -7,8 +7,8 @@ import type { Place } from './cgroup-place.ts';
 const MB = 1024 * 1024;
 
 /**
- * Returns the settings of a group that runs only on idle CPU time, or of one with a minimum share: half the weight of others.
- * Older kernels give the first the smallest weight there is.
+ * Returns the settings of a group that runs only on idle CPU time or, with `hasFloor`, has a minimum share: half the weight
+ * of others. Kernels without `cpu.idle` give an idle group the smallest weight.
  */
 export function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
   const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];

@@ -12,17 +12,17 @@ export interface Place {
   directory: string;
 }
 
-/** The file that lists a group's processes, and moves those written to it. */
+/** The file that lists a group's processes. A process whose id is written to it moves into the group. */
 export const PROCESSES = 'cgroup.procs';
 /** The group that the host moves to, so that its former group may have subgroups with limits. */
 const ROOM = 'cellar-host';
 const ROOM_AT_END = new RegExp(`/${ROOM}$`);
-/** Most tries to move all processes out of a group: those not yet moved may start more. */
+/** Maximum tries to move all processes out of a group: those not yet moved may start more. */
 const MOST_ROUNDS = 100;
 
 /**
- * Returns the group of this process for a controller. A container sees its own group as the root, but may read the outer
- * path.
+ * Returns the group of this process for a controller. A container may read the group's path outside it, but sees the group
+ * itself as the root. So both places are tried.
  * @param root where `proc` and `sys` lie
  * @throws {Error} when there is no such group
  */
@@ -146,7 +146,7 @@ function move(pid: string, directory: string): void {
   }
 }
 
-/** A process of another namespace has the id 0. */
+/** Whether a process has ended. One of another namespace has the id 0, and counts as running. */
 function hasEnded(pid: string): boolean {
   return pid !== '0' && !existsSync(`/proc/${pid}`);
 }

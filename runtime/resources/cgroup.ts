@@ -42,8 +42,8 @@ type Places = Partial<Record<Controller, Place>>;
 
 const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
 /**
- * Groups of low-priority processes that are in no other group: of busy apps, and of processes that must not wait for them.
- * Each has the same share as a build.
+ * Groups of low-priority processes that have no group of their own: busy apps, the bundler, and the probe of CPU time. The
+ * last two must not wait for busy apps. Each group has the same share as a build.
  */
 const LOW_PRIORITY = { apps: 'background', bundler: 'bundler', probe: 'probe' };
 export type LowPriorityKind = keyof typeof LOW_PRIORITY;
@@ -62,7 +62,7 @@ export class ControlGroups {
   /** Why some limits are not available; empty: all are. */
   readonly problems: string;
 
-  /** Use `openControlGroups`. */
+  /** Call `openControlGroups` instead. */
   constructor(parents: Places, home: string | null, problems: string) {
     this.#parents = parents;
     this.#home = home;
@@ -120,7 +120,7 @@ export class ControlGroups {
 export class ControlGroup {
   readonly #places: Places;
 
-  /** Use `ControlGroups.create`. */
+  /** Call `ControlGroups.create` instead. */
   constructor(places: Places) {
     this.#places = places;
   }
@@ -184,7 +184,7 @@ export class LowPriorityGroup {
   readonly #parent: Place;
   readonly #home: string;
 
-  /** Use `ControlGroups.background`. */
+  /** Call `ControlGroups.background` instead. */
   constructor(parent: Place, home: string) {
     this.#parent = parent;
     this.#home = home;

@@ -8,23 +8,23 @@ import { outOfMemoryScore } from './out-of-memory.ts';
  * have 18 times the weight of each process. `behind`: three times. `floor`: twice.
  */
 const NICE = { last: 19, many: 13, behind: 5, floor: 3 };
-/** Limit of processes and threads at niceness `many`: some for each core, and at least ten Nodes. */
+/** Limit of processes and threads at niceness `many`: enough for ten Node processes, and more on many cores. */
 const MANY = { least: 128, perCore: 32 };
-/** Limit of those that may want a processor at once, for each core: a busy app still gets the greater part. */
+/** Limit, for each core, of such threads that want a processor at once. A busy app still gets the greater part. */
 const BUSY_PER_CORE = 12;
 /** Runs a program only on idle processors; a program that is merely nice keeps a processor for some ms. */
 const IDLE = `if command -v chrt; then set -- chrt --idle 0 "$@"; else set -- nice -n ${NICE.last} "$@"; fi > /dev/null`;
 const SESSION = '/proc/self/autogroup';
 const nicer = (niceness: number) => `set -- nice -n ${niceness} "$@"`;
 
-/** Watches during each deploy and import. */
+/** Watches the CPU time of low-priority processes during each deploy and import. */
 export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
 
 /**
  * Returns the command prefix for work that a project controls, such as a build command or a checkout. When memory is short,
- * the kernel kills the command and its children before apps and the host. When CPU time is short, it serves those first.
- * A process cannot leave its initial scheduling class. So a process that would get almost no CPU time starts in the normal
- * class, with half the weight of others.
+ * the kernel kills the command and its children before apps and the host. When CPU time is short, apps and the host get it
+ * first. A process cannot leave its initial scheduling class. So when there is almost no idle CPU time, the command starts
+ * in the normal class, with half the weight of others.
  */
 export async function atLowPriority(): Promise<string[]> {
   await starvation.known();
@@ -50,8 +50,8 @@ export interface Many {
 }
 
 /**
- * The same for an untrusted command in a sandbox, which may start processes without end. Each keeps its initial weight. So
- * when there is almost no CPU time, they start with little weight, and their number is limited.
+ * Like `atLowPriority`, for an untrusted command in a sandbox, which may start processes without end. Each process keeps its
+ * initial weight. So when there is almost no idle CPU time, they start with little weight, and their number is limited.
  * @param canLimit whether their number can be limited. Otherwise, or when a control group has a minimum share, they stay idle
  */
 export async function atLowPriorityAsMany(canLimit: boolean): Promise<Many> {

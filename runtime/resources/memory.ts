@@ -22,7 +22,7 @@ export function readMemory(root = '/'): Memory {
 
 function cgroup2(root: string, groups: string[]): Memory | null {
   const path = ownPath2(groups) ?? '/';
-  // A container sees its own cgroup as the root, but may read its outer path.
+  // A container sees its own cgroup as the root, but may read its path outside. So both are tried.
   for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
     const current = text(root, join(directory, 'memory.current'));
     if (current === null) continue;

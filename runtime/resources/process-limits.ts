@@ -24,6 +24,7 @@ export const canLimitTasks = PRLIMIT !== undefined;
  * Returns the command prefix that limits the processes and threads of its user (RLIMIT_NPROC). Existing ones do not count: an
  * ordinary user's browser alone may have a thousand threads. Empty where `prlimit` is not installed.
  * @param isInNamespace whether the command starts a user namespace: since Linux 5.14 the kernel counts only processes inside
+ * it
  */
 export async function withTaskLimit(uid: number, tasks: number, isInNamespace: boolean): Promise<string[]> {
   if (PRLIMIT === undefined) return [];

@@ -1,4 +1,4 @@
-// Work that one host of several does at a time: a record in the bucket names the host, and until when.
+// Lets only one host at a time do some work. A record in the bucket names that host, and the time until which it may do the work.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { S3Store } from '../bucket/s3-store.ts';
 import { ChangedObject, ifThere } from '../bucket/store.ts';
@@ -12,7 +12,6 @@ const RENEW_MS = 15_000;
 /** How often a host looks whether a lease is free, in ms. */
 const LOOK_MS = 2_000;
 
-/** The store of leases. */
 export type LeaseStore = Pick<S3Store, 'readTagged' | 'writeIf'>;
 
 /** The content of a record. The clocks of hosts differ by 2 s at most. */
@@ -77,7 +76,7 @@ export class HostLease {
         }
       }
     };
-    // Rejects at the end of the work only.
+    // `renew` rejects only when `ended` aborts its sleep, which is not a failure.
     const renewing = renew().catch(() => {});
     try {
       return await work(AbortSignal.any([signal, lost.signal]));
@@ -85,7 +84,7 @@ export class HostLease {
       ended.abort();
       await renewing;
       clearTimeout(expiry);
-      // Otherwise the next one waits until it has expired.
+      // Frees the lease: otherwise the next host waits until it expires.
       if (!lost.signal.aborted) await this.#write(held.etag, 0).catch(() => {});
     }
   }
@@ -111,7 +110,7 @@ export class HostLease {
   async #write(etag: string | null, leaseMs: number): Promise<Held> {
     const { store, self } = this.#options;
     const lease: Lease = { host: self, until: Date.now() + leaseMs };
-    // Others count from here, however late the bucket answers.
+    // Before the write, because the lease counts from here, however late the bucket answers.
     const until = performance.now() + leaseMs;
     return { etag: await store.writeIf(this.#name, Buffer.from(JSON.stringify(lease)), etag), until };
   }

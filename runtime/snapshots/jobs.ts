@@ -101,12 +101,12 @@ export class Jobs {
     }
   }
 
-  /** Answers a request of the process. @param held the apps whose buckets are held for it */
+  /** Answers a request of the process. @param held the apps for which removals of R2 objects' files are deferred */
   async #give(word: Extract<OutputLine, { ask: string }>, held: Set<string>): Promise<string | null> {
     if (word.ask === 'copy') return this.#copyDatabase();
     const { app, isHeld } = word;
     if (isHeld) held.add(app);
-    // The snapshot goes on when the bucket service ends just now.
+    // If the bucket service has just ended, the snapshot goes on.
     await this.#options.holdBuckets(app, isHeld).catch(() => {});
     if (!isHeld) held.delete(app);
     return null;

@@ -1,4 +1,4 @@
-// Reads what the store has, without the files of snapshots.
+// Reads the heads of the snapshots in the store, without their files.
 import { reason } from '../log.ts';
 import { type Head, listSnapshots, readHead } from './store/manifest.ts';
 import { openStore, type StorePlace } from './store/place.ts';
@@ -8,7 +8,7 @@ import { readRecord, type VerifyRecord } from './verify.ts';
 export interface LookJob {
   kind: 'look';
   store: StorePlace;
-  /** Stops at the newest ordinary snapshot with local apps of this host; empty: at the newest of any. Null: reads all. */
+  /** A host's id: stops at the newest ordinary snapshot with its local apps. Empty: at the newest ordinary one. Null: reads all. */
   until: string | null;
 }
 

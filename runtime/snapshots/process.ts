@@ -65,7 +65,7 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
-  // Not at the end: the process ends by SIGKILL.
+  // Now, because the process ends by SIGKILL.
   flushCompileCache();
   say({ done: await done(job) });
 } catch (error) {

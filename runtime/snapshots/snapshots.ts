@@ -41,9 +41,9 @@ export interface SnapshotsOptions {
   keep: Keep;
   /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
-  /** Snapshots in between, which are counted separately; null: none. */
+  /** Hourly snapshots between the others, with limits of their own; null: none. */
   hourly: { everyMs: number; hasRoom: () => boolean } | null;
-  /** The same for verifications. */
+  /** Time between verifications, in ms; null: no schedule. */
   verifyMs: number | null;
   /** Whether each app's files belong to a system user of its own. */
   hasUsers: boolean;
@@ -74,7 +74,7 @@ export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #jobs: Jobs;
   readonly #queue = new FairQueue(LIMITS);
-  /** Each has a process of its own. */
+  /** Calls of `look` run one after another, because each may need its own process. */
   readonly #looks = new SerialQueue();
   readonly #taking = new Schedule(() => this.#takeOnSchedule());
   readonly #verification = new Schedule(() => this.#verifyOnSchedule());
@@ -177,14 +177,14 @@ export class Snapshots {
   }
 
   /**
-   * Reads all packs that snapshots need, outside the queue. A call during a verification returns the same one.
+   * Reads all packs that snapshots need, outside the queue. A call during a verification returns its result.
    * @throws {Error} when the store cannot be read
    */
   verify(): Promise<Verified> {
     return this.#verifyOnce(async () => true);
   }
 
-  /** @param isDue is asked when no other host verifies */
+  /** @param isDue is asked once no other host verifies */
   #verifyOnce(isDue: () => Promise<boolean>): Promise<Verified> {
     this.#verifying ??= this.#alone('verify', async (signal) =>
       (await isDue()) ? this.#verify(signal) : this.#verified,
@@ -258,14 +258,14 @@ export class Snapshots {
     return of;
   }
 
-  /** Does work that must not run at two hosts at a time. */
+  /** Does work that only one host may do at a time. */
   #alone<T>(what: 'take' | 'verify', work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { hosts } = this.#options;
     const { signal } = this.#ending;
     return hosts === null ? work(signal) : hosts.leases[what].run(signal, work);
   }
 
-  /** Learns what is stored, and may be of another host. @returns the newest snapshot that cannot be read, if there is one */
+  /** Reads the state of the store, which other hosts change too. @returns the newest unreadable snapshot, if there is one */
   async #lookUp(): Promise<Looked['unreadable'][number] | undefined> {
     const { hosts } = this.#options;
     const { newest, record, heads, unreadable } = await this.#look(hosts?.hasLocal() ? hosts.self : '');
@@ -278,12 +278,12 @@ export class Snapshots {
       heads.find((head) => (!hosts?.hasLocal() || head.host === hosts.self) && isWanted(head)),
     );
     if (ordinary !== undefined) this.#ordinaryAt = Date.parse(ordinary.created_at);
-    // One may have been taken while they were listed.
+    // A newer one may have been taken while these were listed.
     if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
     return unreadable[0];
   }
 
-  /** Reads what is stored. Decryption needs a library of 25 MB, so the process of snapshots loads it. */
+  /** Reads the state of the store. Decryption needs a library of 25 MB, so only the process of snapshots loads that. */
   #look(until: string | null): Promise<Looked> {
     const { place } = this.#options;
     const job = { kind: 'look', store: place, until } as const;

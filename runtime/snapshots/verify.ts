@@ -143,7 +143,7 @@ async function partsOf(store: SnapshotStore, id: string): Promise<Part[] | null>
   }
 }
 
-/** Nothing is known of the packs of a snapshot that this host cannot decrypt. */
+/** Returns no parts for a snapshot that this host cannot decrypt, because its packs are unknown. */
 function nothingIfLocked(error: unknown): Part[] {
   if (error instanceof Locked) return [];
   throw error;

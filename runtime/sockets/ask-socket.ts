@@ -1,4 +1,4 @@
-// Sends one HTTP request over a unix socket, on its own connection, to processes of the host.
+// Sends one HTTP request to a process of the host, over a new connection to its unix socket.
 import { request } from 'node:http';
 import type { Readable } from 'node:stream';
 import { readAtMost } from './read-at-most.ts';
@@ -33,7 +33,7 @@ export async function askSocket(socketPath: string, asked: SocketRequest): Promi
   return { status, text: bytes?.toString('utf8') ?? null };
 }
 
-/** The same, for a response that is passed on unchanged. */
+/** Like `askSocket`, but returns bytes: decoding as text would change a binary response. */
 export function askSocketForBytes(
   socketPath: string,
   { method = 'GET', path = '/', headers = {}, body = '', limitBytes, signal }: SocketRequest,
@@ -50,7 +50,7 @@ export function askSocketForBytes(
         reject,
       );
     });
-    // It may fire again when the connection is closed.
+    // `error` may fire again when the connection is closed.
     asked.on('error', (error) => {
       streamed?.bytes.unpipe(asked);
       reject(signal.aborted ? signal.reason : error);

@@ -1,7 +1,7 @@
 // A bound TCP socket that the host holds for another process.
 import net, { type Server } from 'node:net';
 
-/** Node's internal handle of a server's socket. It begins to listen in the process that it is sent to, and then stays listening. */
+/** Node's internal handle of a server's socket. It listens once a process has received it, and as long as anyone holds it. */
 interface TcpHandle {
   getsockname(into: { port?: number }): number;
   close(): void;
@@ -13,9 +13,9 @@ export interface BoundSocket {
 }
 
 /**
- * @param port 0: any free one
- * @param address `::` without IPv6 is `0.0.0.0`
- * @throws {Error} when it cannot be bound
+ * @param port 0 for any free port
+ * @param address `::` becomes `0.0.0.0` on a machine without IPv6
+ * @throws {Error} when the port cannot be bound
  */
 export function bindSocket(port: number, address: '127.0.0.1' | '::'): BoundSocket {
   const { _createServerHandle: create } = net as unknown as {

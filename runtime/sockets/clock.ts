@@ -1,5 +1,5 @@
-// A cached clock. A system call for the time costs as much as routing a request, and handling a read needs the time often.
-// The clock is frozen meanwhile, so all these calls read it once.
+// A clock that can be frozen. A system call for the time costs as much as routing a request, and handling one read of a
+// socket needs the time often. So the clock is frozen during the read, and the system is asked once.
 import { performance } from 'node:perf_hooks';
 
 /** Time until a step of the system clock is noticed, in ms. */
@@ -8,11 +8,11 @@ const STEP_SEEN_MS = 1_000;
 let stands = false;
 /** The first reading since the clock was frozen; NaN before. */
 let stoodAt = Number.NaN;
-/** The time since 1970 at 0 of `performance.now()`, and when it was read. */
+/** The wall-clock time at which `performance.now()` was 0, in ms since 1970, and when that was measured. */
 let origin = 0;
 let foundAt = Number.NEGATIVE_INFINITY;
 
-/** Returns the time of `performance.now()`, which never goes back, in ms. While frozen: that of the first call since. */
+/** Returns `performance.now()`, which never goes back, in ms. While frozen: its value at the first call since the freeze. */
 export function monotonic(): number {
   if (!stands) return performance.now();
   if (Number.isNaN(stoodAt)) stoodAt = performance.now();
@@ -24,7 +24,7 @@ export function wallClock(): number {
   const now = monotonic();
   if (now - foundAt > STEP_SEEN_MS) {
     foundAt = now;
-    // Read both now: the clock may have been frozen for a while.
+    // Reads both clocks at the same moment: `now` may be a frozen, older time.
     origin = Date.now() - performance.now();
   }
   return Math.floor(origin + now);
@@ -36,7 +36,6 @@ export function freezeClock(): void {
   stoodAt = Number.NaN;
 }
 
-/** Unfreezes the clock. */
 export function resumeClock(): void {
   stands = false;
 }

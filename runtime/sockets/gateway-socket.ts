@@ -1,11 +1,11 @@
-// The sockets of the gateway, at both of its ends: what happens to one is reported to one user.
+// The gateway's sockets, to clients and to processes. Each reports its events to one `SocketUser`.
 import { createServer, type Server, Socket } from 'node:net';
 import { freezeClock, resumeClock } from './clock.ts';
 import { Prefixes } from './prefixes.ts';
 
 /** Most bytes of one read from a process: a body of 64 KiB arrives in one read with its head. */
 const READ_BYTES = 80 * 1024;
-/** All connections to processes share one read buffer: collecting a buffer for each read costs more than the rest of it. */
+/** All connections to processes share one read buffer: garbage collection of a buffer per read costs more than the read. */
 const room = new Prefixes(READ_BYTES);
 const { buffer } = room;
 /** Most bytes that a paused client's socket buffers: Node reads once more, into a buffer of this size. */
@@ -43,7 +43,7 @@ export interface SocketUser {
 
 type UsedSocket = Socket & { user: SocketUser };
 
-// Shared by all sockets: functions for each would cost memory of every open connection.
+// Shared by all sockets: a closure for each socket would cost memory for every open connection.
 function onData(this: UsedSocket, bytes: Buffer): void {
   read(this.user, bytes);
 }
@@ -88,7 +88,7 @@ function report(socket: UsedSocket): void {
 /** A socket to a process. A failed write is lost, and data from the process can still be read. */
 class ProcessSocket extends Socket {
   readonly user: SocketUser;
-  /** Whether its data goes to a stream's reader, and no longer to its user. */
+  /** Whether data goes to the reader of the stream, and no longer to `user`. */
   isStream = false;
 
   constructor(user: SocketUser) {
@@ -102,7 +102,7 @@ class ProcessSocket extends Socket {
     return true;
   }
 
-  /** A paused stream would read on until its buffer is full, and drop the buffer on a reset after it. */
+  /** Reads nothing while paused: Node would fill the stream's buffer, and drop it if the peer then resets. */
   override read(size?: number): unknown {
     return size === 0 && this.isPaused() ? null : super.read(size);
   }
@@ -123,7 +123,7 @@ class ProcessSocket extends Socket {
 
 /**
  * Returns a server of clients' sockets; give each to `acceptSocket` at once. The high-water mark of 1 byte limits what a paused
- * socket buffers to a single read. Of small reads, Node would keep thousands, each with an object.
+ * socket buffers to a single read. Otherwise Node would keep thousands of small reads, each with an object.
  */
 export function createSocketServer(onSocket: (socket: Socket) => void): Server {
   const tcp = { noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_AFTER_MS };

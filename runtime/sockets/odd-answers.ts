@@ -1,4 +1,5 @@
-// Answers that a server may send beside the one that is awaited, and that cost this process work or time without end.
+// Protects outgoing requests from servers that never send the awaited response: they send interim ones without end, or
+// switch protocols.
 import type { ClientRequest } from 'node:http';
 
 /** Most answers with a status of 100 to 199 before the response. */
@@ -6,7 +7,7 @@ const INTERIM_MOST = 10;
 
 /**
  * Ends a request whose server sends too many interim answers, or switches protocols.
- * @param onSwitch called with the status of an answer that switches protocols; its connection is closed then
+ * @param onSwitch called with the status of a response that switches protocols, after its connection was closed
  */
 export function endOddAnswers(call: ClientRequest, onSwitch: (status: number) => void): void {
   // Without a listener, Node closes the connection and reports nothing.

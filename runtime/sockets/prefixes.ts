@@ -6,7 +6,7 @@ const KEPT_BYTES = 2_048;
 /** A buffer and its prefixes. Creating a prefix costs more than filling it. */
 export class Prefixes {
   readonly buffer: Buffer;
-  /** By length, once requested. Allocated in full: V8 would turn an array that grows sparsely into a slow hash table. */
+  /** Requested prefixes, by length. Allocated in full: V8 would turn an array that grows sparsely into a slow hash table. */
   #kept: (Buffer | null)[] | null = null;
 
   /** @param bytes size of the buffer */

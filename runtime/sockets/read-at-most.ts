@@ -14,7 +14,7 @@ export async function readAtMost(stream: AsyncIterable<Buffer>, limitBytes: numb
   return Buffer.concat(chunks);
 }
 
-/** Reads a body to its end and drops it: an early response would cut the sender short. */
+/** Reads a request's body to its end and drops it: a response before the end would break off the sender's upload. */
 export async function discard(body: Readable): Promise<void> {
   body.resume();
   await finished(body, { writable: false }).catch(() => {});

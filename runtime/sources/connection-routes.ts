@@ -1,4 +1,4 @@
-// The host's routes to the repositories elsewhere from which apps are deployed.
+// The host's routes for connected repositories, from which apps are deployed.
 import type { HostCall } from '../../handlers/contract/host/host-routes.ts';
 import { type HostRoutes, readJson } from '../control/host-call.ts';
 import type { Outbox } from '../control/outbox.ts';
@@ -7,16 +7,13 @@ import type { Sources } from './sources.ts';
 
 const FLUSH_MS = 1_000;
 
-/** The calls about connections. */
 export type ConnectionCall = Extract<HostCall, `${string}/connection${string}`>;
 
-/** Parts of the host that the routes use. */
 export interface ConnectionOptions {
   sources: Sources;
   outbox: Outbox;
 }
 
-/** Returns the routes of these calls. */
 export function connectionRoutes({ sources, outbox }: ConnectionOptions): Pick<HostRoutes, ConnectionCall> {
   return {
     'GET /apps/:id/connection': ({ words }) => sources.get(words[0]!),

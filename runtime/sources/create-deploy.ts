@@ -1,4 +1,4 @@
-// Deploys what a person names: an earlier deploy's commit, or a ref of the app's repository, wherever that is.
+// Deploys what a person names: an earlier deploy's commit, or a ref of the app's own or connected repository.
 import type { DeployFact } from '../../handlers/contract/host/host-calls.ts';
 import type { HostCalls } from '../../handlers/contract/host/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -6,7 +6,6 @@ import type { DeployRequests } from '../builds/queue/requests.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { Sources } from './sources.ts';
 
-/** Parts of the host that a deploy by name uses. */
 export interface CreateDeployOptions {
   store: HostStore;
   requests: DeployRequests;

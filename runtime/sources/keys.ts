@@ -40,7 +40,7 @@ export function makeDeployKey(comment: string): DeployKey {
   };
 }
 
-/** Returns the keys in lines of SSH's known hosts, as people compare them. */
+/** Returns the fingerprints of the keys in lines of SSH's known hosts. */
 export function fingerprints(knownHosts: string[]): { type: string; fingerprint: string }[] {
   return knownHosts.map((line) => {
     const [, type = '', key = ''] = line.split(' ');
@@ -55,7 +55,7 @@ function number(value: number): Buffer {
   return bytes;
 }
 
-/** A string of SSH's wire format: its length, then its bytes. */
+/** Returns a string in SSH's wire format: its length, then its bytes. */
 function text(value: string | Buffer): Buffer {
   const bytes = Buffer.from(value);
   return Buffer.concat([number(bytes.length), bytes]);

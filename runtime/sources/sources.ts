@@ -1,4 +1,4 @@
-// Apps that are deployed from repositories elsewhere: when these are fetched, and with which keys.
+// The connections of apps to repositories elsewhere: when these are fetched, and with which keys.
 import { randomBytes } from 'node:crypto';
 import {
   ANY_REF,
@@ -25,9 +25,9 @@ import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts'
 
 /** The name by which the keys of a connection are encrypted. No secret of an app has it. */
 const SEALED = ' connection';
-/** Connections that are looked at in one second, so that no start of Cellar is delayed by thousands. */
+/** Most connections that are fetched in one second, so that thousands of them do not delay a start of Cellar. */
 const DUE_AT_ONCE = 20;
-/** Waits after failed fetches, in ms. After the last, only the next delivery or look starts one. */
+/** Waits after failed fetches, in ms. After the last, only the next delivery or poll starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
 /** Refusals by this machine, not by the repository: the fetch has not failed, and is tried again. */
 const NOT_YET = ['host_unavailable', 'insufficient_storage', 'rate_limited'];
@@ -68,7 +68,7 @@ export class Sources {
     });
   }
 
-  /** Returns a connection, for people. @throws {Refusal} `source_not_connected` */
+  /** Returns a connection, as the API shows it. @throws {Refusal} `source_not_connected` */
   get(appId: string): HostConnection {
     const { source, lastFetch, dueAt } = this.#require(appId);
     const { known_hosts, ...shown } = source;
@@ -84,7 +84,7 @@ export class Sources {
 
   /**
    * Connects an app, or changes its connection. The keys and the pull requests of a connection to the same address are kept.
-   * @returns it, with the key that signs its deliveries
+   * @returns the connection, with the key that signs its deliveries
    * @throws {Refusal} `app_not_found`
    */
   async connect(appId: string, settings: ConnectionSettings): Promise<HostConnection & { secret: string }> {
@@ -267,7 +267,7 @@ export class Sources {
     return { sha, deploy_id: deploy?.fact.id ?? null };
   }
 
-  /** Returns what opens a repository. */
+  /** Returns how to reach a connected repository. */
   #opened(row: SourceRow): OpenConnection {
     const { privateKey, token } = this.#keys(row);
     const { url, known_hosts } = row.source;

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { FramedReader } from '../processes/framed-reader.ts';
 import type { StorageNames } from './names.ts';
 
-/** Longest line: a project chooses its names of storage. */
+/** Maximum bytes of a line. The project chooses the storage names in the first line. */
 const LINE_BYTES = 4 * 2 ** 20;
 const PIECE_BYTES = 256 * 1024;
 /** Folders of a copy, as in a snapshot. */

@@ -7,7 +7,6 @@ import type { Layout } from '../disk/data-directory.ts';
 import { moveToTrash } from '../disk/trash.ts';
 import type { StorageNames } from './names.ts';
 
-/** The data of a deleted class. */
 export interface DeletedClass {
   id: string;
   className: string;

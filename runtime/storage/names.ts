@@ -15,13 +15,13 @@ export interface StorageNames {
   classes: Record<string, ClassStorage>;
   /** Class names before a migration renamed them, for a rollback to older code. */
   formerClasses: Record<string, ClassStorage>;
-  /** By `Bundle.databases[].key`. */
+  /** Storage ids by `Bundle.databases[].key`. */
   databases: Record<string, string>;
-  /** By `Bundle.namespaces[].key`. */
+  /** Storage ids by `Bundle.namespaces[].key`. */
   namespaces: Record<string, string>;
-  /** By `Bundle.buckets[].key`. Missing in data of a Cellar without buckets. */
+  /** Storage ids by `Bundle.buckets[].key`. Missing in data of a Cellar without buckets. */
   buckets?: Record<string, string>;
-  /** By `Bundle.vectorIndexes[].key`. Missing in data of a Cellar without vector indexes. */
+  /** Storage ids by `Bundle.vectorIndexes[].key`. Missing in data of a Cellar without vector indexes. */
   vectorIndexes?: Record<string, string>;
   /** Classes that the project has deleted, by storage id: their data is removed once no live release has them. */
   deletedClasses?: Record<string, string>;

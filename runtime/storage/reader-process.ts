@@ -3,7 +3,7 @@
 import { abandon, type Job, startJob } from '../processes/child.ts';
 import { FramedReader } from '../processes/framed-reader.ts';
 
-/** Longest head line of an answer. */
+/** Maximum bytes of an answer's head line. */
 const HEAD_BYTES = 100;
 
 /** The reader ended before it had answered. */
@@ -35,14 +35,15 @@ export class ReaderProcess {
       failure: (what) => new Error(`the reader's output ${what}`),
     });
     job.stderr.resume();
-    // Its output's end does not show this: nobody reads it between queries, and another process may hold it open.
+    // The end of the output does not show the exit: nobody reads it between queries, and another process may hold it
+    // open.
     void job.exited.then(() => {
       this.#hasExited = true;
       this.end();
     });
   }
 
-  /** @param words start `reader/main.js` @throws {ChildError} when it cannot start */
+  /** @param words the command that starts `reader/main.js` @throws {ChildError} when it cannot start */
   static async start(words: string[]): Promise<ReaderProcess> {
     return new ReaderProcess(await startJob(words, { title: 'reading the storage' }));
   }

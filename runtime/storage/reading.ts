@@ -6,7 +6,6 @@ import { readerProgram, readerWords } from '../processes/reader.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
-/** Who asks. */
 export interface ClientInfo {
   appId: string;
   /** The account of the app. */
@@ -32,19 +31,18 @@ const ANSWER_BYTES = 10 * 1024 * 1024;
 const DEADLINE_MS = 10_000;
 const MEMORY_BYTES = 900 * 1024 * 1024;
 const HEAP_MB = 128;
-/** Concurrent readers. */
+/** Maximum number of concurrent readers. */
 const AT_ONCE = 3;
 const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, waitingPerOwner: 20 };
-/** Attempts when other code ends the reader. */
+/** Attempts for a query when something else kills its reader. */
 const TRIES = 3;
 /**
- * Idle time after which a reader ends, in ms. After an answer of this many bytes it ends at once, because its memory is
- * large.
+ * Idle time after which a reader ends, in ms. After an answer of more than `IDLE_AFTER_BYTES` it ends at once, because
+ * its memory is large.
  */
 const IDLE_MS = 5_000;
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
-/** A pending query. */
 interface Asking {
   /** The reader that answers it; null before it has one. */
   reader: ReaderProcess | null;
@@ -62,7 +60,7 @@ interface Idle {
 export class StorageReaders {
   readonly #queue = new FairQueue(LIMITS);
   readonly #running = new Set<Asking>();
-  /** By app, at most as many as may run concurrently. */
+  /** Idle readers by app id, at most `AT_ONCE`. */
   readonly #idle = new Map<string, Idle>();
   readonly #deadlineMs: number;
   /** Why all queries are refused, once closed. */
@@ -96,7 +94,6 @@ export class StorageReaders {
     }
   }
 
-  /** Ends all readers. */
   close(): void {
     const failure = new Error('the host is stopping');
     this.#closed = failure;
@@ -135,7 +132,7 @@ export class StorageReaders {
     }
   }
 
-  /** Queries a reader, and another one when other code ends it. */
+  /** Queries a reader, and a new one when something else has killed the reader. */
   async #answer(
     appId: string,
     user: User | null,

@@ -38,7 +38,6 @@ export interface StorageQueriesOptions {
   readers: StorageReaders;
 }
 
-/** Who reads an app's storage. */
 export type StorageReader = Omit<ClientInfo, 'owner'>;
 
 /** Answers are unparsed JSON. Methods throw `ReadingRefused`. */
@@ -49,7 +48,7 @@ export class StorageQueries {
     this.#options = options;
   }
 
-  /** All of an app's storage, with counts and bytes. */
+  /** Returns all of an app's storage, with counts and bytes. */
   async overview(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
     const { databases, namespaces, classes, queues, consumers } = await this.places(appId);
@@ -91,7 +90,7 @@ export class StorageQueries {
     );
   }
 
-  /** How many messages wait in each queue of an app. None without a consumer. */
+  /** Returns how many messages wait in each queue of an app. Empty for an app without a consumer. */
   async queues(looker: StorageReader): Promise<{ queue: string; messages: number }[]> {
     const { queues, consumers } = await this.places(looker.appId);
     if (consumers.length === 0) return [];
@@ -109,7 +108,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'database', path, ...asked }, databaseOf(found));
   }
 
-  /** A database's schema and rows as SQL, or only some tables. */
+  /** Returns a database's schema and rows as SQL, or only some tables. */
   async exportDatabase(looker: StorageReader, { database, tables }: ExportQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
@@ -143,7 +142,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'object', directory, alarms, object: id, name, ...asked }, needed);
   }
 
-  /** The keys of a namespace, or one value. */
+  /** Returns the keys of a namespace, or one value. */
   async keys(looker: StorageReader, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { namespaces } = await this.places(appId);
@@ -157,7 +156,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked }, needed);
   }
 
-  /** The Workflows of the live release, with their instances' storage. */
+  /** Returns the Workflows of the live release, with their instances' storage. */
   async workflows(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
     const { workflows } = await this.places(appId);

@@ -1,4 +1,4 @@
-// Changes an app's storage for its owner, through a process of the app: no other may use the storage.
+// Changes an app's storage for its owner, through a process of the app: no other process may use the storage.
 import { KV_VALUE_MS } from '../../handlers/contract/host/deadlines.ts';
 import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -10,9 +10,9 @@ import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
 import type { StorageQueries } from './storage-queries.ts';
 
-/** Longest answer about a value: empty, or one message. */
+/** Maximum bytes of an answer about a value, which is empty or has one message. */
 const KV_ANSWER_BYTES = 64 * 1024;
-/** Longest answer of a database, which has its own limit. */
+/** Maximum bytes of a database's answer. The process that answers has its own limit. */
 const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 
 /** Each pending request holds its body and answer in the host's memory. */
@@ -21,7 +21,6 @@ const queue = new FairQueue(LIMITS);
 
 const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
 
-/** The target of writes: a process of the app. */
 interface Writing {
   apps: Apps;
   storageQueries: StorageQueries;
@@ -29,7 +28,7 @@ interface Writing {
 
 /** SQL for one of an app's databases. */
 export interface DatabaseRequest {
-  /** Its id, binding or name. */
+  /** The database's id, binding or name. */
   database: string;
   /** Queries as JSON, or an SQL file. Each is one transaction. */
   kind: 'query' | 'import';
@@ -40,8 +39,8 @@ export interface DatabaseRequest {
 }
 
 /**
- * Runs SQL in the app's process, which is started if needed; a sleeping app sleeps on. One app's requests run one by one, and
- * accounts take turns.
+ * Runs SQL in the app's process, which is started if needed; a sleeping app stays asleep. One app's requests run one by
+ * one, and accounts take turns.
  * @returns unparsed JSON: a `DatabaseAnswer`
  * @throws {ReadingRefused} when no process answers or the queue is full; the signal's reason
  */

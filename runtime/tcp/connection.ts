@@ -1,22 +1,22 @@
 // One TCP connection, passed on to its app over a WebSocket through the host, which finds or starts the app's process.
-// `tcp-event-module.js` is at the other end, and says what the messages are.
+// `tcp-event-module.js` is at the other end of the WebSocket. It describes the messages.
 import { connect, type Socket } from 'node:net';
 import { Agent, WebSocket } from 'undici';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { CALLER_HEADER, type Caller } from './messages.ts';
 
-/** Most bytes on the way in each direction, in memory here. The app's side has the same limit. */
+/** Flow-control window: most unacknowledged bytes in each direction, buffered here. The app's side has the same limit. */
 const WINDOW_BYTES = 128 * 1024;
-/** Most bytes that wait for the host: more than the window, a read beyond it, and acknowledgements need. */
+/** Most bytes that wait to be sent to the host. A window, one read more and the acknowledgements always fit. */
 const WAITING_BYTES = 4 * WINDOW_BYTES;
 /** Timeout for the start of an app's process, in ms. */
 const START_MS = 120_000;
-/** How long no byte may pass, in ms. */
+/** Idle timeout of the client's connection, in ms. */
 const IDLE_MS = 600_000;
-/** Maximum length of a text message of an app, which acknowledges bytes or says that it ends. */
+/** Longest text message from the app's side, in characters: an acknowledgement or the end of its stream. */
 const TEXT_LENGTH = 100;
-/** Codes of a WebSocket that has ended as it should: by the app, or because the host needs the process to go. */
+/** WebSocket close codes of a normal end: the app closed it, or the host ends the app's process. */
 const WHOLE = [1000, 1012];
 
 export class Connection {
@@ -48,7 +48,7 @@ export class Connection {
       },
       webSocket: { maxPayloadSize: WINDOW_BYTES },
     });
-    // The path is what the log of requests shows.
+    // The request log shows this path.
     this.#socket = new WebSocket(`ws://tcp/tcp/${port}`, {
       dispatcher: agent,
       headers: { [CALLER_HEADER]: asciiJson(caller) },
@@ -92,7 +92,7 @@ export class Connection {
 
   #write(bytes: Uint8Array): void {
     this.#written += bytes.length;
-    // It sends more than it may, or after its end.
+    // The app's side sends more than the window, or after the end of its stream.
     if (this.#written > WINDOW_BYTES || this.#client.writableEnded) {
       this.#breakOff();
       return;
@@ -105,7 +105,7 @@ export class Connection {
 
   #told(text: string): void {
     const { ack, end } = toldOf(text);
-    // More than was sent would let the client send without a limit.
+    // Acknowledging more than was sent would let the client send without a limit.
     if (!(ack >= 0 && ack <= this.#sent)) {
       this.#breakOff();
       return;
@@ -121,13 +121,13 @@ export class Connection {
     if (this.#socket.bufferedAmount > WAITING_BYTES) this.#breakOff();
   }
 
-  /** Lets the client know that the connection did not end as it should. */
+  /** Resets the client's connection, so that the client does not take the cut for a normal end. */
   #breakOff(): void {
     if (!this.#client.destroyed) reset(this.#client);
   }
 }
 
-/** Parses a text of the app's process, which may be anything. @returns `ack`: NaN for a text that breaks the rules */
+/** Parses a text message of the app's process, which is untrusted. @returns `ack`: NaN for an invalid message */
 function toldOf(text: string): { ack: number; end: boolean } {
   try {
     const { ack = 0, end = false } = JSON.parse(text);

@@ -1,4 +1,4 @@
-// Runs the relay of TCP connections, and shows it the way to the apps: a socket of the gateway that knows whose port it is.
+// Runs the process that relays TCP connections. It sends them to a socket of the gateway, which finds the app by the port.
 import { type IncomingOptions, IncomingProgram } from '../apps/incoming-program.ts';
 import type { RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -6,7 +6,7 @@ import type { Backend } from '../edge/upstream/backend.ts';
 import { CALLER_HEADER, type Caller, type PortRange, type Setup } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Memory limits. Node reserves 560 MiB of the first. */
+/** Limits of the process: its whole memory, of which Node alone reserves 560 MiB, and its JavaScript heap. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const HEAP_MB = 512;
 
@@ -39,14 +39,14 @@ export class IncomingTcp {
     });
   }
 
-  /** The process id, while it runs. */
+  /** The relay's process id; null while it does not run. */
   get pid(): number | null {
     return this.#program.pid;
   }
 
   /**
-   * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
-   * @throws {Error} when the process ends, which is tried again
+   * Starts the relay, and restarts it whenever it ends, until `close`. Resolves when it listens.
+   * @throws {Error} when the process ends before it listens; it is restarted all the same
    */
   start(): Promise<void> {
     return this.#program.start(null);
@@ -67,12 +67,12 @@ export class IncomingTcp {
     if (backend === null) return NO_APP;
     // Without the port, and without the brackets of IPv6.
     const client = remote.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
-    // A deploy closes it like a WebSocket.
+    // `endsItself: false`: a deploy closes the connection, like a WebSocket.
     const to = { backend, client, endsItself: false };
     return this.#program.call({ kind: 'tcp', remote, local }, to, spanId);
   }
 
-  /** Returns the app at any host that has a port. */
+  /** Returns the app that has a port, on this host or another; null when no app has it. */
   #backendOf(port: number): Backend | null {
     const { hosts } = this.#options;
     const app = this.#options.apps().ofPort(port);

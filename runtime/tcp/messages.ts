@@ -1,4 +1,4 @@
-// What the host and the relay of TCP connections tell each other.
+// Messages between the host and its relay of TCP connections.
 
 /** The request header at the host's socket: a `Caller` as JSON. */
 export const CALLER_HEADER = 'x-cellar-tcp';
@@ -13,9 +13,9 @@ export interface PortRange {
 export interface Setup {
   type: 'setup';
   ports: PortRange;
-  /** Whether it listens on this machine only. */
+  /** Whether the relay listens on loopback only. */
   isLocal: boolean;
-  /** The host's socket that knows whose port it is, and leads to the apps. */
+  /** Path of the gateway's socket that finds the app by the port and forwards to it. */
   socket: string;
 }
 

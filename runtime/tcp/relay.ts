@@ -1,11 +1,11 @@
-// Decides which connections are taken: each visitor and each port has a share, so that none can take the places of all.
+// Accepts or refuses TCP connections. Each visitor and each port has a share, so that neither can use up all connections.
 import type { Socket } from 'node:net';
 import { visitorOf } from '../edge/limits/networks.ts';
 import { Limiter } from '../edge/limits/rate-limits.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { Connection } from './connection.ts';
 
-/** Most open connections: of the machine, of one port, and of one visitor. */
+/** Most open connections: in total, of one port, and of one visitor. */
 const CONNECTIONS = 1_000;
 const CONNECTIONS_OF_PORT = 250;
 const CONNECTIONS_OF_VISITOR = 100;
@@ -25,7 +25,7 @@ export class Relay {
   /** The oldest first. */
   readonly #open = new Set<Open>();
 
-  /** @param socket the host's, which leads to the apps */
+  /** @param socket path of the gateway's socket that leads to the apps */
   constructor(socket: string) {
     this.#socket = socket;
   }
@@ -50,7 +50,7 @@ export class Relay {
     new Connection(client, port, this.#socket);
   }
 
-  /** Makes room for a newcomer, at a limit by ending another connection. Returns false when the newcomer has its share already. */
+  /** At a limit, ends another connection for the newcomer. Returns false when the newcomer already has its share. */
   #makeRoom(newcomer: Open): boolean {
     const all = [...this.#open];
     if (all.filter(({ visitor }) => visitor === newcomer.visitor).length >= CONNECTIONS_OF_VISITOR)
@@ -73,9 +73,9 @@ export class Relay {
 }
 
 /**
- * Returns the connections of the visitor, or the port, that has most.
- * @param keyOf its visitor or its port
- * @param newcomer null is returned when its visitor or port would then have as many
+ * Groups connections by visitor or by port, and returns the largest group.
+ * @param keyOf returns a connection's visitor or port
+ * @param newcomer if its own group would become as large as the largest, null is returned
  */
 function greediest(all: Open[], keyOf: (open: Open) => number | string, newcomer?: Open): Open[] | null {
   const groups = Map.groupBy(all, keyOf);

@@ -1,12 +1,12 @@
-// Sends what apps report by their binding to `cellar` to the control plane, in order for each app. No app waits for it.
+// Sends the control plane what apps report through their binding to `cellar`, in order for each app. No app waits for it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';
 
-/** Most reports of one app that wait, and most characters of all that wait. */
+/** Most waiting reports of one app, and most characters of all waiting reports. */
 const WAITING_MOST = 1_000;
 const WAITING_LENGTH = 32 * 2 ** 20;
-/** Most reports of one delivery, and of one app in it: these are stored one after another, and all others wait for them. */
+/** Most reports of one delivery, and of one app in it: an app's reports are stored one by one while all others wait. */
 const BATCH = 100;
 const BATCH_OF_APP = 10;
 const RETRY_MS = 1_000;
@@ -23,7 +23,7 @@ export interface AppReportsOptions {
 export class AppReports {
   readonly #options: AppReportsOptions;
   readonly #waiting = new Map<string, AppReport[]>();
-  /** Characters of all that wait. */
+  /** Characters of all waiting reports. */
   #length = 0;
   readonly #closing = new AbortController();
   #delivered: Promise<void> | null = null;
@@ -32,7 +32,7 @@ export class AppReports {
     this.#options = options;
   }
 
-  /** Takes reports, and how many of an app's were dropped because of its rate. Never throws. */
+  /** Queues reports. `dropped`: how many of an app's reports were over its rate limit. Never throws. */
   take(reports: AppReport[], dropped: [appId: string, count: number][]): void {
     const over = new Map(dropped);
     for (const report of reports) {
@@ -61,7 +61,7 @@ export class AppReports {
     });
   }
 
-  /** Ends deliveries. What waits is lost. */
+  /** Ends deliveries. Waiting reports are lost. */
   async stop(): Promise<void> {
     this.#closing.abort();
     await this.#delivered;
@@ -91,7 +91,7 @@ export class AppReports {
       this.#length -= input.length;
       const waiting = this.#waiting.get(app_id)!;
       waiting.shift();
-      // Others come first the next time.
+      // Moves the app to the end, so that other apps come first next time.
       this.#waiting.delete(app_id);
       if (waiting.length > 0) this.#waiting.set(app_id, waiting);
     }

@@ -4,8 +4,8 @@ import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Rate limit in characters a second, shared by all followers of one thing, and the largest burst in seconds. Two followers of
- * everything stored from a flood get all of it.
+ * Rate limit in characters a second, shared by all followers of an app's log or errors, and the largest burst in seconds. It
+ * suffices for two followers of all lines that are stored from a flood.
  */
 const LENGTH_PER_S = 1024 * 1024;
 const SAVED_S = 4;
@@ -19,7 +19,7 @@ export class EventSender {
   readonly #followers: () => number;
   readonly #allowance = new Allowance(LENGTH_PER_S, SAVED_S);
   #text = '';
-  /** Number of events in the text, skipped ones that it counts included. */
+  /** Number of events in the text, including the skipped ones that the text reports. */
   #events = 0;
   #lastId: number | null = null;
   #skipped = 0;

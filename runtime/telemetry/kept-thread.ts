@@ -13,10 +13,10 @@ const RESTART_MAX_MS = 30_000;
 const SETTLED_MS = 60_000;
 
 export interface RestartedThreadEvents {
-  /** The thread was started. Messages are queued until it listens. */
+  /** Called when the thread was started. Messages are queued until it listens. */
   onStart: () => void;
   onMessage: (message: FromThread) => void;
-  /** The thread has ended. @returns the lost items, for the log */
+  /** Called when the thread has ended. @returns the lost items, for the log */
   onLost: () => Record<string, number>;
 }
 
@@ -29,7 +29,6 @@ export class RestartedThread {
   #restart: NodeJS.Timeout | null = null;
   #isClosing = false;
   #onClosed: (() => void) | null = null;
-  /** Number of restarts. */
   restarts = 0;
 
   constructor(options: ThreadOptions, events: RestartedThreadEvents) {

@@ -1,8 +1,8 @@
-// Followers of apps, by app.
+// The clients that follow apps, by app.
 import { EventSender } from './event-sender.ts';
 import type { StreamPiece } from './protocol.ts';
 
-/** One follower of an app, by its event sender. */
+/** A client that follows an app. */
 export interface Listener {
   readonly events: EventSender;
 }
@@ -15,7 +15,7 @@ export class Listeners<Kind extends Listener> {
     return new EventSender(push, () => this.of(appId)?.size ?? 1);
   }
 
-  /** @returns a function that removes it */
+  /** @returns a function that removes the listener */
   add(appId: string, listener: Kind): () => void {
     const listeners = this.#byApp.get(appId) ?? new Set();
     this.#byApp.set(appId, listeners.add(listener));

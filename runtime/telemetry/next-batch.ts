@@ -10,7 +10,7 @@ export class NextBatch {
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
   #failures: Batch['failures'] = [];
-  /** Sizes of its items, in characters or bytes. */
+  /** Sizes of the batch's items, in characters or bytes. */
   sizes = none();
   counts = none();
 
@@ -24,7 +24,7 @@ export class NextBatch {
     this.counts[kind]++;
   }
 
-  /** @param line of the request, from `requestLine` */
+  /** @param line the request's, from `requestLine` */
   addRequest(record: RequestRecord, line: string): void {
     this.#requests.add(record, line);
   }
@@ -52,7 +52,7 @@ export class NextBatch {
     }
   }
 
-  /** Returns and clears it. */
+  /** Returns the batch, and begins the next one. */
   take(seq: number): Batch {
     const at = Date.now();
     const batch: Batch = {

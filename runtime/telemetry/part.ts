@@ -11,7 +11,7 @@ export type Answers = {
   [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] | Promise<Asks[Name]['answer']>;
 };
 
-/** Synchronous handlers of all these queries. */
+/** Synchronous handlers for the queries `Name`. */
 export type Immediate<Name extends AskName> = {
   [N in Name]: (params: Asks[N]['params']) => Asks[N]['answer'];
 };
@@ -31,7 +31,7 @@ export interface Part {
   prune?(now: number): boolean;
   /** Removes a small batch of an app's data. @returns whether more is left */
   forget(appId: string): boolean;
-  /** Ends the part's own work. It is cut when the thread's time to end is over. */
+  /** Ends the part's own work. The thread is ended even if this has not resolved in time. */
   close?(): Promise<void>;
   /** Every app with stored data. */
   apps?(): string[];

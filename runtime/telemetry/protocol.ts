@@ -55,7 +55,7 @@ export interface OutputPiece {
   bytes: Uint8Array;
   /** Number of line ends in the output dropped before it; null when nothing was dropped. */
   dropped: number | null;
-  /** Whether it is the pipe's last. */
+  /** Whether this is the pipe's last chunk. */
   isLast: boolean;
 }
 
@@ -132,7 +132,7 @@ export interface OpenGroup {
   fingerprint: string;
   kind: string;
   message: string;
-  /** In the source; null when unknown. */
+  /** The place in the source; null when unknown. */
   place: string | null;
   count: number;
   /** Whether it was resolved before. */
@@ -148,7 +148,7 @@ export type FromThread =
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
-  /** What apps reported by their binding to `cellar`, and how many of an app's reports were dropped. */
+  /** What apps reported through their binding to `cellar`, and how many of an app's reports were dropped. */
   | { type: 'reports'; reports: AppReport[]; dropped: [appId: string, count: number][] }
   /** Number of items that the thread has dropped since its start, by kind. */
   | { type: 'dropped'; dropped: Record<string, number> }
@@ -173,7 +173,7 @@ export interface ThreadOptions {
   bucket: S3Place | null;
   /** Directory of all releases: `<app id>/<deploy id>` in it. */
   releases: string;
-  /** Directory of all uploaded versions; default: the same. */
+  /** Directory of all uploaded versions; default: that of the releases. */
   versions?: string;
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;

@@ -40,7 +40,7 @@ interface Following {
 export interface TelemetryListeners {
   /** Called with open error groups that have a new error, once a minute for each at most. */
   onErrors?: (groups: OpenGroup[]) => void;
-  /** Called with what apps reported by their binding to `cellar`, and how many of an app's reports were dropped. */
+  /** Called with what apps reported through their binding to `cellar`, and how many of an app's reports were dropped. */
   onReports?: (reports: AppReport[], dropped: [appId: string, count: number][]) => void;
 }
 
@@ -59,9 +59,9 @@ export class Telemetry {
 
   #seq = 0;
   readonly #underWay = new UnderWay();
-  /** Dropped over the limits or with an ended thread: requests, chunks of output, lines, failures. */
+  /** Number of items of each kind that were dropped over the limits, or lost with an ended thread. */
   readonly #dropped = none();
-  /** Items that the thread and its predecessors reported as dropped. */
+  /** Items reported as dropped by the running thread, and by its predecessors. */
   #droppedByThread: Record<string, number> = {};
   #droppedByThreads: Record<string, number> = {};
   readonly #questions = new Questions();
@@ -164,7 +164,7 @@ export class Telemetry {
     this.#thread.send({ type: 'keep', appIds });
   }
 
-  /** The bucket may be used: the thread loads the copies that it lacks, and makes new ones. */
+  /** Call once the bucket may be used. The thread loads the copies that it lacks, and makes new ones. */
   startCopies(): void {
     this.#mayCopy = true;
     this.#thread.send({ type: 'copy' });
@@ -206,7 +206,7 @@ export class Telemetry {
   /**
    * Calls `onItems` with an app's new items, a few at a time. Continues after a restart of the thread. Call the returned
    * function to stop.
-   * @param params returns what the follower asks of its part of the thread; called again at each start of the thread
+   * @param params returns the follower's filter and last item; called at each start of the thread, so that it continues there
    */
   follow(
     appId: string,

@@ -60,7 +60,7 @@ const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (gr
 const metrics = new Metrics(store, options);
 const copies = await openCopies();
 const parts: Part[] = [
-  // First: it looks at what the others then remove.
+  // First, because it looks at rows that the other parts then remove.
   ...(copies === null ? [] : [copies]),
   new Totals(names),
   metrics,
@@ -110,7 +110,7 @@ port.on('message', (message: ToThread) => {
   } else if (message.type === 'copy') copies?.start();
   else void close();
 });
-// Saved now: the host may be killed, and this thread with it.
+// Saves the compiled code now, because the host and this thread may be killed.
 flushCompileCache();
 
 async function openCopies() {

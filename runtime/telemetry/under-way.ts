@@ -39,7 +39,7 @@ export class UnderWay {
     for (const kind of KINDS) this.sizes[kind] += sizes[kind];
   }
 
-  /** Batches up to this one are on disk. */
+  /** Call when all batches up to `seq` are on disk. */
   kept(seq: number): void {
     while (this.#batches.length > 0 && this.#batches[0]!.seq <= seq) {
       const { sizes } = this.#batches.shift()!;

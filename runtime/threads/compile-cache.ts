@@ -1,4 +1,4 @@
-// Node's compile cache of our own code, without types, on disk for the next start: see `../start.js`.
+// Node's compile cache, on disk: it keeps Cellar's own code, with the types stripped, for the next start. See `../start.js`.
 import { readdir } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { dirname, join } from 'node:path';

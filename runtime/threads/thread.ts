@@ -3,13 +3,13 @@ import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { compileCache } from './compile-cache.ts';
 
 export interface ThreadOptions extends Pick<WorkerOptions, 'resourceLimits' | 'workerData'> {
-  /** The whole environment, besides the compile cache. */
+  /** The thread's whole environment, apart from the compile cache's variable. */
   env?: Record<string, string>;
 }
 
 /**
- * V8's young generation of a thread, in MiB. With the usual size one collection may move more into a full heap than Node adds to
- * it while the thread ends: then the whole process ends.
+ * Size of V8's young generation in a thread, in MiB. When a thread's heap is full, Node enlarges it a little while it ends the
+ * thread. With the default size, one collection may move more than that into the heap, which crashes the whole process.
  */
 const YOUNG_MB = 8;
 

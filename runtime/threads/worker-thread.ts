@@ -23,13 +23,13 @@ export type JobReply = { id: number; result: unknown } | { id: number; failure: 
 async function answer({ id, module, name, values }: Job): Promise<JobReply> {
   try {
     const { [name]: job } = (await import(module)) as Record<string, (...values: unknown[]) => unknown>;
-    // The host may be killed, and this thread with it.
+    // Saves the compiled code now, because the host and this thread may be killed.
     flushCompileCache();
     return { id, result: await job!(...values) };
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     const { message, stack = '' } = error;
-    // Only fields that can be copied.
+    // Only fields that can be copied to another thread.
     const fields = Object.fromEntries(
       Object.entries(error).filter(([, value]) => value === null || typeof value !== 'object'),
     );

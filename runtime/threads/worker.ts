@@ -5,7 +5,7 @@ import { FairQueue } from '../queues/fair-queue.ts';
 import { startThread } from './thread.ts';
 import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 
-/** Heap limit of a job, in MiB. Buffers do not count: a job limits what it reads. */
+/** Heap limit of a job, in MiB. Buffers do not count, so each job must itself limit what it reads. */
 const MEMORY_MB = 256;
 /** Idle timeout of a thread, in ms. */
 const IDLE_MS = 30_000;
@@ -20,9 +20,9 @@ export interface JobOptions {
   deadlineMs: number;
   /** Jobs with the same key, such as an app's id, run one after another, in turns with other keys. */
   key?: string;
-  /** Whose turn it is, such as an account's. Default: the key's. */
+  /** The owner, such as an account's id: owners take turns. Default: the key. */
   owner?: string;
-  /** Error classes that reach the caller as such. All others arrive as plain errors. */
+  /** Classes of errors that the caller gets as instances of the class. Errors of other classes become a plain `Error`. */
   errors?: (abstract new (
     ...values: never[]
   ) => Error)[];
@@ -41,7 +41,7 @@ export class WorkerThreads {
 
   /**
    * @param most number of threads in the pool
-   * @param mostPerOwner of these, for the jobs of one owner
+   * @param mostPerOwner most of these threads that one owner's jobs may use
    */
   constructor(most: number, mostPerOwner = most) {
     this.#turns = new FairQueue({
@@ -54,7 +54,7 @@ export class WorkerThreads {
 
   /**
    * Calls a function that `module` exports, in a thread. Arguments and result are copied.
-   * Settles when nothing of the job runs any more.
+   * Settles only when the job no longer runs, even after a timeout.
    * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs of its owner
    *   wait; the signal's reason when it aborts
    */
@@ -89,7 +89,7 @@ export class WorkerThreads {
     } finally {
       signal?.removeEventListener('abort', cancel);
       this.#busy.delete(thread);
-      // A native call, such as a statement of SQLite, runs on until it returns: its place stays taken.
+      // A native call, such as an SQLite statement, runs on until it returns. Until then its place in the pool stays taken.
       if (thread.ended) await thread.exited;
       else {
         this.#idle.push(thread);
@@ -138,7 +138,7 @@ class Thread {
     return this.#ended;
   }
 
-  /** Resolves when nothing of an ended thread runs any more. */
+  /** Resolves when the ended thread no longer runs anything, such as a native call. */
   get exited(): Promise<unknown> {
     return this.#exited;
   }

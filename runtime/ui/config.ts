@@ -18,7 +18,7 @@ export interface UiConfig {
   apiSocket: string;
   /** Path of the socket of its database, a service of the control plane's process. */
   databaseSocket: string;
-  /** Whether it reaches other machines: the provider by which people sign in. */
+  /** Whether the process may connect to other machines. It needs that only to sign people in by an OpenID provider. */
   isConnected: boolean;
   /** Names of the text bindings, whose values are in the process's environment. */
   variables: string[];

@@ -1,4 +1,4 @@
-// Asks the provider by which people sign in, at the start: a wrong setting is known before somebody signs in.
+// Checks the provider by which people sign in, at the start: the log shows a wrong setting before anybody signs in.
 import { log, reason } from '../log.ts';
 
 const DEADLINE_MS = 10_000;

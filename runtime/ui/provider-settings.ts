@@ -5,7 +5,7 @@ import { reason } from '../log.ts';
 const WELL_KNOWN = '/.well-known/openid-configuration';
 const LOCAL = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
-/** The address of a provider's discovery document. An issuer is completed. Null for none. */
+/** The address of a provider's discovery document. An issuer gets the well-known path appended. Null: no provider. */
 export const discoveryUrl = z.string().transform((text, context): string | null => {
   if (text === '') return null;
   const url = URL.parse(text);
@@ -21,7 +21,9 @@ export const discoveryUrl = z.string().transform((text, context): string | null 
 
 const Role = z.enum(['admin', 'member', 'guest']);
 
-/** Groups of the provider with the role of their members, the first that fits. Null: roles are given in Cellar. */
+/**
+ * Pairs of a provider's group and the role of its members. The first pair that fits counts. Null: roles are given in Cellar.
+ */
 export const groupRoles = z.string().transform((text, context): [string, z.output<typeof Role>][] | null => {
   if (text.trim() === '') return null;
   try {

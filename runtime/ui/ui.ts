@@ -27,7 +27,7 @@ export interface UiOptions {
   databaseSocket: string;
   /** Path of the API's socket. */
   apiSocket: string;
-  /** Whether it reaches the provider by which people sign in. */
+  /** Whether the process may connect to other machines, to sign people in by a provider. */
   isConnected: boolean;
   /** Path of the workerd program. */
   workerd: string;
@@ -140,7 +140,7 @@ export class Ui implements Backend {
         runDirectory: directory,
         sockets: ['http'],
         ownsStorage: false,
-        // Strangers can make it print any text.
+        // Rate-limited, because strangers can make the process print any text.
         output: lineSink((line) =>
           logRarely('warn', 'the control UI says', { line: messageOf(line).slice(0, LINE_LENGTH) }),
         ),

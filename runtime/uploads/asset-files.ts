@@ -145,7 +145,7 @@ export function keepSite(
     checkManifest(manifest, assetsMb);
     const session: Session = { owner, hashing: 'sha256', manifest, missing: [] };
     writeFileSync(join(directory, SESSION_FILE), JSON.stringify(session));
-    // The last: without it, no upload uses the session.
+    // Written last: without this file, no upload uses the session.
     writeFileSync(join(directory, ACCOUNT_FILE), account);
   } catch (error) {
     rmSync(directory, { recursive: true, force: true });

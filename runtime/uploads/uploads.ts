@@ -43,7 +43,7 @@ const ASSETS_BYTES = 40 * 2 ** 20;
 const SITE_BYTES = 100 * 2 ** 20;
 /** Limit of a manifest of assets. */
 const MANIFEST_BYTES = 16 * 2 ** 20;
-/** Each takes a multiple of its size in memory. `Incoming` limits how many of an account wait. */
+/** Each unpacking takes a multiple of the upload's size in memory. `Incoming` limits how many of an account wait. */
 const UNPACKING = { name: 'uploads', running: 2, runningPerOwner: 1, waitingPerOwner: 16 };
 const UNPACK_MS = 60_000;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
@@ -88,7 +88,7 @@ export class Uploads {
     this.#incoming = new Incoming(join(uploads, 'incoming'));
     this.#sessions = join(uploads, 'assets');
     this.#versions = versionsIn(uploads);
-    // Left by a killed host.
+    // Removes bodies that a killed host has left.
     rmSync(join(uploads, 'incoming'), { recursive: true, force: true });
     for (const path of [this.#sessions, this.#versions]) mkdirSync(path, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(this.#versions))
@@ -297,7 +297,7 @@ export class Uploads {
 
   #releases({ appId }: Uploader): string | null {
     if (appId === null) return null;
-    // Assets that they have are not sent again.
+    // Assets that these releases have are not sent again, so the releases must stay.
     this.#options.apps.get(appId)?.code?.releases.useAll();
     return this.#options.paths.releases(appId);
   }

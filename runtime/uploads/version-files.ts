@@ -5,9 +5,9 @@ import type { Bundle } from '../../bundler/release.ts';
 import { ACCOUNT_FILE } from '../../bundler/upload/assets.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 
-/** Uploader and time: an `UploadedVersion`. */
+/** Contains an `UploadedVersion`: the uploader, the time and more. */
 export const VERSION_FILE = 'version.json';
-/** Content: a `Bundle`. */
+/** Contains a `Bundle`. */
 export const BUNDLE_FILE = 'bundle.json';
 
 /** Returns the directory of all versions. @param uploads that of all uploads */
@@ -39,7 +39,6 @@ export function accountOf(owner: string): string {
   return owner.split('/', 1)[0]!;
 }
 
-/** The bundle of a version. */
 export async function readBundle(directory: string): Promise<Bundle> {
   return JSON.parse(await readFile(join(directory, BUNDLE_FILE), 'utf8')) as Bundle;
 }

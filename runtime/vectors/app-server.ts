@@ -23,7 +23,7 @@ import { INDEX_HEADER } from './headers.ts';
 import type { operate } from './operations.ts';
 
 const OPERATIONS = new URL('./operations.ts', import.meta.url);
-/** Maximum bytes of a request: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
+/** Maximum bytes of an insert: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
 const REQUEST_BYTES = 64 * 2 ** 20;
 /** Maximum bytes of any other request. 5,000 ids as JSON need fewer. */
 const ARGUMENTS_BYTES = 4 * 2 ** 20;
@@ -43,7 +43,7 @@ const LIMITS = {
   connections: 256,
 };
 const INDEX = /^[0-9a-z]{1,64}$/;
-/** Operations that may need more space. Those of one index run one after another. */
+/** Operations that insert vectors, may need more space, or change an index. The last run one by one for each index. */
 const INSERTING = ['insert', 'upsert'];
 const GROWING = [...INSERTING, 'addProperty'];
 const CHANGING = [...GROWING, 'deleteByIds', 'removeProperty', 'configure'];
@@ -93,7 +93,7 @@ export class AppServer {
       close: async () => {
         server.#closing.abort(new Error('the app is closed'));
         await answerer.close();
-        // Then the files may be moved: SQLite removes a log by its path.
+        // Waits for running operations. Only then may the files be moved, because SQLite removes a log by its path.
         await Promise.allSettled(server.#running);
       },
     };
@@ -136,7 +136,7 @@ export class AppServer {
       response
         .writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })
         .end(bytes);
-      // Until then it is in memory.
+      // The response counts in the budget until the app has read it.
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     });
   }

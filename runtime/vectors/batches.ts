@@ -5,13 +5,13 @@ import { BATCH, DIMENSIONS, ID_BYTES, METADATA_BYTES, NAMESPACE_BYTES } from './
 
 /** Maximum bytes of a line. A vector with its metadata needs fewer. */
 const LINE_BYTES = 2 ** 20;
-/** A list is parsed as a whole, which may need 20 times its bytes. */
+/** Maximum bytes of a JSON list. It is parsed as a whole, which may need 20 times as much memory. */
 const LIST_BYTES = 8 * 2 ** 20;
 
 export interface GivenVector {
   id: string;
   namespace: string | null;
-  /** JSON: parsed, it may need a multiple of the memory. */
+  /** Kept as JSON, because the parsed metadata may need several times the memory. */
   metadata: string | null;
   value: Float32Array;
 }
@@ -60,7 +60,7 @@ function listOf(body: Buffer): unknown[] {
   return vectors;
 }
 
-/** One after another: parsed, all lines together may need a multiple of the memory. */
+/** Yields one parsed line at a time: all lines together may need several times the memory. */
 function* linesOf(body: Buffer): Generator<unknown> {
   let number = 0;
   for (let at = 0; at < body.length; ) {

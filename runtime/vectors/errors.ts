@@ -1,7 +1,7 @@
 // Errors of the vectors service. The binding throws them with `code`.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
-/** An error for the app. */
+/** An error whose message and code the app gets. */
 export class VectorsError extends CodedError<number> {}
 
 export const invalid = (message: string) => new VectorsError(400, 40_000, message);
@@ -19,5 +19,5 @@ export function errorBody({ code, message }: VectorsError): string {
   return JSON.stringify({ code, error: message });
 }
 
-/** Nothing listens for this app, such as in a test of its start. */
+/** The answer for an app that does not have the service, as in a test of its start. */
 export const notRunning = () => new VectorsError(503, 50_003, 'the vectors service does not run');

@@ -83,7 +83,7 @@ export function metadataAt(metadata: Record<string, unknown>, names: string[]): 
   return result;
 }
 
-/** A key may be `__proto__`. */
+/** Sets a property. Does not assign it, because a key may be `__proto__`. */
 function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, writable: true, configurable: true });
 }

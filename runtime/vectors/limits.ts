@@ -4,22 +4,22 @@ export const DIMENSIONS = 1_536;
 export const ID_BYTES = 64;
 export const NAMESPACE_BYTES = 64;
 export const METADATA_BYTES = 10 * 1024;
-/** Vectors of an index. */
+/** Maximum vectors of an index. */
 export const VECTORS = 10_000_000;
 /** Vectors of an insert, and ids of a deletion. */
 export const BATCH = 5_000;
 /** Ids whose vectors one call returns. */
 export const IDS = 20;
-/** Most results of a query, and those with values or all metadata. */
+/** Maximum results of a query, and when it returns values or all metadata. */
 export const RESULTS = 100;
 export const WHOLE_RESULTS = 50;
-/** Results of a query that does not say. */
+/** Results of a query that gives no number. */
 export const USUAL_RESULTS = 5;
 export const FILTER_BYTES = 2_048;
 /** Properties of the metadata that filters may name. */
 export const PROPERTIES = 10;
 /** Bytes of a text that are indexed. */
 export const INDEXED_BYTES = 64;
-/** Ids on a page, and those of a list that does not say. */
+/** Maximum ids on a page, and the number when a call gives none. */
 export const PAGE = 1_000;
 export const USUAL_PAGE = 100;

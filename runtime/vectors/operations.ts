@@ -30,11 +30,10 @@ import {
 
 const METRICS: readonly Metric[] = ['cosine', 'euclidean', 'dot-product'];
 const TYPES: readonly PropertyType[] = ['string', 'number', 'boolean'];
-/** JSON has no infinity. */
+/** Larger scores become this number, because JSON has no infinity. */
 const LARGEST_FLOAT = (2 - 2 ** -23) * 2 ** 127;
 const PROPERTY = /^(?!\$)[^."\s][^"]{0,511}$/;
 
-/** A call of an index. */
 export interface VectorsCall {
   /** The file of the index. */
   file: string;
@@ -44,7 +43,7 @@ export interface VectorsCall {
   body: Uint8Array;
 }
 
-/** A vector without its number. */
+/** A stored vector, without a distance. */
 type Row = Omit<Match, 'distance'>;
 
 /**
@@ -82,7 +81,7 @@ async function operated(
   if (!isObject(asked)) throw invalid('the body must be an object');
   switch (operation) {
     case 'query':
-      // Its rows must not change while it reads them.
+      // The rows must not change while the query reads them.
       return index.snapshot(() => query(index, asked));
     case 'getByIds':
       return idsOf(asked, IDS).flatMap((id) => {
@@ -147,7 +146,7 @@ function write(
   return mutation(index, () => {
     const { dimensions, metric } = index.settings();
     const [{ value: first }] = vectors as [(typeof vectors)[number]];
-    // Another call may have been the first.
+    // Checked again: another call may have inserted the first vector meanwhile.
     if (dimensions === null) index.setSettings(first.length, metric);
     else numbersOf([...first], dimensions, `vector ${JSON.stringify(vectors[0]!.id)}`);
     const properties = index.properties();
@@ -205,8 +204,8 @@ function metadataOf(index: VectorIndex, { number, metadata }: Row, level: Metada
 }
 
 /**
- * Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. A vector of zeros has no direction, nor has
- * one too long or too short for 32-bit floats.
+ * Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. The cosine is 0 for a vector without a
+ * direction: one of zeros, or one too long or too short for 32-bit floats.
  */
 function scoreOf(distance: number | null, metric: Metric): number {
   if (metric === 'cosine') return distance === null || !Number.isFinite(distance) ? 0 : 1 - distance;

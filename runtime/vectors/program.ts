@@ -8,7 +8,7 @@ import { WorkerThreads } from '../threads/worker.ts';
 import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 
-/** Operations at a time. */
+/** Maximum operations at a time. */
 const RUNNING = Math.min(4, Math.max(2, availableParallelism()));
 /** Maximum bytes of all requests and responses in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;
@@ -17,7 +17,7 @@ const { directory, ...limits } = serviceOptions<QuotaOptions & { directory: stri
 const budget = new Budget(BUDGET_BYTES, (limit) =>
   noCapacity(`calls under way may have ${limit}; try again`),
 );
-// One account leaves others a turn.
+// One account may use all but one of the threads, so that others get a turn.
 const threads = new WorkerThreads(RUNNING, RUNNING - 1);
 process.umask(0o077);
 

@@ -7,11 +7,11 @@ export interface DomainRow {
   hostname: string;
   app_id: string;
   created_at: string;
-  /** Null until DNS proves it: then it is not served. */
+  /** Null until DNS proves the hostname. Until then it is not served. */
   proved_at: string | null;
   /** Time of the last lookup; null before the first. */
   checked_at: string | null;
-  /** Why the last lookup did not prove it. */
+  /** Why the last lookup did not prove the hostname. */
   reason: string | null;
 }
 
@@ -44,7 +44,7 @@ export async function findDomain(
 
 /** Why an app may not get a hostname. */
 export interface DomainObstacles {
-  /** The app that has it, and when that proved it. */
+  /** The app that has the hostname, and when DNS proved it for that app. */
   app_id: string | null;
   proved_at: string | null;
   /** When it was removed from another owner's app, if it is still reserved. */

@@ -2,7 +2,7 @@
 import type { AppRoute, HostReport } from '../../handlers/contract/host/hosts.ts';
 import { raiseRevision } from './meta.ts';
 
-/** Deletions that `deleted_apps` keeps. */
+/** Maximum rows of `deleted_apps`. */
 const DELETIONS_KEPT = 1_000;
 
 /** A host. Times are ISO 8601. */
@@ -46,7 +46,8 @@ export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
 }
 
 /**
- * Writes what a host reports of itself; it is not silent any more. A host that was the only one gets every app without a home.
+ * Writes what a host reports of itself, and ends its silence. A host that was the only one becomes the home of every app that
+ * has none.
  * @param at the time of the report, ISO 8601
  */
 export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
@@ -79,8 +80,8 @@ export async function drainHost(db: D1Database, id: string, drains: boolean): Pr
 }
 
 /**
- * Forgets a host. Its apps keep it as their home. Deleted ones, which it cannot confirm, are forgotten too: if it comes back, it
- * removes what is left of them. Confirmed ones in the bucket stay: another host can undelete them.
+ * Removes a host. Its apps keep it as their home. Forgets its deleted apps, except confirmed ones in the bucket, which
+ * another host can undelete. If the host comes back, it removes the data of the forgotten ones.
  */
 export async function deleteHost(db: D1Database, id: string): Promise<void> {
   await db.batch([
@@ -101,8 +102,8 @@ export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
 const MOVABLE = "home = ?1 AND storage = 'bucket' AND deleted_at IS NULL";
 
 /**
- * Returns ids of apps that a host is the home of and that can move to another one: those that run, sleepers, then stopped ones.
- * Of the sleepers, those come first that fell asleep last: visitors were there last.
+ * Returns ids of apps whose home is a host and that can move to another one: running ones, then sleeping ones, then stopped
+ * ones. Sleeping apps that had visitors last come first.
  */
 export async function movableApps(db: D1Database, home: string, limit: number): Promise<string[]> {
   const { results } = await db
@@ -115,7 +116,7 @@ export async function movableApps(db: D1Database, home: string, limit: number): 
   return results.map(({ id }) => id);
 }
 
-/** Returns those of some apps that a host is the home of and that can move to another one. */
+/** Returns those of the given apps whose home is a host and that can move to another one. */
 export async function movableAmong(db: D1Database, home: string, ids: string[]): Promise<string[]> {
   const { results } = await db
     .prepare(`SELECT id FROM apps WHERE ${MOVABLE} AND id IN (SELECT value FROM json_each(?2))`)
@@ -124,7 +125,7 @@ export async function movableAmong(db: D1Database, home: string, ids: string[]):
   return results.map(({ id }) => id);
 }
 
-/** Returns the statement that gives an app of the bucket another home, and returns a row unless it has moved meanwhile. */
+/** Returns the statement that gives an app of the bucket another home. It returns no row if the app has moved meanwhile. */
 export function changeHome(
   db: D1Database,
   id: string,
@@ -147,8 +148,8 @@ export async function moveDeletions(db: D1Database, from: string, to: string): P
 }
 
 /**
- * Makes a host the home of apps whose data is on its disk, if their home is no host any more: a machine that was restored from a
- * snapshot has another id.
+ * Makes a host the home of apps whose data is on its disk, if their home does not exist any more: a machine that was restored
+ * from a snapshot has another id.
  * @returns whether there were any
  */
 export async function adoptLocalApps(db: D1Database, ids: string[], host: string): Promise<boolean> {

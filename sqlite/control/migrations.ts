@@ -36,7 +36,7 @@ import secretsStore from './migrations/0033_secrets_store.sql';
 import clientCertificates from './migrations/0034_client_certificates.sql';
 import tcpPorts from './migrations/0035_tcp_ports.sql';
 
-/** In order, by file name as Wrangler records it. */
+/** Applied in this order. `name` is the file name, as Wrangler records it. */
 const migrations: Migration[] = [
   { name: '0001_control.sql', sql: control },
   { name: '0002_observed_as_of.sql', sql: observedAsOf },

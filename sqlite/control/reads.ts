@@ -52,8 +52,8 @@ export class JoinedReads implements Reader {
 }
 
 /**
- * Runs a read, and retries it twice. A failed write, such as on a full disk, ends the object that has the database: then
- * concurrent reads fail, too.
+ * Runs a read, and retries it twice. A failed write, as on a full disk, ends the Durable Object of the database, so
+ * concurrent reads fail too.
  */
 export const withRetries = <Answer>(read: () => Promise<Answer>): Promise<Answer> =>
   read().catch(read).catch(read);

@@ -1,6 +1,6 @@
 // Removes old records.
 
-/** Maximum rows that one statement removes: other statements wait for it. */
+/** Maximum rows that one statement removes, because other statements wait for it. */
 const STEP_ROWS = 500;
 
 /** Each removes at most `?2` rows from before `?1`. */
@@ -25,10 +25,9 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601, and entries of the audit
- * log after 90 days. Also removes all but
- * the last `deploys` of each app, except unfinished and live ones and those to roll back to. Works in steps of a few rows,
- * until nothing is left or `mayGoOn` returns false.
+ * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601, and entries of the
+ * audit log after 90 days. Removes all but the last `deploys` of each app, except unfinished and live ones and those to roll
+ * back to. Works in steps of a few rows, until nothing is left or `mayGoOn` returns false.
  */
 export async function removeOld(
   db: D1Database,

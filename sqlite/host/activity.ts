@@ -18,7 +18,6 @@ interface Stored {
   due_at: number | null;
 }
 
-/** Typed queries over the `activity` table. */
 export function activityQueries(database: Database) {
   const all = database.prepare<[], Stored>('SELECT app_id, last_request_at, resting, due_at FROM activity');
   const rest = database.prepare<[string, 0 | 1, number | null]>(

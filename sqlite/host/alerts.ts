@@ -18,7 +18,6 @@ export interface TopicRow {
   untold: number;
 }
 
-/** Typed queries over `alerts`, `alert_topics` and `alert_deliveries`. */
 export function alertQueries(database: Database) {
   const all = database.prepare<[], { alert: string }>('SELECT alert FROM alerts ORDER BY id');
   const save = database.prepare<[string, string, string]>(

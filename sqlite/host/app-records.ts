@@ -5,13 +5,13 @@ import type { PreviewRow } from './previews.ts';
 import type { StoredPull } from './source/pulls.ts';
 
 /**
- * Newest deploys in a record, and newest of new commits, beside those that can be rolled back to. By these, main is known to be
- * deployed, and a cut deploy is made again.
+ * Newest deploys in a record, and newest deploys of new commits, besides those that can be rolled back to. They show that
+ * main is deployed, and which interrupted deploy to repeat.
  */
 const NEWEST = 2;
 /** Pull requests in a record: those with work or a preview, then those that changed last. */
 const PULLS = 50;
-/** Most messages of alerts in a record, and most bytes of them together. */
+/** Maximum messages of alerts in a record, and maximum bytes of them together. */
 const MESSAGES = 50;
 const MESSAGES_BYTES = 64 * 1024;
 
@@ -33,10 +33,10 @@ export interface AppRecord {
   outbound?: string | null;
   /** Encrypted values as base64. */
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
-  /** In their order. */
+  /** In the order in which they were added. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
   /**
-   * With the newest of the messages that wait for their webhook, `nextAt` in ms since 1970. They are left out by an older Cellar.
+   * `deliveries`: the newest messages that wait for their webhook, `nextAt` in ms since 1970. Left out by an older Cellar.
    */
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
@@ -47,7 +47,7 @@ export interface AppRecord {
 
 interface RecordedPull {
   pull: StoredPull;
-  /** When there is work, in ms since 1970; null for none. */
+  /** When it has work to do, in ms since 1970; null for none. */
   dueAt: number | null;
 }
 
@@ -84,7 +84,6 @@ interface StoredApp {
   outbound: string | null;
 }
 
-/** Typed queries over the records of apps in the bucket. */
 export function appRecordQueries(database: Database) {
   const changed = database.prepare<[], ChangedRecord>(
     'SELECT app_id AS appId, revision FROM changed_records ORDER BY app_id',
@@ -139,7 +138,7 @@ export function appRecordQueries(database: Database) {
   const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
     'SELECT source, sealed FROM sources WHERE app_id = ?',
   );
-  // Deliveries may have been missed meanwhile, so it is fetched at once.
+  // The repository is fetched at once, because deliveries of its webhook may have been missed meanwhile.
   const addConnection = database.prepare<{ id: string; source: string; sealed: Buffer }>(
     `INSERT INTO sources (app_id, source, sealed, due_at)
      VALUES (@id, @source, @sealed, iif(@source ->> 'deploy_on' = 'manual', NULL, 0))`,
@@ -168,7 +167,7 @@ export function appRecordQueries(database: Database) {
   const removal = database
     .prepare<[string], string>('SELECT due_at FROM folder_removals WHERE app_id = ?')
     .pluck();
-  // A restored app may use the folder again.
+  // Adds no removal for a restored app, which uses the folder again.
   const addRemoval = database.prepare<{ id: string; removeAt: string }>(
     `INSERT INTO folder_removals SELECT @id, @removeAt WHERE NOT EXISTS
        (SELECT 1 FROM apps WHERE id = @id AND deleted_at IS NULL AND wanted ->> 'storage' = 'bucket')
@@ -221,7 +220,7 @@ export function appRecordQueries(database: Database) {
   );
   const notKept = database.prepare<[string]>('DELETE FROM kept_apps WHERE app_id = ?');
   const forgetKept = database.prepare<[number]>('DELETE FROM kept_apps WHERE thrown_at < ?');
-  /** Returns the newest messages of an app that wait, by alert, oldest first. */
+  /** Returns the newest waiting messages of an app by alert, oldest first. */
   const messagesOf = (id: string): Map<string, WaitingDelivery[]> => {
     let bytes = 0;
     const newest = deliveries.all(id, MESSAGES).filter(({ body }) => {
@@ -304,7 +303,7 @@ export function appRecordQueries(database: Database) {
     notHeld.run(id);
     removeApp.run(id);
   };
-  /** Leaves a preview that is no more, and has its folder removed. */
+  /** Removes a preview that does not exist any more, and has its folder removed. */
   const dropPreview = (id: string): void => {
     for (const statement of belongings) statement.run(id);
     removeApp.run(id);
@@ -312,7 +311,7 @@ export function appRecordQueries(database: Database) {
   };
 
   return {
-    /** Returns the records that are older in the bucket, by app. */
+    /** Returns the changed records that the bucket does not have yet, by app. */
     changed: (): ChangedRecord[] => changed.all(),
     /** Returns the change of an app's record; null when the bucket has it. */
     changeOf: (appId: string): ChangedRecord | null => changeOf.get(appId) ?? null,
@@ -324,7 +323,7 @@ export function appRecordQueries(database: Database) {
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
       const wanted = row && (JSON.parse(row.wanted) as WantedApp);
-      // It was deleted, or has moved to this machine.
+      // The app was deleted, or has moved to this machine.
       if (row === undefined || wanted?.storage !== 'bucket') {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
@@ -332,8 +331,8 @@ export function appRecordQueries(database: Database) {
       return recordOf(row);
     },
     /**
-     * Keeps what an app is, until it is undeleted. Leaves what was kept before.
-     * @param taken its record, if the bucket has it alone
+     * Keeps the record of a deleted app for its undeletion. Does not replace a record that was kept before.
+     * @param taken its record, if only the bucket has it
      */
     keep: (id: string, thrownAt: number, taken?: AppRecord): void => {
       const row = app.get(id);
@@ -373,7 +372,7 @@ export function appRecordQueries(database: Database) {
         putApp(record);
         addActivity.run(record.wanted.id);
       }
-      // Newest first: an older one of the same source was deleted, and its record is still there.
+      // Newest first, because an older preview of the same source was deleted, although its record is still there.
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
         if (isThere.get(row.parentId) === undefined || addPreview.run({ share: null, ...row }).changes === 0)
           dropPreview(row.id);
@@ -383,8 +382,8 @@ export function appRecordQueries(database: Database) {
       markOthers.run({ taken: JSON.stringify(taken) });
     },
     /**
-     * Adds an app that comes from another host, or is undeleted, with its previews. The bucket has these records, if the app is
-     * there. Call it in a transaction.
+     * Adds an app that comes from another host, or is undeleted, with its previews. The bucket has these records, if the
+     * app's data is there. Call it in a transaction.
      * @param records the app's first
      */
     takeOne: (records: readonly AppRecord[]): void => {

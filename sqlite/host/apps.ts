@@ -28,7 +28,6 @@ interface Stored {
   woke_at: string | null;
 }
 
-/** Typed queries over the `apps` table. */
 export function appQueries(database: Database) {
   const generation = database.prepare<[string], { generation: number }>(
     'SELECT generation FROM apps WHERE id = ?',
@@ -93,7 +92,7 @@ export function appQueries(database: Database) {
         consumes: JSON.parse(row.consumes) as string[],
         sleep: { asleepSince: row.asleep_since, wokeAt: row.woke_at },
       })),
-    /** Returns the ids of the same apps, without their desired state. */
+    /** Returns the ids of the apps that `all` returns. */
     ids: (): string[] => ids.all(),
     /** Stores the whole desired state. The caller has checked the generation. */
     want: (wanted: WantedApp): void => {

@@ -8,7 +8,6 @@ import type { Database } from 'better-sqlite3';
  */
 export const BUILD_UIDS = { first: 200_000, count: 16_000_000 };
 
-/** Typed queries over the `build_users` table, and the directory that it is valid for. */
 export function buildUserQueries(database: Database) {
   const find = database.prepare<[string], { uid: number }>('SELECT uid FROM build_users WHERE app_id = ?');
   const add = database.prepare<[string, number]>(
@@ -28,7 +27,7 @@ export function buildUserQueries(database: Database) {
         add.run(appId, BUILD_UIDS.first + randomInt(BUILD_UIDS.count));
       }
     },
-    /** Returns the directory of the database when the ids were given, by a name on this machine; `null`: unknown. */
+    /** Returns the directory that the database had when the ids were given, by its name on this machine; null: unknown. */
     place: (): string | null => place.get()?.value ?? null,
     /** Records the directory of the database. When it was another before, every app gets a new id. */
     recordPlace: database.transaction((now: string): void => {

@@ -219,7 +219,7 @@ const MIGRATIONS = [
     thrown_at INTEGER NOT NULL            -- ms since 1970, also in the name of their trash
   ) STRICT, WITHOUT ROWID;
   `,
-  // Pull requests of those repositories.
+  // Pull requests of the repositories in `sources`.
   `
   CREATE TABLE pulls (
     app_id TEXT NOT NULL REFERENCES sources (app_id) ON DELETE CASCADE,

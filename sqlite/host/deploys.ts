@@ -2,7 +2,6 @@
 import type { Database } from 'better-sqlite3';
 import type { DeployFact } from '../../handlers/contract/host/host-calls.ts';
 
-/** Typed queries over the `deploys` table. */
 export function deployQueries(database: Database) {
   const save = database.prepare<{ id: string; app: string; fact: string; releaseOf: string | null }>(
     `INSERT INTO deploys (id, app_id, fact, release_of)
@@ -47,13 +46,13 @@ export function deployQueries(database: Database) {
 
   return {
     /**
-     * Inserts or replaces a deploy. A new one of a deleted app is not stored.
+     * Inserts or replaces a deploy. A new deploy of a deleted app is not stored.
      * @param releaseOf for a new rollback: the deploy whose release it starts again
      */
     save: (fact: DeployFact, releaseOf: string | null = null): void => {
       save.run({ id: fact.id, app: fact.app_id, fact: JSON.stringify(fact), releaseOf });
     },
-    /** Replaces the stored end of a deploy's log. */
+    /** Replaces the stored tail of a deploy's log. */
     saveLog: (id: string, text: string): void => {
       saveLog.run(text, id);
     },

@@ -1,7 +1,7 @@
 // Rows of the host's `folder_removals` table: apps that were deleted or have moved, whose folder is still in the bucket.
 import type { Database } from 'better-sqlite3';
 
-/** Typed queries over the `folder_removals` table. Times are ISO 8601. */
+/** Times are ISO 8601. */
 export function folderRemovalQueries(database: Database) {
   const add = database.prepare<[string, string]>(
     'INSERT INTO folder_removals (app_id, due_at) VALUES (?, ?) ON CONFLICT (app_id) DO NOTHING',
@@ -28,7 +28,7 @@ export function folderRemovalQueries(database: Database) {
     due: (now: string): string[] => due.all(now).map(({ app_id }) => app_id),
     /** Returns when the folder of an app is to be removed; null for one that stays, such as that of an app in the bucket. */
     dueAt: (appId: string): string | null => dueAt.get(appId) ?? null,
-    /** The folder that was due then is removed. Leaves a removal that was added meanwhile. */
+    /** Records that the folder due at `due` was removed. Leaves a removal that was added meanwhile. */
     removed: (appId: string, due: string): void => {
       removed.run(appId, due);
     },

@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { AsOf, HostEvent } from '../../handlers/contract/host/host-calls.ts';
 
-/** A fact without its place in the outbox. */
+/** A fact without its number and time in the outbox. */
 export type HostFact = HostEvent extends infer Event
   ? Event extends unknown
     ? Omit<Event, 'seq' | 'at'>
@@ -15,13 +15,12 @@ export function appOf(event: HostFact): string {
   return event.type === 'deploy' ? event.deploy.app_id : event.lines.app_id;
 }
 
-/** The same for a row. */
+/** The id of the app that a row's fact is about, as SQL. */
 const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event ->> '$.lines.app_id')";
 
-/** Maximum rows of one read, on the gateway's thread: very many facts may be skipped. */
+/** Maximum rows of one read. A read blocks the gateway's thread, and may have to skip very many facts. */
 const ROWS_AT_ONCE = 500;
 
-/** The result of `next`. */
 export interface NextFacts {
   events: HostEvent[];
   /** All facts up to this number are of skipped apps. */
@@ -30,7 +29,6 @@ export interface NextFacts {
   isDone: boolean;
 }
 
-/** Typed queries over the `outbox` table. */
 export function outboxQueries(database: Database) {
   let listener: (fact: HostFact) => void = () => {};
   const add = database.prepare<[string, string, string]>(
@@ -89,7 +87,7 @@ export function outboxQueries(database: Database) {
     size: (): number => size.get()!.count,
     /** Whether more than `count` facts are pending. */
     hasMoreThan: (count: number): boolean => nth.get(count) !== undefined,
-    /** Removes facts that were applied. */
+    /** Removes facts that the control plane has applied. */
     remove: (events: readonly { seq: number }[]): void => {
       remove.run(JSON.stringify(events.map(({ seq }) => seq)));
     },

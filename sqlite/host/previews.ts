@@ -33,7 +33,6 @@ type Stored = Omit<HostedPreview, 'isDeleted'> & { isDeleted: 0 | 1 };
 /** Other tables with rows of a preview, to be removed with it. */
 const BELONGINGS = ['deploys', 'activity', 'held', 'secrets', 'alerts'];
 
-/** Typed queries over the `previews` table. */
 export function previewQueries(database: Database) {
   const all = database.prepare<[], Stored>(
     `SELECT previews.id, parent_id AS parentId, name, source, version_id AS versionId, created_at AS createdAt,
@@ -68,7 +67,9 @@ export function previewQueries(database: Database) {
     renew: (id: string, versionId: string | null, expiresAt: number): void => {
       renew.run(versionId, expiresAt, id);
     },
-    /** Sets the percentage of its app's requests that a second version gets. The one before it gets none, from now on. */
+    /**
+     * Sets the percentage of its app's requests that a second version gets. From then on, the previous one gets no requests.
+     */
     setShare: (parentId: string, id: string, share: number): void => {
       endSplit.run(parentId);
       setShare.run(share, id);
@@ -77,7 +78,10 @@ export function previewQueries(database: Database) {
     endSplit: (parentId: string): void => {
       endSplit.run(parentId);
     },
-    /** Removes a preview and its app, in the caller's transaction. No tombstone: the control plane does not know it. */
+    /**
+     * Removes a preview and its app, in the caller's transaction. Leaves no tombstone, because the control plane knows no
+     * previews.
+     */
     remove: (id: string): void => {
       for (const statement of remove) statement.run(id);
     },

@@ -9,7 +9,6 @@ export interface SecretRow {
   updatedAt: string;
 }
 
-/** Typed queries over the `secrets` table. */
 export function secretQueries(database: Database) {
   const all = database.prepare<[string], SecretRow>(
     `SELECT name, sealed, created_at AS createdAt, updated_at AS updatedAt FROM secrets

@@ -17,7 +17,7 @@ export function snapshotQueries(database: Database.Database) {
   return {
     /** Returns this Cellar's id in snapshots. A restore keeps it. */
     cellar: (): string => idOf('cellar'),
-    /** Returns the id of this data directory. One that continues the Cellar has another. */
+    /** Returns the id of this data directory. A directory that is restored from a snapshot gets another id. */
     machine: (): string => idOf('machine'),
     /** Copies the whole database, a few pages per turn of the event loop. The copy has the state at the end. */
     copy: async (path: string): Promise<void> => {
@@ -76,7 +76,7 @@ export function appsOfCopy(path: string): CopiedApp[] {
 
 /**
  * Prepares a copy for the host that restores it. The outbox gets a new name, because the control plane may have applied
- * later facts of the old one. When apps have work to do is read from their storage again.
+ * later facts of the old one. The times at which apps have work to do are read from their storage again.
  * @param leftOut ids of apps whose files are not restored: they get no live release, and none to roll back to
  * @throws {Error} when a newer Cellar wrote it
  */
@@ -101,8 +101,8 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
 }
 
 /**
- * Prepares the control plane's database for the machine that restores it. Forgets the hosts that a Cellar of several had: then
- * the first host that reports is the home of all apps. Does nothing for a missing file, and for that of an older Cellar.
+ * Prepares the control plane's database for the machine that restores it. Forgets all hosts, so that the first host that
+ * reports becomes the home of all apps. Does nothing for a missing file, and for that of an older Cellar.
  */
 export function forgetHosts(path: string): void {
   if (!existsSync(path)) return;

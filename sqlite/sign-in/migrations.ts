@@ -2,7 +2,7 @@
 import { applyMigrations, type Migration } from '../d1.ts';
 import signIn from './migrations/0001_sign_in.sql';
 
-/** In order. */
+/** Applied in this order. */
 const migrations: Migration[] = [{ name: '0001_sign_in.sql', sql: signIn }];
 
 /**

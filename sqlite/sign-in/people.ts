@@ -1,4 +1,4 @@
-// Queries for people who sign in, besides those of the auth library.
+// Queries for people who sign in, besides those of better-auth.
 
 /** An account of the control plane. */
 export interface Person {

@@ -8,7 +8,7 @@ export interface AlarmRow {
   time: number;
 }
 
-/** Makes the database as workerd makes it. @param path of a missing file */
+/** Creates the database in workerd's format. @param path of a missing file */
 export function writeAlarms(path: string, alarms: readonly AlarmRow[]): void {
   const database = new Database(path);
   try {

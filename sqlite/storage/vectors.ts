@@ -1,15 +1,15 @@
-// A vector index of an app: vectors with their metadata, and short codes for the search among many. sqlite-vec computes the
-// distances. https://github.com/asg017/sqlite-vec
+// A vector index of an app: vectors with their metadata, and a short code of each, which finds candidates among many vectors.
+// sqlite-vec computes the distances. https://github.com/asg017/sqlite-vec
 import Database from 'better-sqlite3';
 import { getLoadablePath } from 'sqlite-vec';
 
-/** Up to so many vectors are compared one by one. Of more, the codes choose the candidates. */
+/** Maximum vectors that are compared one by one. Among more, the codes choose the candidates. */
 export const EXACT_MOST = 20_000;
-/** Vectors that the codes choose, and whose distances are then computed. */
+/** Number of candidates that the codes choose. Their distances are then computed. */
 const CANDIDATES = 2_000;
-/** Rows with up to 3,000 numbers fit into a page. */
+/** A row with up to 3,000 numbers fits into a page of this size. */
 const PAGE_BYTES = 16_384;
-/** Rows that are in memory at once. */
+/** Maximum rows that are in memory at once. */
 const ROWS = 500;
 /** Longest wait for another thread that writes, in ms. */
 const BUSY_MS = 10_000;
@@ -98,9 +98,9 @@ export type IndexedValue = string | number;
 /** A condition on an indexed property. `isMissing`: whether vectors without the property match too. */
 export interface Condition {
   property: number;
-  /** Of these, any one. */
+  /** The value must be one of these. */
   any?: IndexedValue[];
-  /** Of these, none. */
+  /** The value must not be one of these. */
   none?: IndexedValue[];
   bounds: { operator: '<' | '<=' | '>' | '>='; value: IndexedValue }[];
   /** Whether only vectors without the property match. */
@@ -127,7 +127,7 @@ export interface Match {
 type Candidates = { sql: string; values: unknown[] };
 
 /**
- * Opens a vector index and migrates it. A commit is on the disk.
+ * Opens a vector index and migrates it. Each commit is synced to the disk.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openVectorIndex(path: string) {
@@ -146,7 +146,7 @@ export function openVectorIndex(path: string) {
 }
 export type VectorIndex = ReturnType<typeof openVectorIndex>;
 
-/** sqlite-vec has no program for this platform, or it cannot be loaded here. */
+/** sqlite-vec has no library for this platform, or the library cannot be loaded here. */
 export class MissingExtension extends Error {}
 
 function loadExtension(database: Database.Database): void {
@@ -154,14 +154,14 @@ function loadExtension(database: Database.Database): void {
     database.loadExtension(getLoadablePath());
   } catch {
     const { platform, arch } = process;
-    // Apps see it, so it names no path.
+    // Apps see this message, so it names no path.
     throw new MissingExtension(
       `vector indexes need sqlite-vec, which cannot be loaded on this ${platform}-${arch} machine; on Linux it needs glibc, on x64 or arm64`,
     );
   }
 }
 
-/** Uses a write-ahead log. When two threads make a file at the same time, SQLite does not wait for the other. */
+/** Uses a write-ahead log. Retries, because SQLite does not wait when two threads create the file at the same time. */
 function useLog(database: Database.Database): void {
   const until = Date.now() + BUSY_MS;
   for (;;)
@@ -183,7 +183,7 @@ function migrate(database: Database.Database, path: string): void {
   if (version() === MIGRATIONS.length) return;
   database
     .transaction(() => {
-      // Another thread may have done it meanwhile.
+      // Another thread may have migrated the file meanwhile.
       for (const migration of MIGRATIONS.slice(version())) database.exec(migration);
       database.pragma(`user_version = ${MIGRATIONS.length}`);
     })
@@ -226,7 +226,7 @@ function indexQueries(database: Database.Database) {
   const some = database.prepare<[number, number], { number: number; value: Buffer }>(
     'SELECT number, value FROM vectors WHERE number > ? ORDER BY number LIMIT ?',
   );
-  /** Not all vectors fit into memory. */
+  /** Reads the vectors in steps, because not all of them fit into memory. */
   function* values() {
     for (let rows = some.all(0, ROWS); rows.length > 0; rows = some.all(rows.at(-1)!.number, ROWS))
       yield* rows;
@@ -235,7 +235,7 @@ function indexQueries(database: Database.Database) {
   const addCode = (number: number | bigint, value: Float32Array, center: Float32Array, metric: Metric) =>
     insertCode.run(number, codeOf(value, center, metric));
 
-  /** Codes are made when there are too many vectors to compare: then their mean is known. */
+  /** Makes the codes once there are more than `EXACT_MOST` vectors, because codes need the mean of the vectors. */
   const makeCodes = () => {
     const { dimensions, metric, center } = settings.get()!;
     if (center !== null || dimensions === null || count.get()!.vectors <= EXACT_MOST) return;
@@ -263,7 +263,7 @@ function indexQueries(database: Database.Database) {
     return joined(parts);
   };
 
-  /** For an index with codes. */
+  /** Returns whether the candidates are few enough to be compared one by one. For an index with codes. */
   const isFew = (candidates: Candidates | null): boolean => {
     if (candidates === null) return count.get()!.vectors <= EXACT_MOST;
     const counted = database
@@ -276,7 +276,7 @@ function indexQueries(database: Database.Database) {
 
   return {
     settings: (): Settings => settings.get()!,
-    /** Sets these of an index without vectors. */
+    /** Sets dimensions and metric of an index without vectors. */
     setSettings: (dimensions: number | null, metric: Metric): void =>
       void setSettings.run(dimensions, metric),
     setMutation: (id: string): void => void setMutation.run(id, Date.now()),
@@ -302,7 +302,7 @@ function indexQueries(database: Database.Database) {
       removeCode.run(gone.number);
       return true;
     },
-    /** Returns ids after one, in their order. */
+    /** Returns the ids that follow `after`, in order. */
     page: (after: string, limit: number): string[] => page.all(after, limit).map(({ id }) => id),
     properties: (): Property[] => properties.all(),
     addProperty: (name: string, type: PropertyType): void => void addProperty.run(name, type),
@@ -319,7 +319,7 @@ function indexQueries(database: Database.Database) {
       const candidates = candidatesOf(search);
       let [distance, asked] = ['dot(value)', [] as Buffer[]];
       if (metric !== 'dot-product') [distance, asked] = [DISTANCES[metric], [bytesOf(search.value)]];
-      // As a parameter, the searched vector would be copied for each other one.
+      // Uses a function, because SQLite would copy the searched vector for each row if it were a parameter.
       else database.function('dot', (value) => negativeDot(floatsOf(value as Buffer), search.value));
       let where = candidates === null ? '' : `WHERE ${candidates.sql}`;
       let chosen = candidates?.values ?? [];
@@ -327,7 +327,7 @@ function indexQueries(database: Database.Database) {
         where = `WHERE number IN (SELECT number FROM codes ${where} ORDER BY ${CODE_DISTANCE} LIMIT ${CANDIDATES})`;
         chosen = [...chosen, codeOf(search.value, floatsOf(center), metric)];
       }
-      // Vectors are read again for the answer: a sort would move them.
+      // Sorts only numbers and distances, because a sort would copy the vectors. They are read afterwards.
       const nearest = database
         .prepare<unknown[], { number: number; distance: number | null }>(
           `SELECT number, ${distance} AS distance FROM vectors ${where} ORDER BY distance NULLS LAST, number LIMIT ?`,
@@ -338,14 +338,14 @@ function indexQueries(database: Database.Database) {
       );
       return nearest.map(({ number, distance }) => ({ ...whole.get(number)!, distance }));
     },
-    /** Runs `work`, which reads all as of one moment. */
+    /** Runs `work`, whose reads all see the same state. */
     snapshot: <T>(work: () => T): T => database.transaction(work).deferred(),
     /** Runs `work` as one transaction. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
   };
 }
 
-/** As SQL, with a parameter for the searched vector. */
+/** The distances as SQL, with a parameter for the searched vector. */
 const DISTANCES: Record<Exclude<Metric, 'dot-product'>, string> = {
   cosine: 'vec_distance_cosine(value, ?)',
   euclidean: 'vec_distance_L2(value, ?)',
@@ -392,7 +392,7 @@ function codeOf(value: Float32Array, center: Float32Array, metric: Metric): Buff
   return code;
 }
 
-/** Vectors are compared by their directions alone, or as they are. */
+/** Returns the factor by which a vector is multiplied: `cosine` compares directions alone, so it ignores lengths. */
 function scaleOf(value: Float32Array, metric: Metric): number {
   if (metric !== 'cosine') return 1;
   let sum = 0;

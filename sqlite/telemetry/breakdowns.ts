@@ -34,7 +34,6 @@ export interface BreakdownRow {
   errors: number;
 }
 
-/** Typed queries over the `breakdowns` table. */
 export function breakdownQueries(database: Database) {
   const place = 'app_id = @app AND kind = @kind AND length_ms = @length AND at = @at';
   const all = database.prepare<BreakdownPlace, BreakdownRow>(

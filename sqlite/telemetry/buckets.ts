@@ -1,4 +1,4 @@
-// Rows of the tables `minutes` and `hours`: totals of an app in each.
+// Rows of the tables `minutes` and `hours`: totals of an app in each minute and hour.
 import type { Database } from 'better-sqlite3';
 import { COPIES_MIGRATION } from './copies.ts';
 
@@ -54,7 +54,7 @@ export interface BucketRow {
   latency: Uint8Array;
 }
 
-/** A row of any app. */
+/** A row with its app and time. */
 export interface CopiedBucket extends BucketRow {
   app_id: string;
   at: number;
@@ -78,7 +78,6 @@ const COLUMNS = [
   'latency',
 ] as const satisfies (keyof BucketRow)[];
 
-/** Typed queries over one of the tables. */
 export function bucketQueries(database: Database, table: BucketTable) {
   const columns = COLUMNS.join(', ');
   const find = database.prepare<[string, number], BucketRow>(
@@ -129,7 +128,7 @@ export function bucketQueries(database: Database, table: BucketTable) {
 }
 export type BucketQueries = ReturnType<typeof bucketQueries>;
 
-/** Typed queries over `apps` of `metrics.sqlite`. */
+/** Queries over `apps` of `metrics.sqlite`: when each app's rows were last written. */
 export function writtenQueries(database: Database) {
   const find = database.prepare<[string], { written_at: number }>(
     'SELECT written_at FROM apps WHERE app_id = ?',

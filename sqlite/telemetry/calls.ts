@@ -1,4 +1,4 @@
-// Rows of `calls`: what events of apps waited for.
+// Rows of `calls`: the calls that events of apps waited for.
 import type { Database } from 'better-sqlite3';
 
 /** One entry for each schema version of `calls.sqlite`, in order. Never change a released one: add the next. */
@@ -16,7 +16,7 @@ export const CALL_MIGRATIONS = [
   `,
 ];
 
-/** About what a row takes besides its JSON, with its place in the indexes. */
+/** Approximate bytes of a row besides its JSON, with its entries in the indexes. */
 export const ROW_BYTES = 200;
 
 export interface CallsRow {
@@ -27,7 +27,6 @@ export interface CallsRow {
   calls: string;
 }
 
-/** Typed queries over the `calls` table. */
 export function callQueries(database: Database) {
   const add = database.prepare<Omit<CallsRow, 'id'>>(
     'INSERT INTO calls (app_id, at, trace_id, calls) VALUES (@app_id, @at, @trace_id, @calls)',
@@ -58,7 +57,7 @@ export function callQueries(database: Database) {
     /** Returns rows of an app's trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): CallsRow[] =>
       ofTrace.all(traceId, appId, limit),
-    /** Removes all but the newest rows of an app that have `bytes` together. It reads all of them. */
+    /** Removes all but the newest rows of an app that have `bytes` together. Reads all rows of the app. */
     trimBytes: (appId: string, bytes: number): void => {
       trimBytes.run(appId, appId, bytes);
     },

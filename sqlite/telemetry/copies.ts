@@ -1,7 +1,7 @@
-// Rows of the objects in the bucket that have copies of a database's rows.
+// Tracks the objects in the bucket that hold copies of a database's rows.
 import type { Database } from 'better-sqlite3';
 
-/** The tables, in the database whose rows are copied. Migrations use it: never change it. */
+/** Creates the tables in the database whose rows are copied. Never change it, because migrations use it. */
 export const COPIES_MIGRATION = `
   CREATE TABLE copies (
     name TEXT PRIMARY KEY,
@@ -13,10 +13,9 @@ export const COPIES_MIGRATION = `
   ) STRICT, WITHOUT ROWID;
   `;
 
-/** After every name in a folder, which ends with `/`. */
+/** Sorts after every name in a folder. A folder ends with `/`. */
 const AFTER = '\u{10FFFF}';
 
-/** Typed queries over `copies` and `copied_to`. */
 export function copyQueries(database: Database) {
   const hash = database.prepare<[string], { hash: string }>('SELECT hash FROM copies WHERE name = ?');
   const save = database.prepare<[string, string]>('INSERT OR REPLACE INTO copies (name, hash) VALUES (?, ?)');
@@ -51,7 +50,7 @@ export function copyQueries(database: Database) {
     },
     /** Returns the known objects of a folder. */
     names: (folder: string): string[] => names.all(folder, folder + AFTER).map(({ name }) => name),
-    /** Returns those that have to be written again. */
+    /** Returns the objects of a folder that have to be written again. */
     outdated: (folder: string): string[] => outdated.all(folder, folder + AFTER).map(({ name }) => name),
     /** Returns the last known object of a folder; null without one. */
     last: (folder: string): string | null => last.get(folder, folder + AFTER)!.name,

@@ -29,7 +29,6 @@ export interface CronRunRow {
   trace_id: string | null;
 }
 
-/** Typed queries over the `cron_runs` table. */
 export function cronRunQueries(database: Database) {
   const put = database.prepare<CronRunRow>(
     `INSERT OR REPLACE INTO cron_runs (app_id, cron, "trigger", started_at, duration_ms, outcome, error, trace_id)

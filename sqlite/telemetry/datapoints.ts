@@ -53,7 +53,6 @@ interface Oldest {
   bytes: number;
 }
 
-/** Typed queries over the points. */
 export function datapointQueries(database: Database) {
   const add = database.prepare<Omit<DatapointRow, 'id'>>(
     `INSERT INTO datapoints (app_id, at, dataset, "index", blobs, doubles, bytes)
@@ -112,7 +111,7 @@ export function datapointQueries(database: Database) {
     removeOldest: database.transaction(
       (appId: string, limit: number, which: Partial<Oldest> = {}): number => {
         const { before = Number.MAX_SAFE_INTEGER, bytes = Number.MAX_SAFE_INTEGER } = which;
-        // Usually no point is old: skips the sum of bytes.
+        // Usually no point is old enough. Then the sum of bytes is not computed.
         if (!((first.get(appId)?.at ?? before) < before)) return 0;
         const last = oldest.get({ appId, limit, before, bytes });
         if (last === undefined) return 0;
@@ -132,7 +131,7 @@ export type DatapointQueries = ReturnType<typeof datapointQueries>;
 
 export type ScannedDatapoint = Pick<DatapointRow, 'at' | 'dataset' | 'index' | 'blobs' | 'doubles'>;
 
-/** Typed queries over the points of some apps, for another thread. */
+/** Reads the points of some apps, on another thread. */
 export function datapointReads(database: Database, appIds: readonly string[]) {
   const ids = JSON.stringify(appIds);
   const OF_APPS = 'app_id IN (SELECT value FROM json_each(?))';

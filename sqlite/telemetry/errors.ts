@@ -116,7 +116,6 @@ const GROUP_COLUMNS = [
   'regressed_at',
   'change',
 ] as const satisfies (keyof GroupRow)[];
-/** Typed queries over `errors.sqlite`. */
 export function errorQueries(database: Database) {
   database.pragma('foreign_keys = ON');
   const find = database.prepare<[string, string], GroupRow>(
@@ -227,7 +226,7 @@ export function errorQueries(database: Database) {
       addHour.run(group, hour, count);
       removeHours.run(group, forgotten);
     },
-    /** Returns the ranges of `length` ids that have groups: 0 is the first. */
+    /** Returns the numbers of the ranges of `length` ids that have groups; 0 is the first range. */
     ranges: (length: number): number[] => ranges.all(length).map(({ range }) => range),
     /** Returns the groups with ids from `first` on and before `end`. */
     copied: (first: number, end: number): CopiedGroup[] =>

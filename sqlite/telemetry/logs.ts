@@ -41,14 +41,13 @@ export interface LogRow {
 
 /** A filter for lines. Times are ms since 1970; an undefined field matches all. */
 export interface LogFilter {
-  /** The minimum. */
+  /** The minimum level. */
   level?: number | undefined;
   since?: number | undefined;
   until?: number | undefined;
   traceId?: string | undefined;
 }
 
-/** The size of an app's lines. */
 export interface AppBytes {
   app_id: string;
   bytes: number;
@@ -62,7 +61,6 @@ interface Oldest {
   bytes: number;
 }
 
-/** Typed queries over `logs.sqlite`. */
 export function logQueries(database: Database) {
   const findApp = database.prepare<[string], { number: number; bytes: number }>(
     'SELECT number, bytes FROM apps WHERE app_id = ?',

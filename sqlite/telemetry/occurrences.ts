@@ -32,14 +32,13 @@ const COLUMNS = [
   'release',
 ] as const satisfies (keyof OccurrenceRow)[];
 
-/** Approximate bytes of the occurrences of a row of `groups`. A migration uses it: never change it. */
+/** Approximate bytes of the occurrences of a row of `groups`. Never change it, because a migration uses it. */
 export const BYTES_OF_GROUP = `(
     SELECT coalesce(sum(60 + octet_length(message) + octet_length(mechanism) + coalesce(octet_length(stack), 0)
       + coalesce(octet_length(place), 0) + coalesce(octet_length(handler), 0) + coalesce(octet_length(method), 0)
       + coalesce(octet_length(path), 0) + coalesce(octet_length(trace_id), 0) + coalesce(octet_length(release), 0)), 0)
     FROM occurrences WHERE group_id = groups.id)`;
 
-/** Typed queries over `occurrences`. */
 export function occurrenceQueries(database: Database) {
   const add = database.prepare<OccurrenceRow & { group: number }>(
     `INSERT INTO occurrences (id, group_id, ${COLUMNS.join(', ')}) VALUES (@id, @group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,

@@ -50,13 +50,12 @@ export interface WantedRequests {
   mostStatus: number;
   /** A part of the path, in lower case. */
   path: string | null;
-  /** Least duration, in ms. */
+  /** Minimum duration, in ms. */
   slowerThan: number;
   cellStart: 'warm' | 'cold' | null;
   limit: number;
 }
 
-/** Typed queries over the `requests` table. */
 export function requestQueries(database: Database) {
   const add = database.prepare<Omit<RequestRow, 'id'>>(
     `INSERT INTO requests (app_id, started_at, trace_id, span_id, parent_span_id, method, path, status, refused, duration_ms,

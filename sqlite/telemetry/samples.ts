@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 
 type Table = 'requests' | 'spans';
 
-/** Returns about how many bytes a row takes with its place in the indexes, as SQL. */
+/** Returns the approximate bytes of a row, with its entries in the indexes, as SQL. */
 const sizeOf = (row: string) => `(300 + octet_length(${row}path))`;
 
 /** Returns the migration that counts the bytes of each app's rows in the table `sizes`. */
@@ -25,7 +25,7 @@ export function sizesMigration(table: Table): string {
   `;
 }
 
-/** Queries that keep such a table small. @param table part of the SQL text */
+/** Queries that remove old rows of such a table. @param table part of the SQL text */
 export function sampleQueries(database: Database, table: Table) {
   const trim = database.prepare<[string, string, number]>(
     `DELETE FROM ${table} WHERE app_id = ? AND id <= (
@@ -54,7 +54,7 @@ export function sampleQueries(database: Database, table: Table) {
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
-    /** Removes up to `limit` of an app's oldest rows, but only as many as free `most.bytes`. @returns how many */
+    /** Removes an app's oldest rows until they free `bytes`, but at most `limit` rows. @returns how many */
     removeOldest: (app: string, limit: number, { bytes }: { bytes: number }): number =>
       removeOldest.run({ app, limit, bytes }).changes,
     /** Returns the bytes of each app's rows. */

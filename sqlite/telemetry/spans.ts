@@ -49,7 +49,6 @@ export interface SpanRow {
   release: string | null;
 }
 
-/** Typed queries over the `spans` table. */
 export function spanQueries(database: Database) {
   const add = database.prepare<Omit<SpanRow, 'id'>>(
     `INSERT INTO spans (app_id, started_at, trace_id, span_id, parent_span_id, method, path, status, refused, duration_ms, held_ms,

@@ -14,7 +14,7 @@ const PATH = '/accounts/:account/analytics_engine/sql';
 const QUERY_BYTES = 64 * 1024;
 const PAGE = 200;
 
-/** Any account may query its own points, by a key with the scope `read`; a key for one app reads those of that app. */
+/** A key with the scope `read` may query the data points of its account. A key for one app reads only those of that app. */
 const as: Operation = {
   ...operationsByName.get('datapoints.list')!,
   needs: 'account',
@@ -78,10 +78,10 @@ async function datasetsOf(
 }
 
 /**
- * Asks one host.
+ * Runs the query on one host.
  * @param elsewhere datasets of apps on other hosts
- * @returns null when its apps have no such points
- * @throws {Problem} also `dataset_spread`
+ * @returns null when the host's apps have no such dataset
+ * @throws {Problem} `dataset_spread` when apps on other hosts have the dataset too, and others
  */
 async function asked(
   { host, account }: CallContext,
@@ -105,7 +105,7 @@ async function asked(
   }
 }
 
-/** The account's own apps that the caller's key is for. Previews and apps of others are left out. */
+/** Returns the account's own apps that the caller's key is for. Leaves out previews and apps of other accounts. */
 async function appsOf({ reads, actor, account }: CallContext): Promise<AppRow[]> {
   const only = onlyAppOf(actor);
   const apps: AppRow[] = [];

@@ -9,7 +9,7 @@ export function databaseOf(context: CallContext): Promise<Kept> {
   return findKept(context, 'databases', context.words.database!);
 }
 
-/** Returns D1's `meta`. @param duration of the whole request in ms; its last statement reports it */
+/** Returns D1's `meta`. @param duration in ms: of the whole request for its last statement, 0 for the others */
 export function metaOf(figures: object, duration: number) {
   const timings = { sql_duration_ms: duration };
   return { served_by: 'cellar', served_by_primary: true, timings, duration, ...figures };

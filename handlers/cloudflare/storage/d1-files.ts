@@ -13,9 +13,9 @@ import type { Kept } from './kept.ts';
 
 /** Lifetime of an uploaded or exported SQL file, in s. */
 const FILE_LIFETIME_S = 3_600;
-/** Most files kept for an account. Each may have 10 MiB. */
+/** Maximum files kept for an account. Each may have 10 MiB. */
 const FILES_LIMIT = 10;
-/** An account, and 20 random bytes. KV refuses longer names. */
+/** Names of files: an account's id and 20 random bytes. KV throws for names that are too long. */
 const NAME = /^[\w-]{1,200}$/;
 
 const Import = z.discriminatedUnion('action', [

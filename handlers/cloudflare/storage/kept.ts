@@ -138,7 +138,7 @@ async function refuseHidden(context: CallContext, kind: Kind, name: string): Pro
   await authorize(context, context.as!, { id: found.app.id });
 }
 
-/** A name to create. Creating does nothing but validate it: the first deploy that binds the resource creates it. */
+/** Name of storage to create. The call only validates it: the first deploy that binds the storage creates it. */
 export const nameOfNew = z.string().min(1).max(200);
 
 /** Returns the page whose number the request asks for. */

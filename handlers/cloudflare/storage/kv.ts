@@ -16,7 +16,7 @@ import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
 const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
 const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
-/** Bytes of a form around a value. */
+/** Maximum bytes that a form adds to its value. */
 const FORM_BYTES = 64 * 1024;
 /** The latest time that a JavaScript `Date` can have, in s since 1970. */
 const MAX_DATE_S = 8.64e12;
@@ -220,7 +220,7 @@ async function removeAll(context: CallContext, keys: string[]) {
   return { successful_key_count: keys.length, unsuccessful_keys: [] };
 }
 
-/** A value, which is read here only when its length is not known in advance, and its metadata. */
+/** A value with its metadata. The value is buffered only when its length is not known in advance. */
 interface KvBody {
   value: Blob | ReadableStream<Uint8Array>;
   metadata?: unknown;

@@ -14,7 +14,7 @@ import { numberedPage } from './kept.ts';
 
 const CERTIFICATES = '/accounts/:account/mtls_certificates';
 const CERTIFICATE = `${CERTIFICATES}/:certificate`;
-/** Most certificates of one account. */
+/** Maximum certificates of one account. */
 const CERTIFICATES_MAX = 100;
 /** Largest chain, and largest key, in characters. */
 const CHAIN_LENGTH = 64 * 1024;
@@ -39,7 +39,7 @@ export const mtlsCertificateCalls = [
     answer: async (context) => {
       const { searchParams } = context.url;
       const name = searchParams.get('name');
-      // There are no certificates of authorities.
+      // `ca=true` asks for CA certificates, which Cellar does not keep.
       const found =
         searchParams.get('ca') === 'true' ? [] : await listCertificates(context.reads, context.account);
       return numberedPage(context, found.filter((each) => name === null || each.name === name).map(shown));

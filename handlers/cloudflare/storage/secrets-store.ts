@@ -24,9 +24,9 @@ const STORES = '/accounts/:account/secrets_store/stores';
 const SECRETS = `${STORES}/:store/secrets`;
 const SECRET = `${SECRETS}/:secret`;
 const STORES_MAX = 10;
-/** Most secrets of one account, as on Cloudflare. */
+/** Maximum secrets of one account, as on Cloudflare. */
 const SECRETS_MAX = 100;
-/** What lets Workers read a secret. */
+/** The scope that lets Workers read a secret. */
 export const WORKERS = 'workers';
 
 const name = z.string().regex(STORE_SECRET_NAME, STORE_SECRET_NAME_RULE);

@@ -8,7 +8,7 @@ import { findKept, type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts'
 
 const INDEXES = '/accounts/:account/vectorize/v2/indexes';
 const INDEX = `${INDEXES}/:index`;
-/** The dimensions of models that Wrangler names in place of them. Their metric is `cosine`. */
+/** Dimensions of the models that Wrangler accepts as presets. Their metric is `cosine`. */
 const PRESETS: Record<string, number> = {
   '@cf/baai/bge-small-en-v1.5': 384,
   '@cf/baai/bge-base-en-v1.5': 768,
@@ -35,7 +35,7 @@ export const vectorizeCalls = [
     answer: async (context) => {
       const { items, info } = numberedPage(context, await keptOf(context, 'vector_indexes'));
       const described: Awaited<ReturnType<typeof shown>>[] = [];
-      // One after another: an app's calls at once are limited.
+      // One after another, because the concurrent calls to an app are limited.
       for (const kept of items as Kept[]) described.push(await shown(context, kept));
       return new Page(described, info);
     },
@@ -125,7 +125,7 @@ function writing(path: string, operation: 'deleteByIds' | 'addProperty' | 'remov
   });
 }
 
-/** The body may be large. It is passed on as it comes. */
+/** Streams the body to the host, because it may be large. */
 function inserting(operation: 'insert' | 'upsert') {
   return call({
     method: 'POST',

@@ -10,7 +10,7 @@ import { findKept, type Kept, keptOf, numberedPage } from './kept.ts';
 
 const WORKFLOWS = '/accounts/:account/workflows';
 const INSTANCES = `${WORKFLOWS}/:workflow/instances`;
-/** Most instances deleted in one call, as on Cloudflare. */
+/** Maximum instances deleted in one call, as on Cloudflare. */
 const DELETE_LIMIT = 100;
 
 const duration = z.union([z.int().min(1), z.string().min(1).max(100)]);

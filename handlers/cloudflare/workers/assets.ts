@@ -49,17 +49,14 @@ export function requireBody({ body }: Request): ReadableStream<Uint8Array> {
   return body;
 }
 
-/** A session of assets. */
 interface Session {
   /** An unguessable id, which authorizes the upload. */
   session: HostCalls['POST /uploads/assets']['answer']['session'];
-  /** The host that has it; undefined in a Cellar of one host. */
+  /** The host that has the session; undefined in a Cellar of one host. */
   home: string | undefined;
 }
 
-/**
- * Returns a token for a session. Wrangler reads its expiry. The last part is the id.
- */
+/** Returns a session's token. It looks like a JWT, because Wrangler reads the expiry. The last part is the session's id. */
 function sessionToken({ session, home }: Session): string {
   const exp = Math.floor(Date.now() / 1000) + SESSION_S;
   return [
@@ -77,7 +74,7 @@ function sessionOf(authorization: string): Session {
   throw new CloudflareError(401, CODES.AUTHENTICATION, 'This needs the token of a session of assets.');
 }
 
-/** Returns the host that a token names. Nothing else of it is trusted. */
+/** Returns the host that a token's payload names. Nothing else in the payload is used. */
 function homeIn(payload: string): string | undefined {
   try {
     const { home } = JSON.parse(atob(payload.replace(/-/g, '+').replace(/_/g, '/'))) as { home?: unknown };

@@ -30,8 +30,8 @@ export async function deployUpload(
 }
 
 /**
- * Sets secrets, and deletes those with the value `null`, all or none, with one restart of the app. The caller must have checked
- * the role. Secrets belong to the app, not to a version, so they apply at once.
+ * Sets secrets, and deletes those with the value `null`: all or none. Restarts the app once. The caller must have checked the
+ * role. Secrets belong to the app, not to a version, so they apply at once.
  * @throws {Problem} `invalid_input` that names the secret
  */
 export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
@@ -41,7 +41,7 @@ export async function changeSecrets({ host }: Context, appId: string, changes: C
 }
 
 /**
- * Has the live release called by other triggers, and waits until it is. Nothing is deployed when nothing changes.
+ * Changes the triggers of the live release, such as crons, and waits for that deploy. Does nothing when nothing changes.
  * @throws {Problem} `deploy_failed`, and `release_unavailable` when nothing is deployed
  */
 export async function changeTriggers(
@@ -72,7 +72,7 @@ export async function uploadVersion(
   );
 }
 
-/** Who makes a deploy, for people. */
+/** Returns the author of a deploy, as text to show to people. */
 export async function authorOf({ actor, reads }: Context): Promise<string> {
   const account = accountOf(actor);
   if (account === null) return 'the runner token';

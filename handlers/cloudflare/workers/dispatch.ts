@@ -28,9 +28,9 @@ const NAMESPACES = '/accounts/:account/workers/dispatch/namespaces';
 const NAMESPACE = `${NAMESPACES}/:dispatch`;
 const SCRIPT = `${NAMESPACE}/scripts/:script`;
 const WORKER = '/accounts/:account/workers/scripts/:script';
-/** Most namespaces of an account. */
+/** Maximum namespaces of an account. */
 const NAMESPACES_MAX = 100;
-/** The paths of the calls of any Worker that scripts have too. */
+/** Paths of the calls on Workers that scripts of a namespace have too. */
 const SHARED = [
   ...['', '/settings', '/script-settings', '/assets-upload-session'],
   ...['/secrets', '/secrets-bulk', '/secrets/:secret'],
@@ -166,7 +166,7 @@ export const dispatchCalls = [
   ...shared,
 ];
 
-/** Returns the slug of a script. @throws {CloudflareError} for a name that no script can have, and without the namespace */
+/** Returns the slug of a script. @throws {CloudflareError} for an invalid name, or when there is no such namespace */
 export async function slugInNamespace(
   context: Context,
   account: string,
@@ -189,7 +189,7 @@ async function requireDispatchNamespace(
   throw new CloudflareError(404, CODES.DISPATCH_NAMESPACE_NOT_FOUND, message);
 }
 
-/** @throws {Problem} `forbidden` for a key of one app: `apps.list` shows it that app, and a namespace is of the account */
+/** @throws {Problem} `forbidden` for a key of one app, because a namespace belongs to the whole account */
 function requireAllApps({ actor }: Context): void {
   if (onlyAppOf(actor) !== null)
     throw new Problem(

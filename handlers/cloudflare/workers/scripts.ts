@@ -37,7 +37,7 @@ export const scriptCalls = [
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
     as: 'apps.list',
-    // Wrangler uses this to find the containers that it has deployed: here a release has them.
+    // Wrangler looks here for containers that it has deployed. In Cellar they belong to a release, so the list is empty.
     answer: async () => wholeList([]),
   }),
   appCall({
@@ -124,7 +124,7 @@ export const scriptCalls = [
     path: `${SCRIPT}/subdomain`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // An app cannot be removed from its address.
+    // Always enabled, because an app cannot be removed from its address.
     answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
 ];
@@ -245,7 +245,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
   ];
 }
 
-/** Creates the app where its upload is. */
+/** Creates the app on the host that has its upload. */
 async function createApp(context: CallContext): Promise<{ id: string }> {
   const newHome = await homeOfUpload(context, null);
   const { account, words } = context;

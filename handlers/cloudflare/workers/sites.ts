@@ -10,13 +10,13 @@ export const siteCalls = [
   newAppCall({
     method: 'GET',
     path: `${NAMESPACE}/keys`,
-    // Wrangler then sends all files, and removes none: an earlier release may need them.
+    // An empty list makes Wrangler send all files, and remove none that an earlier release may need.
     answer: async () => new Page([], { count: 0, cursor: '' }),
   }),
   newAppCall({
     method: 'PUT',
     path: `${NAMESPACE}/bulk`,
-    // The host parses it: Wrangler sends five bodies of up to 98 MB at once.
+    // The host parses the body, because Wrangler sends five bodies of up to 98 MB at once.
     answer: async (context, _body, app) => {
       const home = await homeOfUpload(context, app);
       const query = { owner: ownerOf(context), app: app?.id, home };

@@ -7,7 +7,7 @@ import { uuidOf } from '../../contract/id.ts';
 const LATE_LINES_MS = 500;
 /** Lines are shown without their request when it has not ended after this time, in ms. */
 const LINE_WAIT_MS = 3_000;
-/** Most buffered requests and lines. Above that, the oldest are shown early. */
+/** Maximum buffered requests and lines. Above that, the oldest are shown early. */
 const BUFFER_LIMIT = 1_000;
 /** Refusal reason of the gateway for a request whose process exceeded its CPU limit. */
 const EXCEEDED_CPU = 'exceeded_cpu';
@@ -26,7 +26,7 @@ type Outcome = 'ok' | 'exception' | 'exceededCpu' | 'canceled' | 'unknown';
 interface Waiting {
   lines: TailedLine[];
   request: TailedRequest | null;
-  /** When it is shown at the latest, in ms since 1970. */
+  /** When the event is shown at the latest, in ms since 1970. */
   until: number;
 }
 

@@ -66,7 +66,7 @@ export const tailCalls = [
     method: 'DELETE',
     path: `${TAILS}/:tail`,
     as: 'logs.stream',
-    // The tail ended with its WebSocket.
+    // Nothing to delete: the tail ended with its WebSocket.
     answer: async () => null,
   }),
   openCall({

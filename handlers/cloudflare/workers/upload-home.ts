@@ -1,11 +1,11 @@
-// Which host takes an upload: the one that deploys it.
+// Chooses the host for an upload. The same host deploys it.
 import { type HostRow, listHosts } from '../../../sqlite/control/hosts.ts';
 import { hashOf } from '../../secrets.ts';
 import type { CallContext } from '../call.ts';
 
 /**
- * Returns the home of the app. An app that the upload creates has none yet, and Wrangler sends its assets before its code: then
- * the host follows from the name, so that both go to the same one. Undefined in a Cellar of one host.
+ * Returns the home of the app. A new app has none yet, so its name determines the host: Wrangler sends the assets before the
+ * code, and both must reach the same host. Undefined in a Cellar of one host.
  */
 export async function homeOfUpload(
   { env, db, account, words }: CallContext,
@@ -17,7 +17,7 @@ export async function homeOfUpload(
   return (await hostByName(active, `${account}/${words.script}`)) ?? env.HOST_ID;
 }
 
-/** Returns the host with the highest hash of itself and the name: another host that joins or leaves moves few names. */
+/** Returns the host with the highest hash of host and name. So few names change their host when hosts join or leave. */
 async function hostByName(hosts: HostRow[], name: string): Promise<string | undefined> {
   const ranked = await Promise.all(
     hosts.map(async ({ id }) => ({ id, rank: await hashOf(`${id} ${name}`) })),

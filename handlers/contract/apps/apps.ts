@@ -1,4 +1,3 @@
-// Apps.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -38,7 +37,7 @@ export const appStatus = z.enum([
   'crashed',
 ]);
 
-/** The host that runs an app. A name is the id after the host was removed. */
+/** The host that runs an app. After the host was removed, `name` is its id. */
 export const AppHome = z.strictObject({ id: z.string(), name: z.string() });
 
 export const App = z.strictObject({
@@ -74,7 +73,7 @@ export const UNDELETABLE_MS = 7 * 24 * 3_600_000;
 /** An app that can be undeleted. */
 export const DeletedApp = z.strictObject({
   id,
-  /** The one that it had. */
+  /** The slug that it had before. */
   slug: z.string(),
   owner: id,
   storage: appStorage,
@@ -83,7 +82,7 @@ export const DeletedApp = z.strictObject({
   removed_at: time,
 });
 
-/** Most apps of one overview. */
+/** Maximum apps of one overview. */
 export const OVERVIEW_APPS = 500;
 
 /** An app's figures of the last 24 hours and now. Durations in ms. */
@@ -254,7 +253,7 @@ export const apps = [
     method: 'POST',
     path: '/v1/deleted-apps/:app/undelete',
     needs: 'account',
-    /** `app`: its id, or its slug: then the last deleted one. */
+    /** `app`: an id or a slug. A slug means the app with that slug that was deleted last. */
     input: z.strictObject({ app: reference, slug: slug.optional() }),
     output: App,
     errors: ['app_not_found', 'slug_taken', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],

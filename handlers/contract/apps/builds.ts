@@ -36,7 +36,7 @@ const commandLine = z
 /** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only what `deploys.create` names. */
 const deployOn = z.enum(['main', 'tags', 'manual']);
 
-/** Null: Cellar detects the value; without a `release_command`, nothing runs. */
+/** Null: Cellar detects the value. A `release_command` of null runs nothing. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
   install_command: z.string().nullable(),

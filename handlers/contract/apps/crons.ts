@@ -12,7 +12,7 @@ export const CronRun = z.strictObject({
   outcome: z.enum(['ok', 'failed']),
   duration_ms: z.int(),
   error: z.string().nullable(),
-  /** The log lines of the run have it, too. */
+  /** The run's log lines have the same id. */
   trace_id: z.string().nullable(),
 });
 export type CronRun = z.output<typeof CronRun>;

@@ -150,7 +150,7 @@ export const git = [
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
       url: z.string(),
-      /** The same with the placeholder `<API_KEY>` for an API key of a profile. */
+      /** `url` with the placeholder `<API_KEY>`, to be replaced by an API key. */
       url_with_key: z.string(),
       username: z.literal('git'),
       branch: z.literal('main'),

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Most domains of one app. */
+/** Maximum domains of one app. */
 export const DOMAIN_LIMIT = 100;
 
 /** Two or more labels. The last is not a number, so an IP address does not match. */
@@ -57,7 +57,7 @@ export const Domain = z.strictObject({
 });
 export type Domain = z.output<typeof Domain>;
 
-/** Timeout of a DNS lookup in ms. It may wait as long in the queue. */
+/** Timeout of a DNS lookup in ms. A lookup may wait as long again in the queue. */
 export const DOMAIN_LOOKUP_MS = 5_000;
 
 /** DNS state of a hostname, and its certificate. */

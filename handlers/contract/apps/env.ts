@@ -36,7 +36,7 @@ export function isReservedEnvName(name: string): boolean {
   });
 }
 
-/** Most variables of one app. */
+/** Maximum variables of one app. */
 export const ENV_LIMIT = 100;
 
 const name = z

@@ -27,7 +27,7 @@ const maintenanceHtml = z
 
 export const Maintenance = z.strictObject({
   enabled: z.boolean(),
-  /** The page that visitors get; null: Cellar's own. It stays while maintenance is off. */
+  /** The page that visitors get; null: Cellar's own. The page is kept while maintenance is off. */
   html: z.string().nullable(),
 });
 

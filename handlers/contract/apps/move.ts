@@ -4,7 +4,7 @@ import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { appStorage } from './apps.ts';
 
-/** What a move moves, in sum for an app and its previews. */
+/** What a move transfers: totals of an app and its previews. */
 export const MovePlan = z.strictObject({
   from: appStorage,
   to: appStorage,
@@ -29,7 +29,7 @@ export const moves = [
     method: 'POST',
     path: '/v1/apps/:id/move',
     needs: 'admin',
-    /** Either `to` or `host`. A move to another host moves no data: it is in the bucket. */
+    /** Either `to` or `host`. A move to another host transfers no data, because the data is in the bucket. */
     input: z
       .strictObject({
         id: reference,

@@ -8,7 +8,7 @@ import { templates } from './templates.ts';
 
 /** Bytes of a file returned when no range is given. */
 export const BLOB_BYTES = 256 * 1024;
-/** Most entries of a tree in one answer. */
+/** Maximum entries of a tree in one answer. */
 const TREE_ENTRIES = 10_000;
 
 const path = z

@@ -1,6 +1,6 @@
-// What the handlers and the host ask each other about the client certificates of accounts.
+// Types of the calls to the host about the client certificates of accounts.
 
-/** An upload, with the id that it gets. */
+/** An uploaded certificate with its new id. */
 export interface NewCertificate {
   id: string;
   /** The certificate and its chain, in PEM. */
@@ -11,7 +11,7 @@ export interface NewCertificate {
 
 /** What the host finds in an upload. */
 export interface ReadCertificate {
-  /** As given, in the same order and without other text. */
+  /** The uploaded certificates in the same order, without other text. */
   certificates: string;
   /** The encrypted key, in base64. */
   sealed_key: string;
@@ -31,7 +31,7 @@ export interface BoundCertificate {
   certificate: string;
 }
 
-/** What a release needs of one. */
+/** The parts of a certificate that a release needs. */
 export interface SealedCertificate {
   certificates: string;
   sealed_key: string;

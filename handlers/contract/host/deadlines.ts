@@ -30,7 +30,7 @@ const LONGER_MS: Partial<Record<OperationName, number>> = {
   'deploys.begin_upload': SOURCE_DEADLINE_MS,
   'deploys.upload_files': SOURCE_DEADLINE_MS,
   'deploys.finish_upload': SOURCE_DEADLINE_MS,
-  // It may deploy both versions.
+  // The call may deploy both versions.
   'split.set': 2 * SOURCE_DEADLINE_MS,
   'source.tree': SOURCE_DEADLINE_MS,
   'source.blob': SOURCE_DEADLINE_MS,

@@ -32,9 +32,9 @@ export interface WantedApp {
   desired_state: 'running' | 'stopped';
   /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
   hostnames: string[];
-  /** E-mail addresses, and `*@domain`. Without any, and by an older control plane, it is left out. */
+  /** E-mail addresses, and `*@domain`. Left out when there are none, and by an older control plane. */
   mail?: string[];
-  /** TCP ports. Without any, and by an older control plane, it is left out. */
+  /** TCP ports. Left out when there are none, and by an older control plane. */
   tcp?: number[];
   /** Variables for install and build. */
   env: Record<string, string>;
@@ -48,15 +48,17 @@ export interface WantedApp {
   limits: { clientRpm: number | null; appRpm: number | null };
   /** An older control plane does not send it. */
   previews?: PreviewSettings;
-  /** Where it keeps its data. Left out by states that an older control plane sent: `local`. */
+  /** Where it keeps its data. States that an older control plane sent leave it out, which means `local`. */
   storage?: 'local' | 'bucket';
-  /** How many processes it runs; one for `local` data. Left out by states that an older control plane sent: 1. */
+  /**
+   * How many processes it runs; one for `local` data. States that an older control plane sent leave it out, which means 1.
+   */
   replicas?: number;
   /** Set while visitors get a maintenance page: its HTML, or null for Cellar's own. */
   maintenance?: { html: string | null };
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
-  /** The generation of its last undeletion: it revokes deletions of older ones. */
+  /** The generation of its last undeletion. Deletions of older generations are void. */
   undeleted?: number;
 }
 
@@ -116,7 +118,7 @@ export interface ObservedApp {
   storage?: 'local' | 'bucket';
 }
 
-/** A position in the host's outbox: after fact `seq`. Data in D1 from a later fact is newer. */
+/** A position in the host's outbox: after fact `seq`. Data in D1 is newer if it comes from a later fact. */
 export interface AsOf {
   outbox: string;
   seq: number;

@@ -22,7 +22,7 @@ export interface UploadedVersion {
 export interface QueueConsumer {
   queue: string;
   maxBatchSize?: number;
-  /** In s, as `retryDelay`. */
+  /** In s, like `retryDelay`. */
   maxBatchTimeout?: number;
   maxRetries?: number;
   retryDelay?: number;
@@ -30,7 +30,7 @@ export interface QueueConsumer {
   deadLetterQueue?: string;
 }
 
-/** An app's storage resources by their names in the project. */
+/** An app's storage resources. `id`: the name in the project. `binding`: the live release's; null when it has none. */
 export interface KeptPlaces {
   app_id: string;
   databases: { id: string; binding: string | null }[];
@@ -39,7 +39,7 @@ export interface KeptPlaces {
   vector_indexes: { id: string; binding: string | null }[];
   producers: string[];
   consumers: QueueConsumer[];
-  /** `id`: the name. */
+  /** `id`: the Workflow's name. */
   workflows: { id: string; class_name: string; binding: string }[];
 }
 

@@ -50,7 +50,7 @@ import type { ToSeal } from './store-secrets.ts';
 /** A body or a response that is not JSON: its sender writes the raw bytes. */
 export type Bytes = 'bytes';
 
-/** A response of JSON that a reader of storage has written, and the host passes on. */
+/** A JSON response of a storage reader, which the host passes on. */
 export interface PassedOn<Json> {
   json: Json;
 }
@@ -117,9 +117,7 @@ type ItemOf<
     | 'datapoints.list',
 > = Result<Name> extends { items: (infer Item)[] } ? Item : never;
 
-/**
- * The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`.
- */
+/** The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`. */
 export interface TelemetryAnswers {
   metrics: { params: { appId: string; hours: number }; answer: Result<'metrics.get'> };
   'metrics/version': { params: { appId: string }; answer: Result<'metrics.version'> };
@@ -189,13 +187,12 @@ export interface TelemetryAnswers {
   'errors/get': { params: { appId: string; fingerprint: string }; answer: Result<'errors.get'> };
 }
 
-/** What such a call carries: the host knows the app and its host names. `preview`: of this preview in place of the app. */
+/** The body of a telemetry call, without what the host knows itself. `preview`: asks for this preview instead of the app. */
 export type TelemetryQuestion<Name extends keyof TelemetryAnswers> = Omit<
   TelemetryAnswers[Name]['params'],
   'appId' | 'own'
 > & { preview?: string | undefined };
 
-/** The calls that read an app's telemetry. */
 type TelemetryCalls = {
   [Name in keyof TelemetryAnswers as `POST /apps/:id/telemetry/${Name}`]: {
     body: TelemetryQuestion<Name>;
@@ -203,7 +200,9 @@ type TelemetryCalls = {
   };
 };
 
-/** `after`: the id of the last event that was seen. `rpcMethod`: events are JSON-RPC's notifications of this method. */
+/**
+ * `after`: the id of the last event that was seen. `rpcMethod`: each event becomes a JSON-RPC notification of this method.
+ */
 interface StreamQuestion {
   preview?: string | undefined;
   after?: string | undefined;
@@ -230,9 +229,9 @@ export interface HostCalls extends TelemetryCalls {
     answer: GroupedError;
   };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
-  /** Loads what a start of the app would need, on the host that will be its home. `home` in the query names it. */
+  /** Loads what a start of the app would need, on the host that will be its home. `home` in the query names that host. */
   'POST /apps/:id/prepare': { body: null; answer: null };
-  /** Ends the app on a host that is its home no more. `home` in the query names that host, `to` the new home. */
+  /** Ends the app on its former home. `home` in the query names that host, `to` the new home. */
   'POST /apps/:id/hand-over': { body: { to: string; generation: number }; answer: null };
   'POST /apps/:id/start': { body: null; answer: Applied };
   /** `applied` is null when nothing has moved. */
@@ -305,7 +304,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };
   /** The body is the object. Its length must be known in advance. */
   'PUT /apps/:id/r2/object': { body: Bytes; answer: HostObject };
-  /** The same for a part of an upload. */
+  /** The body is a part of a multipart upload. Its length must be known in advance. */
   'PUT /apps/:id/r2/part': { body: Bytes; answer: UploadedPart };
   'POST /apps/:id/r2/uploads': { body: null; answer: { upload_id: string } };
   'POST /apps/:id/r2/complete': { body: UploadedPart[]; answer: HostObject };
@@ -329,7 +328,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /snapshots/verify': { body: null; answer: Result<'snapshots.verify'> };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
-  /** Resolves when an app has restarted whose variables have changed. */
+  /** Responds when the app has restarted with its changed variables. */
   'POST /apps/:id/renew': { body: null; answer: { in_effect: boolean; problem: string | null } };
   /** `items`: all secrets after the change. `replaced`: names that existed before. The rest is the output of `secrets.set`. */
   'PATCH /apps/:id/secrets': {
@@ -352,7 +351,7 @@ export interface HostCalls extends TelemetryCalls {
     body: Bytes;
     answer: PassedOn<DatabaseAnswer<StatementResult[][]>>;
   };
-  /** The same with a body of SQL text. */
+  /** Like the call above, with a body of SQL text. */
   'POST /apps/:id/storage/import': { body: Bytes; answer: PassedOn<DatabaseAnswer<ImportResult>> };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<PageOf<Result<'storage.do.get'>>> };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<PageOf<Result<'storage.kv.list'>>> };
@@ -369,8 +368,8 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/vectors/write': { body: Bytes; answer: PassedOn<Result<'storage.vectorize.write'>> };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   /**
-   * SQL of Analytics Engine over the data points of some apps. `owner`: the account that waits for its turn. `elsewhere`: the
-   * datasets of the account's apps on other hosts.
+   * SQL of Analytics Engine over the data points of some apps. `owner`: the account; accounts take turns in the queue.
+   * `elsewhere`: the datasets of the account's apps on other hosts.
    */
   'POST /datapoints/query': {
     body: { app_ids: string[]; owner: string; sql: string; elsewhere?: string[] };
@@ -385,13 +384,15 @@ export interface HostCalls extends TelemetryCalls {
   'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why the disk cannot be written to now. */
   'GET /disk': { body: null; answer: { full: string | null } };
-  /** `owner`: the account that has it sent, which takes turns with others. The answer: why it was not sent. */
+  /**
+   * `owner`: the account that sends it; accounts take turns in the queue. The answer: why it was not sent; null if it was.
+   */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: string | null };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
   /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
-  /** A batch of files of Workers Sites, in the format of KV's bulk writes. The answer: how many they are. */
+  /** A batch of files of Workers Sites, in the format of KV's bulk writes. The answer: the number of files. */
   'POST /uploads/sites': { body: Bytes; answer: { files: number } };
   /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */
   'POST /apps/:id/uploads': {
@@ -418,9 +419,9 @@ export interface HostCalls extends TelemetryCalls {
   /** The versions that share an app's requests; null when its live release gets all of them. */
   'GET /apps/:id/split': { body: null; answer: HostSplit | null };
   /**
-   * Gives a second version a percentage of an app's requests, from 0 to less than 100. It is the release of a deploy of the app,
-   * or an uploaded version, of `owner`. `beside` is the version that the caller takes for the live one. Responds like a deploy,
-   * with null when nothing was deployed.
+   * Gives a second version a percentage of an app's requests, from 0 to less than 100. The second version is the release of a
+   * deploy of the app, or an uploaded version of `owner`. `beside` is the version that the caller takes for the live one.
+   * Responds like a deploy, with null when nothing was deployed.
    */
   'PUT /apps/:id/split': {
     body: {

@@ -1,6 +1,8 @@
 // Reads and changes of an app's storage by the host. Types only, as in `host-calls.ts`.
 
-/** One statement, a page of a table, or, with neither, the list of tables. `after`: where a page begins. */
+/**
+ * Asks for the result of `sql`, a page of `table`, or the list of tables when both are null. `after`: where a page begins.
+ */
 interface TableQuestion {
   sql: string | null;
   table: string | null;

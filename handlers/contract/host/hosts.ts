@@ -1,7 +1,7 @@
 // Types of the calls between a host and the control plane, when several hosts serve the same apps. Types only: the host imports
 // them too.
 
-/** Of the calls between hosts. Hosts may differ by one, so that they can be upgraded one after another. */
+/** Version of the calls between hosts. Hosts may differ by one, so that they can be upgraded one after another. */
 export type HostsProtocol = number;
 
 /** `draining`: its apps move to other hosts, and it gets no new ones. `silent`: it has not reported for too long. */
@@ -29,7 +29,7 @@ export interface HostReport {
   name: string;
   /** Where the other hosts reach it: address and port. */
   address: string;
-  /** Of Cellar. */
+  /** Version of Cellar. */
   version: string;
   /** ISO 8601. */
   started_at: string;
@@ -38,11 +38,11 @@ export interface HostReport {
   clock_ahead_ms: number | null;
   /** Hosts that do not answer it, and for how long. */
   unanswered: { id: string; ms: number }[];
-  /** Apps for which requests wait there, and their homes, which are lost. */
+  /** Apps whose requests wait at this host because their homes are lost, with those homes. */
   awaited: { app: string; home: string }[];
-  /** The routes that it knows; 0: none. */
+  /** Revision of the newest route that it knows; 0: none. */
   revision: number;
-  /** Whether it was the only host before: then apps without a home are its own. */
+  /** Whether it was the only host before. Then it becomes the home of the apps that have none. */
   adopts: boolean;
   /** Whether it is shutting down: then its apps move away before the answer. */
   leaves?: true;
@@ -78,11 +78,11 @@ export interface AppRoute {
 /** The answer to a report. */
 export interface HostReportAnswer {
   hosts: KnownHost[];
-  /** Of the newest route; the next report carries it. */
+  /** Revision of the newest route. The next report carries it. */
   revision: number;
   /** True: `routes` has every app. False: it has only those that changed since the revision of the report. */
   whole: boolean;
   routes: AppRoute[];
-  /** Ids of apps that were deleted since. */
+  /** Ids of apps that were deleted since that revision. */
   deleted: string[];
 }

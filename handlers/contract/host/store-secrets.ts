@@ -1,4 +1,4 @@
-// What the handlers and the host ask each other about the Secrets Stores of accounts.
+// Names and types of the calls to the host about the Secrets Stores of accounts.
 
 /** The name of a secret or of a store, as in `bundler/bindings/secrets-store.ts`. */
 export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
@@ -17,6 +17,6 @@ export interface StoreSecret {
 export interface ToSeal {
   store: string;
   name: string;
-  /** The value, or an encrypted one of the same store, as base64, that gets another name. */
+  /** The plain value, or the encrypted value of another name in the same store, in base64. */
   from: { value: string } | { name: string; sealed: string };
 }

@@ -4,10 +4,10 @@ import { normalHostname } from '../apps/domains.ts';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Most addresses of one app. */
+/** Maximum addresses of one app. */
 export const MAIL_ROUTE_LIMIT = 100;
-/** Longest part before the `@`, as in SMTP. */
 const NAME = /^(?:\*|(?!\.)(?:\.?[a-z0-9!#$%&'+/=?^_`{|}~-]+)+)$/;
+/** Longest part before the `@`, as in SMTP. */
 const NAME_LENGTH = 64;
 const ADDRESS_LENGTH = 254;
 

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Most ports of the apps of one account. */
+/** Maximum ports of the apps of one account. */
 export const TCP_PORT_LIMIT = 20;
 
 const port = z.int().min(1).max(65_535);

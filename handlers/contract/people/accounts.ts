@@ -18,7 +18,7 @@ export const Account = z.strictObject({
   created_at: time,
 });
 
-/** What an API key may do at most: read, also deploy and change what the role push may, or all. */
+/** What an API key may do at most. `read`: only read. `deploy`: also what the role push may do. `admin`: everything. */
 export const keyScope = z.enum(['read', 'deploy', 'admin']);
 
 export const Key = z.strictObject({

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { id, listOf, moment, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** How a change reached Cellar. `cli` is what the client says of itself. */
+/** How a change reached Cellar. `cli`: according to the client's `User-Agent`, which proves nothing. */
 export const auditInterface = z.enum(['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler']);
 export type AuditInterface = z.output<typeof auditInterface>;
 

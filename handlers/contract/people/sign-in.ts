@@ -52,8 +52,9 @@ export interface SignInCalls {
   /** Applies an invite to an existing account, and ends the link. `address`: the client's, for the audit log. @throws `invite_not_found` */
   join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
   /**
-   * Returns the account of a person who comes from the provider, and creates it if there is none.
-   * `account`: the one that the person had before; null when the person is new. `role`: by the person's groups; null: not changed.
+   * Returns the account of a person whom the identity provider has signed in. Creates the account if there is none.
+   * `account`: the person's account from before; null for a new person. `role`: from the person's groups; null: does not
+   * change.
    * @throws `forbidden` when the provider has not verified the address
    */
   arrive: {
@@ -67,11 +68,11 @@ export interface SignInCalls {
     /** `was_guest`: who invited the guest may have set the account's password. */
     answer: SignedIn & { was_guest: boolean };
   };
-  /** Writes to the audit log that a person signed in. `by`: the library's route. `address`: the client's. */
+  /** Writes to the audit log that a person signed in. `by`: the route of better-auth. `address`: the client's. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };
   /**
-   * Writes to the audit log that a sign-in was refused; at most some a day for each account, and for all others together.
-   * `account`, else `email`: whose it would be. `code`: why.
+   * Writes a refused sign-in to the audit log. Each account has a daily limit; all sign-ins without an account share one.
+   * `account`, or else `email`, names the account. `code`: the reason.
    */
   refused: {
     input: { account: string | null; email: string | null; by: string; address: string; code: string };

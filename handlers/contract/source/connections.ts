@@ -25,11 +25,11 @@ const settings = {
   branch: name,
   /** `main`: each commit of the branch; `tags`: the tag with the highest version; `manual`: only what `source.sync` names. */
   deploy_on: z.enum(['main', 'tags', 'manual']),
-  /** How often the repository is looked at, in minutes; null for never, when a webhook tells of pushes. */
+  /** Interval of the checks for new commits, in minutes. Null: no checks, because a webhook reports pushes. */
   poll_minutes: z.int().min(1).max(1440).nullable(),
 };
 
-/** Result of a delivery: `ignored` is about something that is not deployed, `repeated` came before. */
+/** `ignored`: the delivery is about something that is not deployed. `repeated`: the same delivery came before. */
 export const deliveryOutcome = z.enum(['queued', 'ignored', 'repeated']);
 export type DeliveryOutcome = z.output<typeof deliveryOutcome>;
 
@@ -39,7 +39,7 @@ const hostConnection = {
   has_token: z.boolean(),
   /** The public part, for the Git host's list of deploy keys. */
   deploy_key: z.string(),
-  /** The keys of the SSH server, kept when it was first reached. */
+  /** The keys of the SSH server, stored at the first connection. */
   host_keys: z.array(z.strictObject({ type: z.string(), fingerprint: z.string() })),
   /** The last fetch; null before the first. `error`: null when it succeeded. */
   last_fetch: z
@@ -72,14 +72,14 @@ export interface ConnectionSettings {
   token: string | null;
 }
 
-/** A delivery that does not say which ref was pushed. */
+/** The ref of a delivery that does not say which ref was pushed. */
 export const ANY_REF = '*';
 
 /** A delivery of a webhook whose signature is right. */
 export interface HookDelivery {
-  /** Tells repeated deliveries by what is signed, whatever their other headers say. */
+  /** Identifies repeated deliveries by their signed content, because nothing proves the other headers. */
   digest: string;
-  /** The Git host's own name for it; may be empty. */
+  /** The Git host's id of the delivery; may be empty. */
   delivery: string;
   event: string;
   /** The full name of the ref that was pushed, or `ANY_REF`; null when it is about something else. */

@@ -10,7 +10,7 @@ export const SHOWN_PULLS = 50;
 export const pullState = z.enum(['waiting', 'queued', 'building', 'live', 'failed', 'closed']);
 export type PullState = z.output<typeof pullState>;
 
-/** A pull request, for people. */
+/** A pull request, as shown to people. */
 export const Pull = z.strictObject({
   number: z.int().positive(),
   title: z.string(),
@@ -26,7 +26,7 @@ export const Pull = z.strictObject({
 });
 export type Pull = z.output<typeof Pull>;
 
-/** Git hosts, by their API. Forgejo has that of Gitea. */
+/** Git hosts by their API. Forgejo has Gitea's API. */
 export type PullHost = 'github' | 'gitea' | 'gitlab';
 
 /** A pull request, as a delivery reports it. */

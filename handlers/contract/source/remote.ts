@@ -3,7 +3,7 @@
 /** A repository elsewhere. */
 export interface Remote {
   kind: 'https' | 'ssh';
-  /** As git takes it, without credentials. */
+  /** In the form that git accepts, without credentials. */
   url: string;
   /** A name or an address, without brackets. */
   host: string;
@@ -16,7 +16,7 @@ const PATH = /^\/[^\p{Cc}\s\\'"`$<>|]+$/u;
 /** The short form of SSH: `git@host:path`. */
 const SHORT = /^([^@/:]+)@([^/:@]+):(?!\/\/)(.+)$/;
 
-/** Returns what an address of a repository names; null unless it is HTTPS without credentials, or SSH without a password. */
+/** Parses the address of a repository. Returns null unless it is HTTPS without credentials, or SSH without a password. */
 export function parseRemote(text: string): Remote | null {
   const [, user, shortHost, path] = SHORT.exec(text) ?? [];
   const written = user === undefined ? text : `ssh://${user}@${shortHost}/${path!.replace(/^\//, '')}`;

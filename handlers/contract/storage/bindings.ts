@@ -37,7 +37,7 @@ export const Binding = z.strictObject({
   /** As in `env`. The class of a `container`; the queue of a `queue_consumer`; the app of a `tail_consumer`. */
   name: z.string(),
   type: z.enum(BINDING_TYPES),
-  /** The name of what it leads to; null when that has no name. Of `missing`: why it is not available here. */
+  /** The name of the bound resource; null when it has none. For `missing`: why the binding is not available here. */
   target: z.string().nullable(),
 });
 export type Binding = z.output<typeof Binding>;

@@ -1,4 +1,5 @@
-// How the command line and the control UI name what a restore changes. Without zod: the page loads it.
+// How the command line and the control UI name what a restore changes. Does not import zod, because the UI's page loads this
+// file.
 const KINDS = {
   database: 'database',
   namespace: 'KV namespace',

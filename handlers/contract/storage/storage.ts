@@ -16,8 +16,8 @@ const sqlValue = z.union([
 ]);
 const sql = z.string().min(1).max(100_000);
 /**
- * D1 binds no integers beyond 2^53, and JSON parsers round them silently. A number beyond 2^63 is not an SQLite integer: it is
- * exact as the floating-point number that it is.
+ * Returns whether a number may have been rounded. JSON parsers silently round integers beyond 2^53, and D1 binds none of
+ * them. Beyond 2^63, SQLite has no integers, so such a number is an exact floating-point number.
  */
 const mayBeRounded = (value: number) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** As in the engine. `waiting`: for a sleep, an event or a retry. */
+/** As in the Workflows engine. `waiting`: for a sleep, an event or a retry. */
 export const INSTANCE_STATUSES = [
   'queued',
   'running',
@@ -20,7 +20,7 @@ export const STEP_TYPES = ['do', 'sleep', 'waitForEvent'] as const;
 
 const status = z.enum(INSTANCE_STATUSES);
 const workflow = reference;
-/** An instance id that the engine accepts. */
+/** An instance id that the Workflows engine accepts. */
 const instance = z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,99}$/);
 const error = z.strictObject({ name: z.string(), message: z.string() });
 const named = { id: reference, workflow, instance };
@@ -137,7 +137,7 @@ export const workflows = [
     input: z.strictObject({
       id: reference,
       workflow,
-      /** Left out: the engine generates it. */
+      /** Left out: the Workflows engine generates it. */
       instance: instance.optional(),
       params: z.unknown().optional(),
     }),

@@ -22,7 +22,7 @@ export const ALERT_KINDS = [
 ] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
-/** Kinds of an alert that names none: a quiet app is seldom a fault. */
+/** Kinds of an alert that names none. Without `no_traffic`, because a quiet app is seldom faulty. */
 export const DEFAULT_KINDS: readonly AlertKind[] = ALERT_KINDS.filter((kind) => kind !== 'no_traffic');
 
 /** A whole number that an alert compares with. */

@@ -13,7 +13,7 @@ import {
   type ThresholdName,
 } from './alert-kinds.ts';
 
-/** Most alerts of one app. */
+/** Maximum alerts of one app. */
 export const ALERTS_LIMIT = 20;
 
 export const alertKind = z.enum(ALERT_KINDS);
@@ -58,7 +58,10 @@ export const Alert = z.strictObject({
   /** How messages to a webhook are written. */
   format: alertFormat,
   on: z.array(alertKind),
-  /** States that were reported and last: of `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and `snapshot`. */
+  /**
+   * Kinds whose reported state still lasts. Only `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and `snapshot`
+   * last.
+   */
   firing: z.array(alertKind),
   ...thresholds,
   created_at: time,

@@ -22,11 +22,11 @@ export const GroupedError = z.strictObject({
   fingerprint: z.string(),
   /** Its type, such as `TypeError`. */
   kind: z.string(),
-  /** Those of the last occurrence. */
+  /** The circumstances of the last occurrence. */
   ...circumstances,
   count: z.int(),
   status: errorStatus,
-  /** When it occurred on a newer release than the one it was resolved in; null unless it was reopened for that. */
+  /** When the resolved error occurred on a newer release; null unless that reopened the error. */
   regressed_at: time.nullable(),
   first_seen_at: time,
   last_seen_at: time,

@@ -56,7 +56,7 @@ export const requests = [
         .optional(),
       /** A part of the path. */
       path: z.string().min(1).max(200).optional(),
-      /** Least duration, in ms. */
+      /** Minimum duration, in ms. */
       min_ms: z.int().min(1).max(86_400_000).optional(),
       cell_start: z.enum(['warm', 'cold']).optional(),
       ...page,

@@ -1,4 +1,3 @@
-// Apps.
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../../sqlite/control/apps/apps.ts';
 import type { Change } from '../../../sqlite/control/apps/changes.ts';
 import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
@@ -146,7 +145,7 @@ const move: Service<'apps.move'> = async (context, { id, to, host, dry_run = fal
   return { ...plan, moved: applied !== null };
 };
 
-/** Has another host run an app. No data moves: it is in the bucket. */
+/** Makes another host the home of an app. Moves no data, because the data is in the bucket. */
 async function moveToHost(context: Context, app: AppRow, host: string, dryRun: boolean) {
   const { row, state } = await requireHost(context.env, host);
   if (app.storage === 'local')

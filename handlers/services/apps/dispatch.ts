@@ -1,4 +1,4 @@
-// Dispatch namespaces: which there are, and deleting one.
+// Lists and deletes dispatch namespaces.
 import {
   deleteDispatchNamespace,
   findDispatchNamespace,

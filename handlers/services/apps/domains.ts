@@ -63,7 +63,7 @@ const check: Service<'domains.check'> = async (context, { id, hostname }) => {
   return { ...toDomain(await settle(context, row, lookup), context.env), ...lookup };
 };
 
-/** Looks up where a hostname leads that an app has or wants. @throws {Problem} `app_not_found`, `rate_limited` */
+/** Looks up the DNS of a hostname that an app has or wants. @throws {Problem} `app_not_found`, `rate_limited` */
 function lookUp({ host }: RequestContext, id: string, hostname: string): Promise<DomainLookup> {
   return host.call('GET /apps/:id/domain', { id }, { query: { hostname } });
 }

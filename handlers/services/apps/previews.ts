@@ -12,7 +12,7 @@ import type { Service } from '../types.ts';
 import { changeApp, requireApp } from './apps.ts';
 import { shownDeploy } from './deploys.ts';
 
-/** Other names belong to no preview. */
+/** Format of a preview's name. Other names belong to no preview. */
 const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => {

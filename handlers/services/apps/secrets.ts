@@ -15,7 +15,7 @@ const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
     { body: { [name]: value } },
   );
   const record = items.find((item) => item.name === name);
-  // It was deleted concurrently.
+  // A concurrent call has deleted the secret.
   if (record === undefined) throw new Problem('secret_not_found');
   const output = { ...record, in_effect, problem };
   return replaced.includes(name) ? new Replaced(output) : output;

@@ -1,4 +1,4 @@
-// Versions: deploys one, or lets two share the requests of an app.
+// Deploys a version, or lets two versions share the requests of an app.
 import { listDeploys } from '../../../sqlite/control/apps/deploys.ts';
 import { homeOf } from '../../../sqlite/control/hosts.ts';
 import type { Context } from '../../context.ts';
@@ -137,7 +137,7 @@ async function share(
   if (deployed !== null) ended(deployed);
 }
 
-/** Returns the version that is, or is to be, the live release, and the other. The live release stays, unless it gets nothing. */
+/** Returns the version for the live release first, then the other. The live release stays, unless it gets no requests. */
 function inOrder([one, other]: [Weighted, Weighted], live: string | undefined): [Weighted, Weighted] {
   const isFirst = one.percentage === 100 || (one.id === live && one.percentage > 0);
   const isSecond = other.percentage === 100 || (other.id === live && other.percentage > 0);

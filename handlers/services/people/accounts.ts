@@ -93,7 +93,7 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
   return { ...toKey(made), key };
 };
 
-/** @throws {Problem} `forbidden` when an API key would make one that outlives it */
+/** @throws {Problem} `forbidden` when an API key would make a key that expires later than itself */
 function requireNoLonger(actor: Actor, expiresAt: string | undefined): void {
   const own = keyOf(actor)?.expiresAt ?? null;
   if (own === null || (expiresAt !== undefined && expiresAt <= own)) return;

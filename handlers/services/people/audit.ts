@@ -1,4 +1,3 @@
-// The audit log.
 import { type AuditEntryRow, listAuditEntries, NOBODY } from '../../../sqlite/control/people/audit.ts';
 import { requireOwnAccount, seesAppsOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
@@ -20,7 +19,7 @@ const list: Service<'audit.list'> = async (context, { limit, cursor, ...filter }
 
 export const auditServices = { 'audit.list': list };
 
-/** Returns all entries that fit, newest first, as lines of JSON. Reads them as fast as the client does. */
+/** Returns all entries that match the filter, newest first, as lines of JSON. Reads them as fast as the client does. */
 export function auditLines(context: Context, filter: Filter): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let before: number | null = null;

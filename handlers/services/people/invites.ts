@@ -41,7 +41,7 @@ const revoke: Service<'invites.revoke'> = async ({ db, at }, { id }) => {
   return null;
 };
 
-/** The answer does not reveal whether an account has the address. Its owner reveals that by using the link. */
+/** The answer does not reveal whether an account has the address. The address's owner reveals that by using the link. */
 const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email, role }) => {
   const { actor } = context;
   const by = actor.kind === 'account' && !actor.runs ? actor.id : null;

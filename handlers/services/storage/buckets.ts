@@ -146,7 +146,7 @@ function putObject(
   return host.call('PUT /apps/:id/r2/object', { id: place.id }, { query, body });
 }
 
-/** Again when the object was changed between the look at it and the reading. */
+/** Runs `work` again when the object was changed between the read of its metadata and the read of its bytes. */
 async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {

@@ -154,7 +154,7 @@ function oneOf(path: string, other: string) {
   return invalidInput([{ path, message: `cannot be given together with ${other}` }]);
 }
 
-/** Returns a short name for a list with filters. Each of its cursors contains the name. */
+/** Returns a short name for a list with filters, because each of its cursors contains the name. */
 async function listName(...words: (string | null | undefined)[]): Promise<string> {
   return (await hashOf(JSON.stringify(words))).slice(0, 24);
 }

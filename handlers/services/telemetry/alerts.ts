@@ -51,7 +51,7 @@ export const alertServices = {
   'alerts.test': test,
 };
 
-/** Cellar's own sender address must not reach strangers with words of an app. @throws {Problem} `invalid_input` */
+/** Keeps an app from sending its text to strangers from Cellar's e-mail address. @throws {Problem} `invalid_input` */
 async function requireRecipient({ actor, db }: Context, url: string): Promise<void> {
   const address = recipientOf(url);
   if (address === null || seesAppsOf(actor) === null || (await hasEmail(db, address.toLowerCase()))) return;

@@ -5,9 +5,9 @@ import { type Json, only, outputSchema } from '../schemas.ts';
 
 /** Error codes of every operation. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
-/** Also those of every operation with a body. */
+/** More error codes, of every operation with a body. */
 export const WITH_BODY: readonly ErrorCode[] = ['malformed_json', 'body_too_large', 'unsupported_media_type'];
-/** Also those of every operation that changes something. */
+/** More error codes, of every operation that changes something. */
 const WRITING: readonly ErrorCode[] = [
   'insufficient_storage',
   'idempotency_in_progress',
@@ -44,7 +44,7 @@ export function failures(operation: Operation): Json {
   return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes]);
 }
 
-/** Returns error responses for these codes by status, with the one that the edge can give for any route. */
+/** Returns error responses for these codes by status, and for `rate_limited`, which the edge can give for any route. */
 export function problems(codes: readonly ErrorCode[], isRpc = false): Json {
   const type = isRpc ? 'application/json' : 'application/problem+json';
   const schema = { $ref: `#/components/schemas/${isRpc ? 'RpcFailure' : 'Problem'}` };

@@ -18,7 +18,7 @@ export function openapi(url: string): Json {
   };
   for (const operation of declared) {
     if (operation.path !== null) add(openapiPath(operation), operation.method, describe(operation));
-    // The part after `#` is never sent: a generated client calls POST /rpc with this body.
+    // Clients never send the part after `#`, so a generated client calls POST /rpc with this body.
     else add(`/rpc#${operation.name}`, 'POST', describeRpc(operation));
   }
   for (const route of otherRoutes) add(route.path, route.method, describeOther(route));

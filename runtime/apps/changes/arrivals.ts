@@ -14,11 +14,11 @@ import type { AppHosts } from '../known/apps-options.ts';
 import { type OpenApps, StaleGeneration, stale } from '../known/open-apps.ts';
 import type { Departures } from './departures.ts';
 
-/** Takes apps from the bucket whose home this host is now. */
+/** Takes over apps in the bucket whose new home is this host. */
 export class Arrivals {
   readonly #apps: OpenApps;
   readonly #departures: Departures;
-  /** Takes one at a time of each app. */
+  /** Runs the arrivals of one app one after another. */
   readonly #turns = new SerialQueues();
 
   constructor(apps: OpenApps, departures: Departures) {
@@ -38,7 +38,7 @@ export class Arrivals {
     if (bucket === null || wanted.storage !== 'bucket') return;
     const known = this.#apps.app(wanted.id);
     if (known !== undefined && wanted.generation <= known.wanted.generation) return;
-    // The only host takes no app but one that was deleted.
+    // A Cellar of one host takes back only apps that were deleted.
     if (hosts === null && (known !== undefined || wanted.undeleted === undefined)) return;
     await this.#turns
       .run(wanted.id, () => this.#take(wanted, hosts, bucket))
@@ -73,10 +73,10 @@ export class Arrivals {
     const known = this.#apps.app(wanted.id);
     if (known !== undefined && hosts !== null) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
-      // This host's copy of it is older.
+      // Another host has changed the app since, so this host forgets its own copy.
       await known.changes.closed(() => this.#departures.depart(known, hosts, null, known.wanted.generation));
     }
-    // The bucket has to say that the app was deleted, and what it was.
+    // Waits until the bucket has the record of the deleted app, which is read below.
     if (this.#apps.options.store.apps.isDeleted(wanted.id))
       await bucket.records.stored(wanted.id).catch((error: unknown) => {
         if (!(error instanceof OtherHome)) throw error;
@@ -99,8 +99,9 @@ export class Arrivals {
   }
 
   /**
-   * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their folders.
-   * @returns them, the app's first
+   * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their
+   * folders.
+   * @returns the records, the app's first
    */
   async takeLeft(id: string, generation: number): Promise<AppRecord[]> {
     const { hosts, bucket } = this.#apps.options;
@@ -119,11 +120,11 @@ export class Arrivals {
     else void this.#learnDue(app);
   }
 
-  /** Finds out when an app that has arrived has work to do. Never rejects. */
+  /** Finds out when an app that has arrived has due work. Never rejects. */
   #learnDue({ cluster, fleet }: App): Promise<void> {
     const next = async () => {
       const at = (await cluster?.nextAlarm()) ?? null;
-      // Steps of Workflows, which were cut, have alarms that lie so far ahead.
+      // The move cut running steps of Workflows. Their instances have alarms within this time, so the app starts now.
       return at !== null && at <= Date.now() + AT_WORK_MS ? Date.now() : at;
     };
     const queries = { areAlarmsUnread: () => true, alarmsAreRead: () => {} };
@@ -132,7 +133,6 @@ export class Arrivals {
   }
 }
 
-/** The refusal of an undeletion. */
 export function gone(): Refusal {
   return new Refusal(404, 'app_not_found', 'The data of the app is no longer in the trash');
 }

@@ -8,11 +8,12 @@ import { SerialQueues } from '../../queues/serial-queue.ts';
 import type { OpenApps } from '../known/open-apps.ts';
 import { type Arrivals, gone } from './arrivals.ts';
 
-/** Deletes apps and brings them back. */
 export class Deletions {
   readonly #apps: OpenApps;
   readonly #arrivals: Arrivals;
-  /** Deletions are asked for again when they take long. */
+  /**
+   * Runs the changes of one app one after another: the control plane repeats its request when a deletion takes long.
+   */
   readonly #turns = new SerialQueues();
 
   constructor(apps: OpenApps, arrivals: Arrivals) {
@@ -32,7 +33,7 @@ export class Deletions {
   async #delete(id: string, generation: number, isKept: boolean): Promise<void> {
     const { store, paths } = this.#apps.options;
     this.#apps.requireFresh({ id, generation });
-    // A preview that this host deleted before it was lost may be another host's now.
+    // Only previews have `!isKept`. If this host was lost meanwhile, another host may have the preview's record now.
     const left =
       this.#apps.app(id) !== undefined || !isKept ? [] : await this.#arrivals.takeLeft(id, generation);
     const app = this.#apps.app(id);
@@ -53,7 +54,7 @@ export class Deletions {
       const closed = app.fleet.close('the app was deleted');
       await app.inTurn(() => closed);
       const { cell } = this.#apps.options.users(id);
-      // A process that still ran could redirect the host while it removes the app's files.
+      // A process that still runs could redirect the removal to other files of the host.
       if (cell !== null) await endProcessesOf(cell);
     }
     this.#apps.options.onDeleted(id);
@@ -61,19 +62,19 @@ export class Deletions {
     await this.#apps.options.outward.forget(id);
     // Otherwise a crash of the machine could bring back an app without its files.
     await store.synced();
-    // Where an interrupted deletion began to move them.
+    // An interrupted deletion continues in the same folder of the trash.
     const thrownAt = store.records.kept(id)?.thrownAt ?? now;
     const belongings = { ...this.#belongings(id), run: paths.run(id) };
     const place = moveToTrash(paths.trash, id, belongings, thrownAt);
     if (isKept) return;
     await removeTree(place);
-    // Not awaited: other folders may be due too.
+    // Not awaited, because it also removes other folders that are due.
     void this.#apps.options.bucket?.removals.run();
   }
 
   /**
-   * Brings back an app on the disk that was deleted. Does nothing for another.
-   * @returns whether it did
+   * Brings back a deleted app whose data is on the disk. Does nothing for an app that exists or was not deleted.
+   * @returns whether it brought the app back
    * @throws {Refusal} when its data is gone
    */
   async undelete(wanted: WantedApp): Promise<boolean> {

@@ -9,7 +9,6 @@ import type { App } from '../app.ts';
 import type { AppHosts } from '../known/apps-options.ts';
 import { type OpenApps, stale } from '../known/open-apps.ts';
 
-/** Hands apps over to other hosts. */
 export class Departures {
   readonly #apps: OpenApps;
 
@@ -18,10 +17,12 @@ export class Departures {
   }
 
   /**
-   * Ends an app, whose home is the host `to` now, and forgets it with its previews. Requests that wait go to that host. Does
-   * nothing for an unknown app.
-   * @param generation the one that gave it that home
-   * @throws {StaleGeneration} when a newer state is known: it may have come back; {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
+   * Stops an app whose new home is the host `to`, and forgets it with its previews. Waiting requests go to that host.
+   * Does nothing for an unknown app.
+   * @param generation the generation that gave the app its new home
+   * @throws {StaleGeneration} when a newer state is known, because the app may have come back
+   * @throws {Refusal} for an app that cannot leave, and during a move
+   * @throws {Error} when the bucket does not answer; after any error the app stays
    */
   async handOver(id: string, to: string, generation: number): Promise<void> {
     const app = this.#apps.app(id);
@@ -49,8 +50,8 @@ export class Departures {
   /**
    * Ends and forgets an app and its previews.
    * @param to the host that gets its requests; null: they are refused
-   * @param generation the one that gave it that home
-   * @throws {Error} as `#leave` does. Then it goes on
+   * @param generation the generation that gave the app its new home
+   * @throws {Error} as `#leave` does; then the apps continue here
    */
   async depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
     const family = this.#apps.family(app.id).map((each) => this.#apps.require(each));
@@ -75,14 +76,14 @@ export class Departures {
   /**
    * Forgets apps whose processes have ended, the parent of the others first.
    * @param next returns where the requests of each go
-   * @throws {Error} when their records or the forgetting cannot be stored. Then nothing is forgotten
+   * @throws {Error} when their records or the forgetting cannot be stored. Then no app is forgotten
    */
   async #leave(family: App[], generation: number, next: (app: App) => Backend | null): Promise<void> {
     const { store } = this.#apps.options;
     const { records } = this.#apps.bucketOf(family[0]!.id);
-    // A deleted preview may have gone meanwhile.
+    // Without previews that were deleted meanwhile.
     const leaving = family.filter((each) => this.#apps.isKnown(each));
-    // Otherwise the next process would wait for the lease to expire.
+    // Otherwise the app's next process would wait for the lease to expire.
     await Promise.all(leaving.map(({ cluster }) => cluster?.removeLeases()));
     for (const { id } of leaving) await records.leave(id);
     if (!this.#apps.isKnown(family[0]!)) throw new Error('the app was deleted meanwhile');
@@ -95,7 +96,7 @@ export class Departures {
       this.#apps.forget(each);
       const backend = next(each);
       if (backend !== null) each.fleet.movedTo(backend);
-      // Not awaited: it ends after the operation that runs this.
+      // Not awaited: `close` waits for the fleet operation in which this code runs.
       each.fleet.close('the app has moved to another host').catch(() => {});
     }
   }
@@ -104,7 +105,7 @@ export class Departures {
   async #tidyAfter({ id, fleet }: App, hosts: AppHosts): Promise<void> {
     const { paths, buckets, outward, users } = this.#apps.options;
     await fleet.close();
-    // Those that were asked for meanwhile.
+    // Also ends the deploys that were asked for meanwhile.
     await hosts.endDeploys(id);
     await buckets.forget(id);
     await outward.forget(id);

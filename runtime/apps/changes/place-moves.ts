@@ -7,7 +7,7 @@ import { Refusal } from '../../refusal.ts';
 import type { App } from '../app.ts';
 import type { BucketPlace, OpenApps, Place } from '../known/open-apps.ts';
 
-/** Pause before the data of a moved app is taken into use again, in ms. */
+/** Pause before the next attempt to take a moved app's data into use, in ms. */
 const BEGIN_RETRY_MS = 1_000;
 
 /** Moves apps with their previews. */
@@ -19,14 +19,13 @@ export class PlaceMoves {
   }
 
   /**
-   * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued, and
-   * pushes are refused.
-   * @param to where it keeps them afterwards
-   * @param copy copies those of one app, which begins there only after all copies have succeeded. Its signal aborts when the
-   *   app is deleted
-   * @param begin takes the copied data into use. It is repeated until it succeeds
-   * @returns false: it is there already, and nothing was done
-   * @throws {Refusal} while it is deployed or moved; what `copy` throws. Then it stays where it was
+   * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued,
+   * and pushes are refused.
+   * @param to where the app keeps them afterwards
+   * @param copy copies the data and code of one app. Its signal aborts when the app is deleted
+   * @param begin takes one app's copy into use, once all copies have succeeded. It is repeated until it succeeds
+   * @returns false: the app is there already, and nothing was done
+   * @throws {Refusal} while the app is deployed or moved; what `copy` throws. Then the app stays where it was
    */
   async move(
     id: string,
@@ -107,11 +106,14 @@ export class PlaceMoves {
           store.folderRemovals.add(each.id, new Date(Date.now() + KEPT_MS).toISOString());
       }
     });
-    // Only once they are committed. At once, so that a change of the app meanwhile keeps the place.
+    // After the commit and without an `await`, so that a change of the app meanwhile keeps the new place.
     for (const [at, app] of known.entries()) app.wanted = wanted[at]!;
   }
 
-  /** The app has moved, so nothing may use its old data: what fails is repeated until the app is deleted or the host ends. */
+  /**
+   * Takes a moved app's data into use. Repeats a failed attempt until the app is deleted or the host ends, because
+   * nothing may use the old data.
+   */
   async #beginMoved(app: App, begin: (app: App) => Promise<void>): Promise<void> {
     const { signal } = this.#apps.closing;
     while (this.#apps.isKnown(app)) {

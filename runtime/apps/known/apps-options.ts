@@ -14,14 +14,13 @@ export interface AppHosts {
   endDeploys: (id: string) => Promise<void>;
   /**
    * Called at once when an app or a preview has left for the host `to`. Returns where its requests go from now on.
-   * @param hostname one of its own
+   * @param hostname a host name of the app
    */
   left: (id: string, to: string, hostname: string) => Backend;
   /** Called when nothing of an app that has left runs here any more. */
   ended: (id: string) => void;
 }
 
-/** Parts of the host that `Apps` uses. */
 export interface AppsOptions extends FleetsOptions {
   store: HostStore;
   /** Null without a bucket. */

@@ -11,7 +11,10 @@ export class HostNames {
     this.#baseDomain = baseDomain;
   }
 
-  /** Returns the host names of an app: the one below the base domain, then its custom domains. No request names a script's. */
+  /**
+   * Returns the host names of an app: the one below the base domain, then its custom domains. A script of a dispatch
+   * namespace has one name, which no request can have.
+   */
   of({ slug, hostnames }: Pick<WantedApp, 'slug' | 'hostnames'>): string[] {
     if (isDispatched(slug)) return [nameOfScript(slug)];
     return [`${slug}.${this.#baseDomain}`, ...hostnames];

@@ -11,7 +11,6 @@ const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
 /** How an app rests: the time of its next due work, in ms since 1970; null while it has a process. */
 type Rest = { dueAt: number | null } | null;
 
-/** An app, as its activity is recorded. */
 interface Used {
   wanted: { id: string };
   /** `lastRequestAt`: the last minute with a request, in ms since 1970. */
@@ -57,7 +56,7 @@ export class StoredActivity {
     this.#writeRests();
   }
 
-  /** Records changes, when it is time. */
+  /** Records changes: at most once a minute for the last requests. */
   tick(apps: Iterable<Used>): void {
     this.#writeRests();
     if (performance.now() - this.#keptAt >= KEEP_MS) this.keep(apps);

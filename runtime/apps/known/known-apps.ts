@@ -15,31 +15,29 @@ import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */
 export interface OtherApps {
-  /** Returns the id of an account's app of that slug there; null when there is none. */
+  /** Returns the id of an account's app with that slug; null when there is none. */
   idOf: (owner: string, slug: string) => string | null;
   /**
-   * Asks its host for the unique keys of the classes that an app there has live, by class name.
+   * Asks the app's host for the unique keys of the Durable Object classes in its live release, by class name.
    * @throws {Error} when that host does not answer
    */
   classesOf: (appId: string) => Promise<Record<string, string>>;
-  /** Returns the ids of an account's apps there that consume a queue. */
+  /** Returns the ids of an account's apps that consume a queue. */
   consumersOf: (owner: string, queue: string) => string[];
-  /** Returns the slug of an app there. */
   slugOf: (appId: string) => string | undefined;
-  /** Asks the control plane which apps there are now. Never rejects. */
+  /** Asks the control plane which apps exist now. Never rejects. */
   askNow: () => Promise<void>;
 }
 
 /** Read access to the apps of this host. `OpenApps` adds and removes them. */
 export abstract class KnownApps {
-  /** By id. */
+  /** Apps by id. */
   protected readonly apps = new Map<string, App>();
   protected readonly hostNames: HostNames;
   protected readonly consumers = new QueueConsumers();
 
-  /** Called when an app was added. */
   onAdded: () => void = () => {};
-  /** Null for the only host. */
+  /** Null in a Cellar of one host. */
   others: OtherApps | null = null;
   readonly #paths: Layout;
 
@@ -60,7 +58,8 @@ export abstract class KnownApps {
   }
 
   /**
-   * Returns the fleet of an app for a request; with a host name, that of the preview of the app which has it.
+   * Returns the fleet of an app for a request. With `previewHost`, returns that of the app's preview with this host
+   * name.
    * @param headers names and values in turn, which choose one of two versions
    */
   fleetAt(id: string, previewHost: string | null, headers: readonly string[] = []): Fleet | undefined {
@@ -98,7 +97,8 @@ export abstract class KnownApps {
   }
 
   /**
-   * Lets `read` read an app's repository, once it has what the bucket has. It stays on the disk meanwhile.
+   * Calls `read` with the path of an app's repository, once the disk has what the bucket has. Keeps the repository on
+   * the disk meanwhile.
    * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
    */
   async withRepository<T>(id: string, read: (path: string) => Promise<T>): Promise<T> {

@@ -21,7 +21,7 @@ const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is 
 /** Where an app keeps its data and code. */
 export type Place = 'local' | 'bucket';
 
-/** Of an app in the bucket. */
+/** Access to the data and code of an app in the bucket. */
 export interface BucketPlace {
   cluster: AppCluster;
   code: AppCode;
@@ -43,9 +43,9 @@ export class OpenApps extends KnownApps {
   readonly activity: StoredActivity;
   /** Aborted when the host ends. */
   readonly closing = new AbortController();
-  /** Apps that have left for another host since this one started, and the generation that gave them that home. */
+  /** Apps that have left for another host since this host started, with the generation that gave them the new home. */
   readonly left = new Map<string, number>();
-  /** The newest generation of an app in the bucket that a word of the control plane was older than. */
+  /** The highest generation that the bucket had when the control plane sent an older one. */
   newestInBucket = 0;
 
   constructor(options: AppsOptions) {
@@ -66,7 +66,7 @@ export class OpenApps extends KnownApps {
     return app;
   }
 
-  /** Takes the requests of a second version that is deleted. */
+  /** Sends all requests to the live version again when a second version is deleted. */
   #withdraw(app: App): void {
     const parent = app.preview === null ? undefined : this.apps.get(app.preview.parentId);
     if (parent?.second?.app === app) this.clearSplit(parent);
@@ -78,7 +78,7 @@ export class OpenApps extends KnownApps {
     if (second === null) return;
     app.second = null;
     second.app.preview = { ...second.app.preview!, share: null };
-    // Requests that wait for its process go on to the live release.
+    // Requests that wait for the second version's process go to the live release.
     second.app.fleet.movedTo(app.fleet);
   }
 
@@ -156,7 +156,7 @@ export class OpenApps extends KnownApps {
     this.left.delete(id);
     if (record.preview === null) this.consumers.set(id, record.consumes);
     app.restore({ liveDeployId, deployedAt, sleep: { asleepSince, wokeAt }, rest, heldFor: undefined });
-    // Otherwise the next start of the host would start it.
+    // Otherwise the host would start the app at its next boot.
     if (rest !== null) this.activity.setRest(id, rest);
     this.options.onRestored(id);
     return app;
@@ -185,10 +185,12 @@ export class OpenApps extends KnownApps {
     return new App({ wanted, preview, fleet, cluster, code, reports: this.options, releaseDirectory });
   }
 
-  /** Returns what reaches an app's data and code in the bucket. @throws {Error} when the host has no bucket any more */
+  /**
+   * Returns the access to an app's data and code in the bucket. @throws {Error} when the host has no bucket any more
+   */
   placeInBucket(
     id: string,
-    // The code of an app that has left stays.
+    // The code of an app that has left for another host must stay in the bucket.
     isDeleted = () => !(this.apps.has(id) || this.left.has(id)),
   ): BucketPlace {
     const bucket = this.bucketOf(id);

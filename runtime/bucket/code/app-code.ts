@@ -14,7 +14,7 @@ export interface AppCodeOptions extends CodeFolderOptions {
 export class AppCode {
   readonly repository: BucketRepository;
   readonly releases: BucketReleases;
-  /** Brings a release to its directory, if it is not there. */
+  /** Loads a release from the bucket into its directory, unless it is there. */
   readonly load = (directory: string): Promise<void> => this.releases.load(basename(directory));
 
   constructor({ paths, ...options }: AppCodeOptions) {

@@ -1,4 +1,4 @@
-// The releases of an app in the bucket, each as one archive. A release never changes, so the copy on the disk is right or missing.
+// The releases of an app in the bucket, each as one archive. A release never changes, so a copy on the disk is never stale.
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
@@ -13,7 +13,7 @@ import { ARCHIVE } from './code-names.ts';
 
 /** Timeout of packing or unpacking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
-/** Makes tar print one byte for each MB that it has unpacked, which bounds how much that may be. */
+/** Makes tar print one byte for each MB that it unpacks, so that `limitBytes` of the output limits the unpacked size. */
 const COUNTED = ['--checkpoint=100', '--checkpoint-action=dot'];
 const PATH_BYTES = 16 * 1024;
 
@@ -32,7 +32,7 @@ export class BucketReleases {
   /** Releases that are known to be in the bucket, or are being stored. */
   readonly #stored = new Set<string>();
   readonly #loading = new Map<string, Promise<void>>();
-  /** When each was last asked for, in ms since 1970. */
+  /** When each release was last asked for, in ms since 1970. */
   readonly #usedAt = new Map<string, number>();
   #allUsedAt = 0;
 
@@ -57,7 +57,7 @@ export class BucketReleases {
       await removeTree(work);
     }
     this.#stored.add(deployId);
-    // Its folder may have been removed meanwhile.
+    // During the upload, the app may have been deleted and its folder removed.
     if (isDeleted()) await this.#folder.remove(deployId + ARCHIVE);
   }
 
@@ -84,14 +84,14 @@ export class BucketReleases {
     return Math.max(this.#allUsedAt, this.#usedAt.get(deployId) ?? 0);
   }
 
-  /** Says that all releases on the disk are about to be read. */
+  /** Counts all releases on the disk as used now. Call it before reading them. */
   useAll(): void {
     this.#allUsedAt = Date.now();
   }
 
   /**
    * Removes a release from the disk, if the bucket has it. The next use loads it again.
-   * @param mayGo is asked last
+   * @param mayGo is asked directly before the removal
    * @returns whether it was removed
    * @throws {Error} when the bucket does not answer
    */
@@ -105,7 +105,7 @@ export class BucketReleases {
     return true;
   }
 
-  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot, if the disk has it. Never rejects. */
+  /** Stores a release that the bucket lacks, if the disk has it, as after a restore or from an older Cellar. Never rejects. */
   async storeIfMissing(deployId: string, signal?: AbortSignal): Promise<void> {
     if (this.#stored.has(deployId) || !existsSync(this.#options.directory(deployId))) return;
     this.#stored.add(deployId);
@@ -122,9 +122,9 @@ export class BucketReleases {
   }
 
   /**
-   * Removes all other releases from the bucket. Never rejects: the next call does it.
-   * @param until when it was decided which to keep, in ms since 1970. Later ones stay: this host may have been frozen since, and
-   *   they are of the app's next home
+   * Removes all other releases from the bucket. Never rejects; the next call tries again.
+   * @param until when the caller decided which to keep, in ms since 1970. Newer releases stay: if this host was frozen since, they
+   *   are of the app's next home
    */
   async keepOnly(deployIds: ReadonlySet<string>, until: number): Promise<void> {
     for (const deployId of this.#usedAt.keys()) if (!deployIds.has(deployId)) this.#usedAt.delete(deployId);
@@ -172,10 +172,10 @@ export class BucketReleases {
     if (this.#options.isDeleted()) throw new Error('the app was deleted');
   }
 
-  /** Removes a release that came after the app's files had gone, and its folder. */
+  /** Removes a release that was loaded after the app's deletion, and its folder when that is empty. */
   async #removeLate(target: string): Promise<void> {
     await removeTree(target);
-    // The others may still be on their way to the trash.
+    // The folder may still have other releases, which the app's deletion moves to the trash.
     await rmdir(dirname(target)).catch(() => {});
   }
 }
@@ -187,8 +187,8 @@ function because(what: string): (error: unknown) => never {
 }
 
 /**
- * The host opens what a release has: a link would lead elsewhere, and a pipe would never answer.
- * @throws {Error} when a directory has something other than plain files and folders
+ * Checks an unpacked release, whose files the host opens: a link would lead elsewhere, and a pipe would never answer.
+ * @throws {Error} when a directory has something other than plain files and folders, or a file with setuid or setgid
  */
 async function requireFiles(directory: string): Promise<void> {
   const found = ['-print', '-quit'];

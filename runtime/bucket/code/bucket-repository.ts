@@ -16,7 +16,7 @@ import { addPack, hasPack, makePack, withScratch } from './packs.ts';
 import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
 import { type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
-/** A file in the repository: the tag and the packs of `refs.json` that it had last. */
+/** A file in the repository on the disk: the etag and the packs of the `refs.json` that the disk last equalled. */
 const MARKER = 'cellar-bucket.json';
 /** The packs are joined into one whenever this many more have been added. */
 const MOST_PACKS = 20;
@@ -37,15 +37,15 @@ export class BucketRepository {
   readonly #folder: CodeFolder;
   readonly #ready: () => Promise<AbortSignal>;
   readonly #isDeleted: () => boolean;
-  /** Null before the first reading, and when a write may have been carried out or not. */
+  /** Null before the first read, and after a write whose outcome is unknown. */
   #known: Known | null = null;
   /** Whether the refs on the disk are known to equal the refs in the bucket. */
   #isEqual = false;
-  /** Changes under way, which make the disk equal by themselves. */
+  /** Running changes. Each moves the disk's refs after the bucket's, so the two may differ meanwhile. */
   #changes = 0;
-  /** Work after the last change. */
+  /** The tidying after earlier changes, as `#settle` does it. */
   #settling: Promise<void> = Promise.resolve();
-  /** Reads and changes under way: the files stay on the disk. */
+  /** Running reads and changes. While there are any, the files must stay on the disk. */
   #uses = 0;
   #usedAt = 0;
   /** Reads and writes of the bucket, one at a time. */
@@ -124,7 +124,7 @@ export class BucketRepository {
 
   /**
    * Removes the repository from the disk, if the bucket has all of it and nothing uses it. The next use loads it again.
-   * @param mayGo is asked last, with the refs in the bucket
+   * @param mayGo is asked directly before the removal, with the refs in the bucket
    * @returns whether it was removed
    * @throws {Error} when the bucket does not answer
    */
@@ -165,12 +165,12 @@ export class BucketRepository {
     });
   }
 
-  /** Returns the object of a ref in the bucket, without a copy on the disk; null for a missing one. */
+  /** Returns the object id of a ref in the bucket, without loading the repository; null for a missing ref. */
   find(ref: string): Promise<string | null> {
     return this.#work.run(async () => (await this.#read()).refs[ref] ?? null);
   }
 
-  /** Resolves when no work is left of earlier changes. Call it while none is under way. */
+  /** Resolves when the tidying after earlier changes has ended. Call it while no change runs. */
   async settled(): Promise<void> {
     await this.#settling;
   }
@@ -179,13 +179,13 @@ export class BucketRepository {
     return this.#isEqual || (this.#changes > 0 && this.#known !== null);
   }
 
-  /** Whether the disk has a copy that was whole once. */
+  /** Whether the disk has a copy that was complete at some time. */
   async #hasCopy(): Promise<boolean> {
     if (existsSync(join(this.#path, MARKER))) return true;
     return existsSync(this.#path) && Object.keys(await readRefs(this.#path)).length > 0;
   }
 
-  /** Brings the disk up to date after a change, and makes many packs one. Never rejects. */
+  /** Brings the disk up to date after a change, and joins many packs into one. Never rejects. */
   async #settle(): Promise<void> {
     if (this.#changes > 0) return;
     try {
@@ -200,12 +200,12 @@ export class BucketRepository {
     }
   }
 
-  /** Makes the disk what the bucket is. If the bucket has nothing yet, it gets what the disk has. */
+  /** Makes the disk equal the bucket. If the bucket has nothing yet, stores what the disk has. */
   #equalise(): Promise<void> {
     return this.#work.run(async () => {
       if (this.#isMended) return;
       const known = await this.#read();
-      // Its files must not come back.
+      // The files of a deleted app must not come back.
       if (this.#isDeleted()) throw new Refusal(404, 'app_not_found', 'the app was deleted');
       await createRepository(this.#path);
       if (this.#changes === 0) await removeLocks(this.#path);
@@ -222,7 +222,7 @@ export class BucketRepository {
     });
   }
 
-  /** Returns what the bucket has, as last read or written. */
+  /** Returns the state of the bucket as last read or written; reads it when that is unknown. */
   async #read(): Promise<Known> {
     return this.#known ?? this.#readAnew();
   }
@@ -245,7 +245,7 @@ export class BucketRepository {
           await addPack(this.#path, scratch, name);
         });
     } catch (error) {
-      // The list of packs may be old.
+      // Perhaps a pack is missing because the list of packs is old: the next use reads the list again.
       this.#known = null;
       throw error;
     }
@@ -255,7 +255,7 @@ export class BucketRepository {
     try {
       await setRefs(this.#path, local, refs);
     } catch (error) {
-      // Objects may be missing, despite what the marker says. Without it the next use loads all packs.
+      // Objects may be missing, despite what the marker says. Without the marker, the next use loads all packs.
       await rm(join(this.#path, MARKER), { force: true });
       throw error;
     }
@@ -286,12 +286,12 @@ export class BucketRepository {
     this.#known = { etag: written, refs, packs };
   }
 
-  /** Puts all objects into one pack. What a killed host left goes with the old ones. */
+  /** Puts all objects into one pack, and removes all other packs, also those that a killed host left. */
   async #consolidate(): Promise<void> {
     const known = this.#known;
     if (known === null || !this.#isEqual || this.#changes > 0) return;
     const pack = await this.#sendPack(Object.values(known.refs), []);
-    // Listed before, so that packs stay which another machine adds from then on.
+    // Listed before the write, so that packs which another machine adds later stay.
     const listed = await this.#folder.list(PACKS);
     await this.#writeRefs({ ...known, packs: pack === null ? [] : [pack] });
     await this.#writeMarker();
@@ -305,7 +305,7 @@ export class BucketRepository {
     return text === null ? null : JSON.parse(text);
   }
 
-  /** Notes that the disk is as the bucket. */
+  /** Records that the disk equals the bucket. */
   async #writeMarker(): Promise<void> {
     const { etag, packs } = this.#known!;
     if (etag === null) return;

@@ -1,5 +1,5 @@
-// Bounds the repositories and releases of apps in the bucket that this disk has. Those not used for the longest time go first, and
-// their next use loads them again.
+// Limits the size of this disk's copies of repositories and releases that are in the bucket. The least recently used copies go
+// first, and their next use loads them again.
 import { readdir, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -35,7 +35,7 @@ interface Copy {
   code: AppCode;
   /** Whether the app has left for another host. */
   hasLeft: boolean;
-  /** Of a release; null: the repository. */
+  /** The deploy of a release. Null for the repository. */
   deployId: string | null;
   path: string;
   /** In ms since 1970. */
@@ -72,7 +72,7 @@ export class CodeCache {
     await this.#evictUntil(enough, await this.#copies());
   }
 
-  /** Resolves when a round has ended. */
+  /** Starts no more removals. Resolves when the running round has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#round;
@@ -100,7 +100,7 @@ export class CodeCache {
       const path = deployId === null ? paths.repository(appId) : paths.release(appId, deployId);
       const askedAt = deployId === null ? code.repository.usedAt : code.releases.usedAt(deployId);
       const found = await stat(path).catch(() => null);
-      // The time changes when the copy comes to the disk.
+      // The directory's ctime changes when the copy comes to the disk.
       if (found !== null) copies.push({ ...copy, path, usedAt: Math.max(found.ctimeMs, askedAt, requestAt) });
     };
     for (const { id: appId } of apps.memories()) {
@@ -121,7 +121,7 @@ export class CodeCache {
     return copies;
   }
 
-  /** Returns the apps that have code here and are not of this host. */
+  /** Returns the apps that have code on this disk but are not this host's. */
   async #left(): Promise<string[]> {
     const { paths, apps } = this.#options;
     const repositories = (await namesIn(paths.repositories)).map((name) => basename(name, '.git'));
@@ -148,7 +148,7 @@ export class CodeCache {
   async #evict(copy: Copy): Promise<boolean> {
     const { apps, paths } = this.#options;
     const { appId, deployId, code, hasLeft } = copy;
-    // Before the bucket is asked, which costs requests.
+    // Asked first, because asking the bucket costs requests.
     if (!this.#mayGo(copy)) return false;
     const evict = () =>
       deployId === null
@@ -156,7 +156,7 @@ export class CodeCache {
         : code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
     if (hasLeft) return evict();
     try {
-      // A move to this machine takes the files on its disk.
+      // Counts as a change, which a move waits for: a move to the disk of this machine takes the files there.
       return (await apps.get(apps.originOf(appId))?.changes.during(evict)) ?? false;
     } catch (error) {
       if (error instanceof Refusal) return false;
@@ -176,7 +176,7 @@ export class CodeCache {
     return Date.now() - code.releases.usedAt(deployId) >= IN_USE_MS;
   }
 
-  /** Whether main has been deployed. A push that was missed is looked for on the disk. */
+  /** Whether main has been deployed. `MissedDeploys` looks only at repositories on the disk, so one with a missed push stays. */
   #isDeployed({ appId, hasLeft }: Copy, refs: Refs): boolean {
     const tip = refs[DEPLOY_REF];
     return hasLeft || tip === undefined || !isMissed(this.#options.store, appId, tip);

@@ -9,7 +9,7 @@ import { MissingObject, type Stored } from '../store.ts';
 import { type CodePart, codePlace } from './code-names.ts';
 import type * as transfer from './file-transfer.ts';
 
-/** Transfers wait for the network most of the time. Slow transfers of one account must not block the pushes of others. */
+/** Transfers mostly wait for the network. At most 4 are of one account, so that its slow transfers do not block the others. */
 const transfers = new WorkerThreads(8, 4);
 const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 /** Timeout of the transfer of one file, in ms. */
@@ -18,7 +18,6 @@ const FILE_MS = 30 * 60_000;
 const REQUEST_MS = 20_000;
 const BYTES_IN_MB = 2 ** 20;
 
-/** Ends all transfers. */
 export function closeTransfers(): void {
   transfers.close();
 }
@@ -41,7 +40,7 @@ export class CodeFolder {
   readonly #owner: () => string;
   readonly #floorMb: number;
 
-  /** @param part the folder below that of the app */
+  /** @param part the subfolder of the app's folder */
   constructor({ place, appId, owner, ready, floorMb }: CodeFolderOptions, part: CodePart) {
     this.#place = codePlace(place, appId, part);
     this.#store = smallObjects(this.#place);
@@ -50,7 +49,7 @@ export class CodeFolder {
     this.#floorMb = floorMb;
   }
 
-  /** Returns the name of an object in the bucket, for messages. */
+  /** Returns an object's full name in the bucket, for messages. */
   nameOf(name: string): string {
     return this.#place.prefix + name;
   }
@@ -60,7 +59,7 @@ export class CodeFolder {
     return this.#request(() => this.#store.readTagged(name).catch(unlessMissing(null)));
   }
 
-  /** As `S3Store.writeIf`. After another error it may have been written. */
+  /** As `S3Store.writeIf`. After an error other than {ChangedObject}, the object may have been written. */
   writeIf(name: string, bytes: Buffer<ArrayBuffer>, etag: string | null): Promise<string> {
     return this.#request(() => this.#store.writeIf(name, bytes, etag));
   }
@@ -85,7 +84,7 @@ export class CodeFolder {
     await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
   }
 
-  /** Returns the MiB that a directory's disk has for files of the bucket. @throws {Error} when it has none */
+  /** Returns how many MiB of files from the bucket fit on a directory's disk. @throws {Error} when there is no room */
   roomMb(directory: string): number {
     const room = freeMegabytes(directory) - this.#floorMb;
     if (room > 0) return room;

@@ -1,13 +1,13 @@
-// How an app's code lies in the bucket, below `apps/<id>/`.
+// Names of an app's code in the bucket, below `apps/<id>/`.
 import type { S3Place } from '../place.ts';
 
 /** The parts of an app's folder that hold its code. */
 export type CodePart = 'repository' | 'releases';
 
-/** In the repository: the refs, and the packs that have their objects. */
+/** Below `repository/`: the refs, and the packs that have their objects. */
 export const REFS = 'refs.json';
 export const PACKS = 'packs/';
-/** After the id of a release's deploy. */
+/** Suffix of a release's name, which begins with the id of its deploy. */
 export const ARCHIVE = '.tar.gz';
 
 /** Returns where a part of an app's code is. */

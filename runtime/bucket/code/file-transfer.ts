@@ -1,4 +1,4 @@
-// Moves files between the disk and the bucket. Runs in a thread: a push or a build decides how large they are.
+// Moves files between the disk and the bucket. Runs in a thread: users decide how large the files are, and must not block the host.
 import type { S3Place } from '../place.ts';
 import { S3Store } from '../s3-store.ts';
 

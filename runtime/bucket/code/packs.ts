@@ -13,7 +13,7 @@ function scratchOf(repository: string): string {
   return join(repository, 'tmp_bucket');
 }
 
-/** Runs `work` with an empty directory of the repository. One at a time. */
+/** Runs `work` with an empty directory inside the repository. Calls must not overlap. */
 export async function withScratch<T>(repository: string, work: (scratch: string) => Promise<T>): Promise<T> {
   const scratch = scratchOf(repository);
   await rm(scratch, { recursive: true, force: true });
@@ -26,7 +26,7 @@ export async function withScratch<T>(repository: string, work: (scratch: string)
 }
 
 /**
- * Packs the objects that `tips` reach and `known` do not. The pack needs no other.
+ * Packs the objects that `tips` reach and `known` do not. The pack has no deltas against objects outside it.
  * @returns its name, a hash of its content, without `.pack`; null when no pack was needed
  */
 export async function makePack(
@@ -44,7 +44,7 @@ export async function makePack(
   return file?.slice(0, -'.pack'.length) ?? null;
 }
 
-/** Whether a pack lies in the repository under its own name. */
+/** Whether the repository has a pack of this name. */
 export function hasPack(repository: string, name: string): boolean {
   return existsSync(join(repository, 'objects', 'pack', `${name}.idx`));
 }

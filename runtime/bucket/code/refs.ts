@@ -1,4 +1,4 @@
-// The refs of a repository: on the disk, in the bucket, and a change of them.
+// Reads, compares and changes the refs of a repository, on the disk and in the bucket.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runGit } from '../../git/git.ts';
@@ -24,7 +24,7 @@ export async function readRefs(repository: string): Promise<Refs> {
 export async function setRefs(repository: string, before: Refs, after: Refs): Promise<void> {
   const deleted = Object.entries(before).filter(([ref]) => !Object.hasOwn(after, ref));
   const moved = Object.entries(after).filter(([ref, sha]) => before[ref] !== sha);
-  // First, because a deleted branch `a` is in the way of a new branch `a/b`.
+  // Deletions come first, because a deleted branch `a` is in the way of a new branch `a/b`.
   await update(
     repository,
     deleted.map(([ref, sha]) => `delete ${ref} ${sha}\n`),
@@ -35,7 +35,7 @@ export async function setRefs(repository: string, before: Refs, after: Refs): Pr
   );
 }
 
-/** Removes locks of refs that a killed git has left; it never does so itself. No git may change the repository. */
+/** Removes locks of refs that a killed git has left: git never does. No git process may change the repository meanwhile. */
 export async function removeLocks(repository: string): Promise<void> {
   const below = await readdir(join(repository, 'refs'), { recursive: true });
   const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];

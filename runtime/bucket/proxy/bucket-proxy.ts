@@ -8,7 +8,7 @@ import type { Counts, Report, Setup } from './messages.ts';
 import { noCounts } from './reports.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Memory limits. Node reserves 560 MiB of the first. */
+/** Limits of the process's data segment (RLIMIT_DATA), of which Node reserves 560 MiB, and of Node's heap. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const HEAP_MB = 256;
 
@@ -52,7 +52,7 @@ export class BucketProxy {
   /**
    * Makes the socket, on 127.0.0.1.
    * @returns its port
-   * @throws {Error} when the port cannot be had
+   * @throws {Error} when the port cannot be bound
    */
   listen(): number {
     this.#socket ??= bindSocket(this.#options.port ?? 0, '127.0.0.1');
@@ -61,7 +61,7 @@ export class BucketProxy {
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
-   * @throws {Error} when the first one does not; others follow
+   * @throws {Error} when the first process does not listen; it is started again nevertheless
    */
   async start(): Promise<void> {
     this.listen();

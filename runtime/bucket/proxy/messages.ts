@@ -9,12 +9,12 @@ export interface Setup {
   authorities: string[];
 }
 
-/** What an app has asked of the bucket. Lists are writes, as in the price lists of stores. */
+/** Requests of an app to the bucket. Lists count as writes, as in the price lists of stores. */
 export interface Counts {
   writes: number;
   reads: number;
   deletes: number;
-  /** Bytes of bodies that the app has sent, and that it was answered. */
+  /** Bytes of the bodies of the app's requests, and of the answers. */
   bytesIn: number;
   bytesOut: number;
 }

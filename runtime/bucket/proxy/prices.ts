@@ -8,7 +8,7 @@ export interface BucketPrices {
 }
 
 const R2: BucketPrices = { writes: 4.5, reads: 0.36, deletes: 0 };
-/** Counts of a shorter time say little about a month. */
+/** Counts over a shorter time, in ms, say little about a month. */
 const ENOUGH_MS = 3_600_000;
 const MONTH_MS = 30 * 24 * 3_600_000;
 

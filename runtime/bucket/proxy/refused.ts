@@ -1,4 +1,4 @@
-// Refusals, in the words of S3.
+// Refusals as S3's errors in XML.
 
 /** Codes of S3 for refusals, with their HTTP statuses. */
 const STATUSES = {
@@ -13,7 +13,6 @@ const STATUSES = {
   SlowDown: 503,
 } as const;
 
-/** A request that the proxy refuses. */
 export class Refused extends Error {
   readonly code: string;
   readonly status: number;
@@ -25,7 +24,7 @@ export class Refused extends Error {
   }
 }
 
-/** Returns the body of an error as S3 has it. */
+/** Returns the body of an error in S3's format. */
 export function errorXml(code: string, message: string): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${escaped(code)}</Code><Message>${escaped(message)}</Message></Error>`;
 }

@@ -14,23 +14,23 @@ import { Watch } from './watch.ts';
 
 /** Concurrent requests for the data of one app, and for its R2 objects. */
 const OF_APP = { data: 64, r2: 128 };
-/** The same of all apps. R2 leaves places for leases, without which a process ends. */
+/** Concurrent requests of all apps. R2 objects get fewer, which leaves places for leases: without its lease, a process ends. */
 const OF_ALL = { data: 512, r2: 320 };
 const ALL = 512;
 const HEAD_BYTES = 16 * 1024;
-/** Timeout of the head of a request, of a connection without one, and of a whole request, in ms. */
+/** Timeouts in ms: of a request's head, of an idle connection, and of a whole request. */
 const HEAD_MS = 10_000;
 const IDLE_MS = 60_000;
 const REQUEST_MS = 60 * 60_000;
 const CHECK_MS = 1_000;
-/** A body of a refused request that is longer is not read: the connection ends. */
+/** Longest body of a refused request that is still read. A longer body ends the connection. */
 const SKIPPED_BYTES = 64 * 1024;
 /** Most bytes of an error of the store that are read. */
 const ERROR_BYTES = 64 * 1024;
 
-/** Headers that are passed on to the store, besides those that begin with `META`. No other header changes what it does. */
+/** Request headers that the store gets, besides those that begin with `META`. The others are dropped, so that none can matter to the store. */
 const PASSED = ['content-length', 'content-md5', 'content-type', 'if-match', 'if-none-match', 'range'];
-/** The other `x-amz-` headers of a request. */
+/** The other `x-amz-` headers that a request may have. */
 const OWN = ['x-amz-content-sha256', 'x-amz-date'];
 const META = 'x-amz-meta-';
 const ANSWERED = [
@@ -53,7 +53,7 @@ export class ProxyServer {
   readonly #store: Store;
   /** Running requests, by app and by the folder that they reach. */
   readonly #running = new Map<string, number>();
-  /** The same of all apps. */
+  /** Running requests of all apps, by the folder that they reach. */
   readonly #sum = { data: 0, r2: 0 };
 
   constructor(setup: Setup, reports: Reports) {
@@ -113,7 +113,7 @@ export class ProxyServer {
     }
   }
 
-  /** Takes a place among the running requests. @returns gives it back */
+  /** Takes a place among the running requests. @returns a function that gives the place back @throws {Refused} when none is free */
   #enter({ appId, opens }: Sender): () => void {
     const key = `${appId}/${opens}`;
     const own = this.#running.get(key) ?? 0;
@@ -153,7 +153,7 @@ export class ProxyServer {
         watch.signal,
       );
     } catch (error) {
-      // The client is to blame for a body that ends or pauses.
+      // A request body that ends early or pauses is the client's fault.
       if (!watch.signal.aborted || watch.isStoreLate) this.#reports.storeIsAway(storeFailure(error));
       throw error;
     }
@@ -196,7 +196,7 @@ export class ProxyServer {
     const { statusCode: status } = answer;
     watch.awaitsStore();
     const code = /<Code>(\w{1,64})<\/Code>/.exec(await startOf(answer))?.[1] ?? `Status${status}`;
-    // The keys that the store refuses are not the app's.
+    // 401 and 403 refuse the host's keys, not the app's.
     const isAway = status >= 500 || status === 401 || status === 403 || status < 400;
     this.#reports.storeIsAway(isAway ? `the store answered ${status} ${code}` : null);
     if (isAway) throw new Refused('SlowDown', 'the store of the bucket does not serve requests now');
@@ -206,7 +206,6 @@ export class ProxyServer {
   }
 }
 
-/** A request with all that was verified of it. */
 interface Verified {
   sender: Sender;
   target: Target;
@@ -215,7 +214,7 @@ interface Verified {
   watch: Watch;
 }
 
-/** @throws {Refused} when a header occurs twice: readers differ in which of them counts */
+/** @throws {Refused} when a header occurs twice, because servers differ in which value they use */
 function headersOf(request: IncomingMessage): Map<string, string> {
   const headers = new Map<string, string>();
   const { rawHeaders } = request;
@@ -249,7 +248,7 @@ function isError(status: number): boolean {
   return status >= 300 && status !== 304;
 }
 
-/** Returns the start of an answer's body, and leaves the rest. */
+/** Returns the start of an answer's body, without reading the rest. */
 async function startOf({ body }: Answer): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;

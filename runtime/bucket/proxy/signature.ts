@@ -1,4 +1,4 @@
-// AWS signature version 4 for S3, for both sides: what apps have signed, and what the store is sent.
+// AWS signature version 4 for S3: to verify what apps send, and to sign what the store gets.
 import { createHmac, hash } from 'node:crypto';
 
 export const ALGORITHM = 'AWS4-HMAC-SHA256';
@@ -15,7 +15,7 @@ export interface Signed {
   headers: [name: string, value: string][];
   /** The SHA-256 of the body in hexadecimal, or `UNSIGNED`. */
   bodyHash: string;
-  /** `20260102T030405Z`. */
+  /** The time, such as `20260102T030405Z`. */
   date: string;
   region: string;
 }

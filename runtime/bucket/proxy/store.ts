@@ -24,7 +24,7 @@ export class Store {
   readonly #basePath: string;
   readonly #pool: Pool;
 
-  /** @param connections most at a time */
+  /** @param connections maximum of concurrent connections */
   constructor(place: S3Place, connections: number) {
     const { origin, host, pathname } = new URL(place.endpoint);
     this.#place = place;
@@ -34,7 +34,7 @@ export class Store {
       connections,
       allowH2: false,
       connect: { timeout: CONNECT_MS },
-      // The caller watches each request.
+      // The caller limits the time of each request, through `signal`.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -45,7 +45,7 @@ export class Store {
     return this.#pool.destroy();
   }
 
-  /** Sends a request. Redirects are answers. The body of the answer must be read or destroyed. */
+  /** Sends a request. Does not follow redirects. The body of the answer must be read or destroyed. */
   send(request: StoreRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     const { method, headers, bodyHash, body } = request;
     const { region } = this.#place;
@@ -53,7 +53,7 @@ export class Store {
     const query = encodeQuery(request.query);
     const date = signatureDate(new Date());
     const all = { ...headers, host: this.#host, 'x-amz-content-sha256': bodyHash, 'x-amz-date': date };
-    // Proxies on the way may change the length and the type.
+    // Proxies on the way may change the length and the type, so the signature does not cover them.
     const covered = Object.entries(all).filter(([name]) => !/^content-(length|type)$/.test(name));
     const signed: Signed = { method, path, query, headers: covered.sort(), bodyHash, date, region };
     return this.#pool.request({

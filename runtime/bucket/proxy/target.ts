@@ -4,11 +4,11 @@ import { Refused } from './refused.ts';
 import { encode } from './signature.ts';
 import type { Sender } from './verify.ts';
 
-/** Most bytes of a part, and of an object that is written at once. */
+/** Most bytes of a part of an upload, and of an object that one request writes. */
 const PART_BYTES = 5 * 2 ** 30;
 /** Most bytes of the list of parts that completes an upload. */
 const PARTS_LIST_BYTES = 4 * 2 ** 20;
-/** Large values of KV, below the data of an app. */
+/** Folder of large KV values, below an app's data. */
 const VALUES = 'v1/services/';
 /** Maximum bytes of a large KV value: workerd can write more, but cannot read it again. */
 export const VALUE_BYTES = 16 * 2 ** 20;
@@ -20,7 +20,7 @@ export interface Target {
   query: Map<string, string>;
 }
 
-/** What a request may do, in the classes of the price lists of stores. */
+/** An allowed operation, and its class in the price lists of stores. */
 export interface Operation {
   counts: 'writes' | 'reads' | 'deletes';
   /** Most bytes of its body. */
@@ -29,7 +29,7 @@ export interface Operation {
   path: string;
 }
 
-/** The queries of each method; `x-id` may be there too. */
+/** The allowed queries of each method. `x-id` is allowed in addition. */
 const QUERIES: Record<string, [query: string, counts: Operation['counts'], mostBytes: number][]> = {
   GET: [['', 'reads', 0]],
   HEAD: [['', 'reads', 0]],
@@ -109,11 +109,11 @@ function requireList(method: string, query: Target['query'], own: string): void 
   const other = [...query.keys()].find((name) => !LIST_QUERY.has(name));
   if (other !== undefined) throw denied(`a list with ${other} is not served`);
   const prefix = query.get('prefix') ?? '';
-  // A list prefix may end inside a segment. `-` stands for an empty last segment.
+  // A list prefix may end inside a segment. After a `/`, `-` stands for the last segment, which must not be empty.
   requireOwn(prefix.endsWith('/') ? `${prefix}-` : prefix, own);
 }
 
-/** @throws {Refused} unless the key is below `own` for every reader of paths */
+/** @throws {Refused} unless the key is below `own`, however a store reads paths */
 function requireOwn(key: string, own: string): void {
   if (!key.startsWith(own)) throw denied(`names must begin with ${own}`);
   if (Buffer.byteLength(key) > KEY_BYTES) throw denied(`names have at most ${KEY_BYTES} bytes`);
@@ -130,7 +130,7 @@ function decodeSegment(segment: string): string {
   return text;
 }
 
-/** Decodes a part of a target that is encoded as signatures have it, and in no other way. */
+/** Decodes a part of a target. @throws {Refused} unless it is encoded exactly as in signatures */
 function decode(part: string): string {
   let text: string;
   try {

@@ -1,4 +1,4 @@
-// Verifies who has sent a request: its signature must cover all that the request is judged by.
+// Verifies which app sent a request. The signature must cover everything that decides what the request may do.
 import { timingSafeEqual } from 'node:crypto';
 import { appKeys, type Opens, parseAccessKey } from '../app-keys.ts';
 import { Refused } from './refused.ts';
@@ -13,7 +13,6 @@ const DATE = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
 /** Headers that every signature must cover, beside all `x-amz-` headers. */
 const COVERED = ['host', 'x-amz-content-sha256', 'x-amz-date'];
 
-/** What a signature is verified against. */
 export interface Received {
   method: string;
   /** The path, decoded once. */
@@ -23,18 +22,17 @@ export interface Received {
   headers: ReadonlyMap<string, string>;
 }
 
-/** A verified sender. */
 export interface Sender {
   appId: string;
   /** What its key gives access to. */
   opens: Opens;
-  /** The hash of the body that was signed, or `UNSIGNED`. The store compares it. */
+  /** The signed hash of the body, or `UNSIGNED`. The store compares the hash with the body. */
   bodyHash: string;
 }
 
 /**
  * @param nowMs the time, in ms since 1970
- * @throws {Refused} unless the app that it names has signed it
+ * @throws {Refused} unless the request is signed with the key of the app that it names
  */
 export function verify(received: Received, clusterKey: string, nowMs: number): Sender {
   const { headers } = received;
@@ -71,7 +69,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
   const time = timeOf(date);
   if (!date.startsWith(day))
     throw new Refused('AccessDenied', 'the date of the credential is not that of x-amz-date');
-  // NaN is not a time.
+  // Negated, so that NaN, from an invalid date, is refused.
   if (!(Math.abs(nowMs - time) <= SKEW_MS))
     throw new Refused('RequestTimeTooSkewed', 'x-amz-date differs by over 15 minutes from the clock');
   return { appId, opens, bodyHash };
@@ -79,7 +77,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
 
 type Five = [string, string, string, string, string];
 
-/** @throws {Refused} unless the names are sorted, are there, and are all that must be covered */
+/** @throws {Refused} unless the names are sorted, occur in the request, and include all that must be covered */
 function requireCovered(signed: string[], headers: ReadonlyMap<string, string>): void {
   if (signed.some((name, at) => !headers.has(name) || (at > 0 && name <= signed[at - 1]!)))
     throw new Refused('AccessDenied', 'SignedHeaders must name headers of the request, sorted');

@@ -2,9 +2,9 @@
 
 /** Longest wait for the head of the store's answer, in ms. */
 const HEAD_MS = 10_000;
-/** Longest silence of one who sends or reads a body, in ms. */
+/** Longest silence of a client that sends or reads a body, in ms. */
 const SILENCE_MS = 30_000;
-/** Longest silence of an answer's body, in ms. An engine that starts waits for it, and asks again once it ends. */
+/** Longest silence of the store in an answer's body, in ms. A starting workerd waits for it, and repeats a cut request. */
 const STORE_SILENCE_MS = 10_000;
 
 export class Watch {
@@ -22,17 +22,17 @@ export class Watch {
     return this.#isStoreLate;
   }
 
-  /** A chunk is awaited from a sender, or passed on to a reader. */
+  /** Call it when the next chunk of a body is awaited from the client, or offered to it. */
   moves(): void {
     this.#wait(SILENCE_MS, () => this.abort('a body was silent for 30 s'));
   }
 
-  /** The next chunk of the store's answer is awaited. */
+  /** Call it when the next chunk of the store's answer is awaited. */
   awaitsStore(): void {
     this.#wait(STORE_SILENCE_MS, () => this.abort('the body of an answer was silent for 10 s'));
   }
 
-  /** All is sent. */
+  /** Call it when the whole request is sent. */
   awaitsHead(): void {
     this.#wait(HEAD_MS, () => {
       this.#isStoreLate = true;
@@ -49,7 +49,7 @@ export class Watch {
     clearTimeout(this.#timer);
   }
 
-  /** Ends it for good: the end of a body may be noticed after the answer. */
+  /** Ends the timeout for good: the end of a request body may be noticed after the answer, and would start it again. */
   finish(): void {
     this.end();
     this.#isFinished = true;

@@ -5,9 +5,9 @@ import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
 import { deletedNameOf, RECORDS } from './app-records.ts';
 
-/** How late the removal by the app's own host is when another one does it, in ms. */
+/** How long a removal by the app's own host must be overdue before another host does it, in ms. */
 const LATE_MS = 24 * 3_600_000;
-/** Maximum bytes of a deleted app's record, which has about half of them. The record of any other app has more. */
+/** Records of fewer bytes are those of deleted apps, which have about half as many. All other records have more. */
 const DELETED_BYTES = 256;
 
 export interface AbandonedFoldersOptions {
@@ -18,7 +18,7 @@ export interface AbandonedFoldersOptions {
   remove: (appId: string) => Promise<void>;
 }
 
-/** Removes every folder that is long due, with its record. Never rejects: the next run tries again. @param now in ms since 1970 */
+/** Removes every folder that is overdue by `LATE_MS`, with its record. Never rejects. @param now in ms since 1970 */
 export async function removeAbandonedFolders(
   { store, ready, remove }: AbandonedFoldersOptions,
   now = Date.now(),

@@ -9,30 +9,29 @@ import { damagedRecord, readRecord } from './record-content.ts';
 /** Folder of the records, below the prefix of the bucket. */
 export const RECORDS = 'records/';
 
-/** Folder of what deleted apps were, as long as they can be undeleted. */
+/** Folder of the last records of deleted apps, kept while the apps can be undeleted. */
 const DELETED = 'deleted/';
 
-/** The store of the records. */
 export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'remove'>;
 
-/** How often a record is read again that its writer changes while it is taken. */
+/** Attempts to take a record while its writer keeps changing it. */
 const TAKES = 5;
 
-/** Another host is the home of the app: it writes the record. */
+/** Another host is the home of the app, and writes its record. */
 export class OtherHome extends Error {
   constructor(appId: string) {
     super(`another host is the home of app ${appId}`);
   }
 }
 
-/** The app was deleted, or has moved to the disk of a host: what the bucket still has of it is removed. */
+/** The app was deleted, or has moved to the disk of a host. What the bucket still has of it will be removed. */
 export class LeftBucket extends Error {
   constructor(appId: string) {
     super(`the bucket no longer has app ${appId}: it was deleted, or is on the disk of another host`);
   }
 }
 
-/** The record is of a newer state of the app than the one that it was to be taken with. */
+/** The record in the bucket has a newer state of the app than the one to write. */
 export class NewerRecord extends Error {
   readonly generation: number;
   constructor(appId: string, generation: number) {
@@ -44,7 +43,7 @@ export class NewerRecord extends Error {
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
-  /** Begins after the running one, which may have read the record before its last change. */
+  /** The write after the running one, which may have read the record before its last change. */
   next: Promise<void> | null;
 }
 
@@ -55,7 +54,7 @@ export class AppRecords {
   /** Writes by app: a slow write of one app's record must not delay the records of other apps. */
   readonly #writes = new Map<string, Writes>();
   #round: Promise<void> | null = null;
-  /** The tags of records that were written last, by app. */
+  /** Etags of the records as last read or written, by app. */
   readonly #etags = new Map<string, string>();
   /** Apps whose record another host writes. */
   readonly #elsewhere = new Set<string>();
@@ -78,8 +77,8 @@ export class AppRecords {
   }
 
   /**
-   * Resolves when the record of an app has everything that was written before. Costs nothing for an app on this machine.
-   * @throws {OtherHome}; {Error} when the bucket does not take it; it is tried again
+   * Resolves when the record in the bucket has all earlier changes of an app. Does nothing for an app on this machine's disk.
+   * @throws {OtherHome}; {Error} when the bucket refuses the record; `storeAll` tries again
    */
   async stored(appId: string): Promise<void> {
     if (this.#queries.changeOf(appId) === null) return;
@@ -92,7 +91,7 @@ export class AppRecords {
 
   /**
    * Writes every changed record. Calls during a round wait for the same one.
-   * @throws {Error} when the bucket does not take one; it is tried again
+   * @throws {Error} when the bucket refuses a record; the next call tries again
    */
   storeAll(): Promise<void> {
     this.#round ??= this.#storeAll().finally(() => {
@@ -102,7 +101,7 @@ export class AppRecords {
   }
 
   /**
-   * Returns the record of an app that may be another host's; null without one.
+   * Returns the record of an app, also of another host's; null without one, and for a deleted app.
    * @throws {Error} when the bucket does not answer
    */
   async read(appId: string): Promise<AppRecord | null> {
@@ -111,7 +110,7 @@ export class AppRecords {
     return found === null || 'deletedApp' in found.record ? null : found.record;
   }
 
-  /** Whether another host was or is the home of an app that this one knows. @throws {Error} when the bucket does not answer */
+  /** Whether another host has taken an app that this one knows. @throws {Error} when the bucket does not answer */
   async isElsewhere(appId: string): Promise<boolean> {
     if (this.#elsewhere.has(appId)) return true;
     await this.#ready();
@@ -126,7 +125,7 @@ export class AppRecords {
   }
 
   /**
-   * As `stored`, and looks in any case whether this host is still the home: another one may have undeleted the app.
+   * Like `stored`, but always checks that this host is still the home: another host may have undeleted the app.
    * @throws as `stored` does
    */
   async requireOwn(appId: string): Promise<void> {
@@ -136,10 +135,10 @@ export class AppRecords {
 
   /**
    * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
-   * @param wanted the app's state, with this host as its home. If that undeletes the app, the record of a deleted app becomes
-   *   what it was before
+   * @param wanted the app's state, with this host as its home. If that undeletes the app, its record from before the deletion is
+   *   restored
    * @returns the records, the app's first; null when the bucket has none
-   * @throws {NewerRecord} when that state is older; {LeftBucket}; {Error} when the bucket does not answer
+   * @throws {NewerRecord} when `wanted` is older than the record; {LeftBucket}; {Error} when the bucket does not answer
    */
   async take(wanted: WantedApp): Promise<AppRecord[] | null> {
     await this.#ready();
@@ -148,7 +147,7 @@ export class AppRecords {
     const app = await this.#take(
       wanted.id,
       (record) => {
-        // A late word must not take the app back from a home that it has got since.
+        // A delayed request must not take the app back from its newer home.
         if (record.wanted.generation > wanted.generation)
           throw new NewerRecord(wanted.id, record.wanted.generation);
         return { ...record, wanted };
@@ -172,7 +171,7 @@ export class AppRecords {
   }
 
   /**
-   * Writes the record of an app for its next home, unless that one has it already.
+   * Writes the record of an app for its next home, unless that host has taken it already.
    * @throws {Error} when the bucket does not take it
    */
   async leave(appId: string): Promise<void> {
@@ -186,7 +185,7 @@ export class AppRecords {
     this.#elsewhere.delete(appId);
   }
 
-  /** @param before returns what a deleted app was before; null when it stays deleted */
+  /** @param before returns the record of a deleted app from before its deletion; null when the app stays deleted */
   async #take(
     appId: string,
     change: (record: AppRecord) => AppRecord,
@@ -211,7 +210,7 @@ export class AppRecords {
     }
   }
 
-  /** Returns what a deleted app was, unless it was deleted after revision `undeleted`. */
+  /** Returns the record of a deleted app from before its deletion; null when it was deleted again after generation `undeleted`. */
   async #readDeleted(appId: string, undeleted: number): Promise<AppRecord | null> {
     const name = deletedNameOf(appId);
     const found = await ifThere(this.#store.readTagged(name));
@@ -267,7 +266,7 @@ export class AppRecords {
     return running;
   }
 
-  /** Writes what a deleted app was, before its record says that it was deleted. Does nothing for an app that has only left. */
+  /** Stores a deleted app's last record, before the deletion replaces it. Does nothing for an app that has only moved. */
   async #storeDeleted(appId: string): Promise<void> {
     const kept = this.#queries.kept(appId);
     if (kept === null) return;
@@ -275,7 +274,7 @@ export class AppRecords {
     await this.#store.writeIf(name, bytesOf(kept.record), await this.#store.etagOf(name));
   }
 
-  /** Each write replaces a known content: an earlier write that arrives late must not replace a newer one. */
+  /** Each write is conditional on the etag: an earlier write that arrives late must not replace a newer one. */
   async #storeOne(appId: string): Promise<void> {
     const changed = this.#queries.changeOf(appId);
     if (changed === null) return;
@@ -286,7 +285,7 @@ export class AppRecords {
     const known = this.#etags.get(appId);
     this.#etags.delete(appId);
     if (record === null) {
-      // Without a tag, as no removal is conditional.
+      // Removals cannot be conditional, so this checks first that no other host has the app.
       if (this.#self !== null) await this.#tagOf(appId);
       await this.#store.remove(deletedNameOf(appId));
       await this.#store.remove(name);
@@ -305,7 +304,7 @@ export class AppRecords {
   }
 }
 
-/** Returns the name of what a deleted app was. */
+/** Returns the name of a deleted app's last record. */
 export function deletedNameOf(appId: string): string {
   return `${DELETED}${appId}.json`;
 }

@@ -26,9 +26,9 @@ import { damagedRecord, readRecord } from './record-content.ts';
 import { beginSecrets, fetchSecrets } from './secrets.ts';
 
 /**
- * Fills an empty data directory with the Cellar of the bucket, if it has one. A machine that continues the one of a lost
- * machine takes all apps in the bucket; a host that joins others takes none, because their homes are decided later. The control
- * plane, data, releases and repositories are read from the bucket when they are used.
+ * Fills an empty data directory with the Cellar of the bucket, if it has one. A machine that continues a lost machine's Cellar
+ * takes all apps in the bucket. A host that joins others takes none, because their homes are decided later. The control plane,
+ * data, releases and repositories are read from the bucket when they are used.
  * @throws {Error} when the bucket does not answer, or belongs to a Cellar with another `RUNNER_CLUSTER_KEY`
  */
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {
@@ -59,7 +59,7 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
   } finally {
     release();
   }
-  // Another host was first.
+  // Another host has begun the Cellar first: this one joins it.
   if (!isBegun) await continueFromBucket(config, paths);
 }
 
@@ -126,7 +126,7 @@ async function takeOver(
 }
 
 /**
- * Replaces what a host's database has of apps in the bucket by their records there, which are newer.
+ * Replaces the rows of apps in the bucket, in a host's database, by their records in the bucket, which are newer.
  * @param path of the database; created if missing. No host uses it
  * @returns the ids of the apps that have a record, and the id of the new machine
  */

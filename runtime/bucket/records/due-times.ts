@@ -1,4 +1,4 @@
-// Finds out when the apps that another machine left have work to do. Not before the start: that takes a request for each app.
+// Finds out when the apps of a lost machine have work to do. Runs after the start, because it needs a request for each app.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
@@ -7,13 +7,15 @@ import { each } from '../app-folder.ts';
 /** Pause before failed readings are repeated, in ms. */
 const RETRY_MS = 10_000;
 
-/** An app that may be resting. */
 export interface LearningApp {
-  /** Reads when it has work to do. @throws {Error} when the bucket does not answer */
+  /** Reads from the bucket when the app has work to do. @throws {Error} when the bucket does not answer */
   learn: () => Promise<void>;
 }
 
-/** Resolves when all apps know, or `signal` is aborted. Does nothing on a machine that continued no other. Never rejects. */
+/**
+ * Resolves when the due times of all apps are read, or `signal` is aborted. Never rejects. Does nothing on a machine that has not
+ * continued the Cellar of a lost one.
+ */
 export async function learnDueTimes(
   queries: Pick<AppRecordQueries, 'areAlarmsUnread' | 'alarmsAreRead'>,
   apps: readonly LearningApp[],

@@ -25,7 +25,7 @@ export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: st
 
 /**
  * As `storeSecrets`, for one of several hosts. Never overwrites a secret in the bucket, because other hosts use it.
- * @throws {UnusableStore} also when this host has another secret
+ * @throws {UnusableStore} also when this host has a different secret
  */
 export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
   const found = await read(place, clusterKey);
@@ -45,8 +45,7 @@ export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: st
 }
 
 /**
- * Makes the secrets of a new Cellar in an empty data directory, unless another host does it at this moment: then they are
- * fetched.
+ * Makes the secrets of a new Cellar in an empty data directory. If another host is faster, fetches that host's secrets.
  * @throws {UnusableStore} as `fetchSecrets` does
  */
 export async function beginSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {

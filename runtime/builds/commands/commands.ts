@@ -108,7 +108,7 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
   });
 }
 
-/** Returns what runs the app's release command, as one step of the deploy; `null`: there is none, or it is a preview. */
+/** Returns a function that runs the app's release command as one step of the deploy. Null without a command, and for a preview. */
 export function releaseCommand(
   input: BuildInput,
   directories: BuildDirectories,
@@ -142,7 +142,7 @@ function addCommand(packages: string[], { cache }: BuildDirectories, plan: Plan)
 }
 
 function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
-  // The set-up of Astro writes into public/, and fails without that folder. Other set-ups call `npx`, which would ask.
+  // The set-up of Astro writes into public/, and fails without that folder. Other set-ups call `npx`, which would ask back.
   const command = ['env', 'npm_config_yes=true', ...wranglerCommand('public', words)];
   const title = `wrangler ${words[0]}`;
   return { arguments: command, title, folder, read: WRANGLER_FILES, asksRegistry: true };
@@ -159,7 +159,6 @@ function makeManagerProgram(scratch: string, { name, call }: PackageManager): st
   return directory;
 }
 
-/** A command of a build. */
 interface ProjectCommand {
   arguments: string[];
   title: string;
@@ -175,7 +174,6 @@ interface ProjectCommand {
   asksRegistry?: boolean;
 }
 
-/** A shell command line from the project or the app's settings. */
 function shellCommand(line: string, folder: string): ProjectCommand {
   return { arguments: ['sh', '-c', line], title: titleOf(line), folder };
 }
@@ -228,7 +226,7 @@ export async function runInProject(
     await run({
       ...command,
       arguments: confined.arguments,
-      // The sandbox goes to the directory; before it, nothing may be read from there.
+      // The sandbox enters the command's directory. The programs before the sandbox must not read from there.
       cwd: confined.cwd,
       environment: confined.environment,
       endRest: () => endProcesses(user, scratch),

@@ -24,7 +24,7 @@ export interface ConfineOptions {
   isolation: Isolation;
   /** Names the build. */
   deployId: string;
-  /** A directory of the build's that only the host writes to. */
+  /** A directory of the build, to which only the host writes. */
   scratch: string;
   directories: BuildDirectories;
   user: User | null;
@@ -62,7 +62,6 @@ const KILLED = /failed (?:by SIGKILL|with exit code 137)$/;
 let commands = 0;
 let running = 0;
 
-/** Prepares `command` to be run. */
 export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
   const { isolation, deployId, user, directories, cwd } = options;
   const memoryMb = memoryShare(options.memoryMb, running + 1);
@@ -88,7 +87,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const read = [variables, ...options.read, ...(group?.directories ?? [])];
   const walled =
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
-  // From here on only: the programs before these run as the host's user.
+  // Sets the command's variables only here: the programs before run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
   const isInNamespace = sandbox !== null && uid !== 0;
   const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];

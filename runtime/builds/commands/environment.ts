@@ -80,14 +80,14 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
-    // No build commits. Git hooks that an install sets up would make it impossible to reuse.
+    // No build commits. Git hooks that an install sets up would make the install impossible to cache.
     HUSKY: '0',
     // Otherwise npm writes its compile cache, hundreds of files, to a directory that is deleted with the build.
     NODE_DISABLE_COMPILE_CACHE: '1',
-    // Without a sandbox: Git must not treat the project as part of a repository around it.
+    // Git must not treat the project as part of a repository around it, which it sees without a sandbox.
     GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,
-    // A variable would override the project's own files.
+    // Left out when the project's files name a registry, because a variable would override them.
     ...(registry && { npm_config_registry: registry, YARN_NPM_REGISTRY_SERVER: registry }),
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',

@@ -27,7 +27,7 @@ done' "$2" {} +`;
 const FINGERPRINT = `find "$1" "$2" -name node_modules -prune -o -path "$1/.git" -prune -o -path "$2/.npm" -prune -o -path "$2/*/pnpm" -prune \
   -o ! -type d -printf '%p %y %s %C@\\0' | LC_ALL=C sort -z | sha256sum`;
 
-/** The inputs of an install. */
+/** What decides whether an install can be taken from the cache. */
 export interface InstallFacts {
   /** Digest of manifests, lock files and settings; see `InstallInputs`. */
   digest: string;
@@ -90,7 +90,7 @@ export class InstallCache {
     this.#before = await this.#fingerprint();
   }
 
-  /** Checks whether the install wrote only packages. Other files would be missing in the next build, so it is then not cached. */
+  /** Checks whether the install wrote only packages. Else it is not cached: its other files would be missing in the next build. */
   async after(): Promise<void> {
     this.#canBeKept = this.#before !== null && this.#before === (await this.#fingerprint());
   }

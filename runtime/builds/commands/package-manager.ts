@@ -12,7 +12,7 @@ export interface PackageManager {
   name: Name;
   /** Exact version; `null`: npm, as installed on this machine. */
   version: string | null;
-  /** `null`: versions may differ with every build. */
+  /** `null`: none, so versions may differ with every build. */
   lockFile: string | null;
   /** Other lock files of the project. They may be out of date. */
   unusedLockFiles: string[];
@@ -26,18 +26,18 @@ export interface PackageManager {
   add: string[];
 }
 
-/** The version that reads this lock file format, when package.json names no version. */
+/** pnpm's version by the format of the lock file, when package.json names no version. */
 const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
 
 /**
- * The package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
+ * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
  * file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
  * or its lock file needs.
- * @param cache the app's
- * @throws {BuildFailure} when it is npm and not installed, or none is known for the lock file
+ * @param cache the app's cache directory
+ * @throws {BuildFailure} when npm is needed and not installed, the name is invalid, or no version is known for the lock file
  */
 export function packageManager(
   plan: Pick<Plan, 'packageManager' | 'lockFiles'>,
@@ -59,7 +59,7 @@ export function packageManager(
       call: ['npm'],
       install: npmInstall(lockFile),
       build,
-      // npm would refuse the peers of packages that the project has already.
+      // Otherwise npm would refuse packages whose peer dependencies conflict with the project's.
       add: ['npm', 'install', '--no-save', '--legacy-peer-deps'],
     };
   }
@@ -97,7 +97,7 @@ function fetchedCommands(
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
   // Not `--package`: calls of npx in the project's scripts would inherit it.
   const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
-  // In this form every command takes it. One with another store would refuse what the install linked.
+  // Every pnpm command accepts the option in this form. With another store, pnpm would refuse the installed packages.
   if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
   const build = [...call, 'run', 'build'];
   const add = [...call, 'add', '--dev'];

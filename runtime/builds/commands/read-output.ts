@@ -1,4 +1,4 @@
-// Cleans a build command's output, splits it into lines, and applies backpressure: the process also serves all apps.
+// Cleans a build command's output, splits it into lines, and applies backpressure: the host's process also serves all apps.
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -72,7 +72,7 @@ export async function readOutput(
   if (stream.readableAborted) onLine('… (the rest of the output is not shown)');
 }
 
-/** A reader of a stream's chunks. */
+/** Reads the chunks of a stream. Limits the wait after the command's end. */
 class Chunks {
   readonly #stream: Readable;
   readonly #chunks: AsyncIterator<Buffer>;

@@ -55,7 +55,7 @@ async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number
       if (address === undefined || host !== undefined) return;
       // Shows only the host of a URL: the rest may hold a password.
       host = URL.parse(address)?.host;
-      // From here on npm waits for the registry, and for a connection without end.
+      // From here on npm waits for the registry, without a limit when it connects.
       deadline = setTimeout(() => {
         why ??= `timeout, no answer within ${deadlineMs / 1000} s`;
         late.abort();

@@ -30,7 +30,7 @@ export interface Command {
 }
 
 /**
- * Runs `command` to its end. Whatever it started in its process group is ended with it.
+ * Runs `command` to its end. Then ends all other processes of its process group.
  * @throws {CommandFailure} when it fails
  * @throws {BuildFailure} when it cannot start, is ended, or takes longer than `timeoutMs`
  * @throws what `watch` rejects with

@@ -5,7 +5,7 @@ import { realpathSync } from 'node:fs';
 const NPM = /^npm (?:error|ERR!)/;
 /** Matches lines about npm's own log file: nobody who pushes can read it. */
 const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
-/** After this, npm lists the options of its command. */
+/** Matches the line after which npm lists the options of its command. */
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
 /** Matches an error sentence of npm or pnpm. `BESIDES` matches npm's additional error lines. */
 const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
@@ -24,8 +24,8 @@ export class ShownOutput {
   #wantsAccount = false;
 
   /**
-   * @param scratch the build's directory; lines show `/project/index.js` in its place
-   * @param cache the caches' directory; lines show `/cache` in its place
+   * @param scratch the build's directory; lines show its files as `/project/index.js`
+   * @param cache the caches' directory; lines show it as `/cache`
    */
   constructor(scratch: string, cache: string) {
     this.#scratch = realpathSync(scratch);

@@ -1,5 +1,5 @@
-// Trashes the data of deleted classes, after a snapshot, once no live release has these classes. In the bucket, where nothing
-// is trash, the data is removed.
+// Moves the data of deleted classes to the trash, after a snapshot, once no live release has these classes. The bucket has no
+// trash, so data there is removed.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';

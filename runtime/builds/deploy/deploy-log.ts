@@ -23,7 +23,6 @@ interface Piece {
   bytes: number;
 }
 
-/** The log of one deploy. */
 export class DeployLog {
   readonly #options: DeployLogOptions;
   /** The oldest are dropped when the log is full. */

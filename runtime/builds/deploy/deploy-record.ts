@@ -14,7 +14,6 @@ const RETRY_MS = 1_000;
 /** While this many facts wait in the outbox, lines stay in their bounded batch. */
 const FACTS_WAITING = 100;
 
-/** Where a record is stored, and who is notified. */
 export interface RecordOptions {
   store: HostStore;
   /** Called after a transaction that added facts to the outbox. */

@@ -36,7 +36,6 @@ export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
 }
 
-/** Parts of the host that a deploy and the deploy queue use. */
 export interface DeployOptions extends ReleaseOptions, RecordOptions {
   secrets: Secrets;
   /** Gets each log line of a deploy, for the log of its app. */
@@ -196,7 +195,7 @@ export class Deploy {
       const code = apps.get(app_id)?.code;
       if (code)
         await this.#log.step('store', 'in the bucket', () => code.releases.store(id, this.#abort.signal));
-      // Last, because nothing can undo what it does.
+      // The release command comes last, because nothing can undo it.
       await this.#afterBuild?.beforeLive?.();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
@@ -229,7 +228,7 @@ export class Deploy {
     return this.#madeWay.signal;
   }
 
-  /** A newer deploy waits: this one leaves to it what it would only do after its own end. */
+  /** Call it when a newer deploy waits. This one then cuts short its work after its end, and leaves the rest to the newer one. */
   makeWay(): void {
     this.#madeWay.abort(new Error('a newer deploy waits'));
   }
@@ -246,7 +245,7 @@ export class Deploy {
     return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
   }
 
-  /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */
+  /** Writes the whole log to `output`, as fast as it is read. Then writes what `last` returns, and ends the output. */
   follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
     const follower = new Follower(output);
     const write = (line: string) => follower.write(line);

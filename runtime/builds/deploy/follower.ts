@@ -5,7 +5,6 @@ import type { Writable } from 'node:stream';
 const WAITING_BYTES = 256 * 1024;
 const LEFT_OUT = '… (some lines are not shown here: they come faster than they are read)\n';
 
-/** Writes the lines of a log to `output`. */
 export class Follower {
   readonly #output: Writable;
   /** Lines of this turn of the event loop. One write for all saves system calls: hundreds of lines may come at once. */

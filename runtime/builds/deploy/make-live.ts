@@ -5,7 +5,6 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { DeployRecord } from './deploy-record.ts';
 
-/** The release to make live. */
 interface NextRelease {
   /** The storage names to keep once it is live. */
   storage: object;

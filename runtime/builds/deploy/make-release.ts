@@ -21,7 +21,6 @@ import { COPIED, placeUpload, type Retriggered, reuseRelease } from '../release/
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
 
-/** The source of a deploy's release. */
 export type DeploySource =
   | { kind: 'commit' }
   /** The release of an earlier deploy. */
@@ -37,7 +36,6 @@ export type DeploySource =
 
 type Placed = Extract<DeploySource, { kind: 'upload' | 'preview' }>;
 
-/** Parts of the host that making a release uses. */
 export interface ReleaseOptions {
   store: HostStore;
   paths: Layout;
@@ -48,7 +46,7 @@ export interface ReleaseOptions {
   isolation: Isolation;
   /** Returns an app's address by its slug; `null` until the ports are known. */
   urlOf: (slug: string) => string | null;
-  /** Returns how one app's client certificates are found. */
+  /** Returns a function that finds an app's client certificates. */
   certificateOf: (appId: string) => CertificateOf;
 }
 
@@ -60,7 +58,6 @@ interface Deployed {
   signal: AbortSignal;
 }
 
-/** A finished release. */
 interface Made extends AfterBuild {
   /** The storage names to keep once the release is live. */
   storage: object;
@@ -146,7 +143,7 @@ async function reuse(
   return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
 }
 
-/** Copies the release of an earlier deploy of another app, which has no storage. */
+/** Copies the release of another app's earlier deploy, for a split of that app (`splits.ts`). A split has no storage. */
 async function copy(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,

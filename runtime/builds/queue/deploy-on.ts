@@ -3,7 +3,7 @@ import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 
-/** Returns the setting of an app's own repository. A connected one is fetched by a setting of its own, and main is deployed. */
+/** Returns which pushes to an app's repository are deployed. What is fetched from a connected repository is deployed as main. */
 export function deployOn(
   { store, apps }: { store: Pick<HostStore, 'sources'>; apps: Pick<Apps, 'get'> },
   appId: string,

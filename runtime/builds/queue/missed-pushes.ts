@@ -14,7 +14,6 @@ import { isOutOfDisk } from '../usage/size.ts';
 import { deployOn } from './deploy-on.ts';
 import type { DeployRequests } from './requests.ts';
 
-/** Parts of the host that `MissedDeploys` uses. */
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
@@ -49,7 +48,7 @@ export class MissedDeploys {
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
 
-  /** Checks an app that has come from another host soon. What fails is tried again at the next interval. */
+  /** Soon checks an app that has come from another host. A failed check is repeated at the next interval. */
   arrived(appId: string): void {
     this.#arrived.add(appId);
     this.#checking = this.#checking.then(() => this.#lookAtArrived(appId));
@@ -96,7 +95,7 @@ export class MissedDeploys {
   async #lookAt(appId: string): Promise<void> {
     const { store, paths, apps, requests, changes, hasRoom } = this.#options;
     const app = apps.get(appId);
-    // It may have left for another host, or leave just now.
+    // The app may have left for another host, or be leaving now.
     if (app?.changes.isOpen !== true) return;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
@@ -105,13 +104,13 @@ export class MissedDeploys {
       this.#arrived.delete(appId);
       return;
     }
-    // One that is only in the bucket is brought to the disk when it is used.
+    // A repository that is only in the bucket is checked once a use has loaded it. The code cache evicts none with a missed push.
     const isOnDisk = existsSync(paths.repository(appId));
     if (!isOnDisk && !this.#arrived.has(appId)) return;
     const tip = await this.#pushed(appId, isOnDisk);
     this.#arrived.delete(appId);
-    // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
-    // that are deployed again do not count: they move no branch.
+    // Asked after the branch was read: a push that ended in between has its deploy by now. Rollbacks and redeploys do not count,
+    // because they move no branch.
     if (tip === null || changes.has(appId)) return;
     const { sha, ref } = tip;
     if (!isMissed(store, appId, sha)) return;
@@ -122,8 +121,8 @@ export class MissedDeploys {
   }
 
   /**
-   * Whether the last deployed push was of a tag that is still there. Otherwise the highest tag may be older than what serves: the
-   * setting was changed, a commit was made in the browser, or a tag was deleted.
+   * Whether the last deployed push was of a tag that still exists. Otherwise the highest tag may be older than the live release,
+   * because the setting was changed, a commit was made in the browser, or a tag was deleted.
    */
   async #followsTags(appId: string): Promise<boolean> {
     const { store, apps } = this.#options;
@@ -133,7 +132,7 @@ export class MissedDeploys {
     return (await apps.withRepository(appId, (path) => resolveCommit(path, newest.ref))) !== null;
   }
 
-  /** Returns the commit that pushes to an app lead to; null for none, and when pushes are not deployed. */
+  /** Returns the commit that pushes to an app should have deployed. Null without one, and when pushes are not deployed. */
   async #pushed(appId: string, isOnDisk: boolean): Promise<NamedCommit | null> {
     const { apps } = this.#options;
     const on = deployOn(this.#options, appId);
@@ -147,7 +146,7 @@ export class MissedDeploys {
   }
 }
 
-/** Whether a commit that main is at is still to be deployed. */
+/** Whether `tip`, the commit of main, must still be deployed. */
 export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string, tip: string): boolean {
   const [newest, before] = deploys.newest(appId, 2);
   if (newest?.sha !== tip) return true;
@@ -155,7 +154,7 @@ export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string,
   return isBlameless(newest) && !(before?.sha === tip && isBlameless(before));
 }
 
-/** The deploy that an app was to go back to when the host ended; `null` when no rollback was cut, or it was tried once more. */
+/** The deploy that an interrupted rollback was to restore. Null without one, and after the second interruption. */
 function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>): string | null {
   if (newest === undefined || !isInterrupted(newest.fact)) return null;
   const isSecond = before?.releaseOf === newest.releaseOf && isInterrupted(before.fact);

@@ -22,7 +22,6 @@ const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
 
-/** The queue of all apps. */
 export class DeployQueue {
   readonly #options: DeployOptions;
   readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
@@ -41,7 +40,7 @@ export class DeployQueue {
     this.#interrupt(this.#options.store.deploys.unfinished());
   }
 
-  /** Does the same for an app that has come from another host. Call it before any deploy of the app. */
+  /** As `interruptUnfinished`, for an app that has come from another host. Call it before any deploy of the app. */
   interruptUnfinishedOf(appId: string): void {
     this.#interrupt(this.#options.store.deploys.unfinished().filter(({ app_id }) => app_id === appId));
   }
@@ -57,7 +56,7 @@ export class DeployQueue {
 
   /**
    * Records a deploy and runs it when its turn comes.
-   * @param what the deploy, as its row says it
+   * @param what fields of the deploy's row
    * @throws {Error} while the host is stopping
    */
   add(
@@ -99,7 +98,7 @@ export class DeployQueue {
   }
 
   /**
-   * Cancels a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
+   * Cancels a deploy that waits or builds. Resolves with its row once it has ended, or after a few seconds.
    * @param by the name of the person who cancels it
    * @throws {Refusal} for an unknown deploy, and for one that has ended or is already live
    */
@@ -129,7 +128,7 @@ export class DeployQueue {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
 
-  /** Prepares for a build: a push has begun. */
+  /** Call it when a push has begun: starts the bundler's process for the build. */
   expect(): void {
     if (!this.#closing.signal.aborted) warmBundler();
   }
@@ -162,7 +161,6 @@ export class DeployQueue {
     await Promise.all(this.#work);
   }
 
-  /** Records deploys as interrupted. */
   #interrupt(deploys: DeployFact[]): void {
     const at = new Date().toISOString();
     this.#record(

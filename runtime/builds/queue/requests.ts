@@ -16,7 +16,6 @@ import type { DeployQueue } from './queue.ts';
 /** An upload has no commit in the repository. */
 const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
 
-/** A commit to deploy. */
 export interface CommitRequest {
   appId: string;
   sha: string;
@@ -27,7 +26,6 @@ export interface CommitRequest {
   by?: string | undefined;
 }
 
-/** Parts of the host that requests use. */
 export type RequestOptions = Pick<DeployOptions, 'store' | 'paths' | 'apps'>;
 
 /** Records deploys of all apps, and adds them to the queue. */
@@ -161,7 +159,7 @@ export class DeployRequests {
   }
 
   /**
-   * Records a deploy of the release of an earlier deploy of another app, and runs it when its turn comes.
+   * Records a deploy of another app's earlier release, and runs it when its turn comes.
    * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping
    */

@@ -3,7 +3,7 @@ import type { Deploy } from '../deploy/deploy.ts';
 
 /** Maximum concurrent builds. Each may keep a core busy. */
 const BUILDS = 2;
-/** Maximum concurrent builds when the next build's account has none running. So long builds of others do not delay it. */
+/** Maximum concurrent builds when the next build's account has none running. Thus long builds of other accounts do not delay it. */
 const BUILDS_WITH_NEWCOMER = 4;
 /** Maximum concurrent rollbacks and uploads, of all accounts and of one: they build nothing. */
 const READY_RELEASES = 4;

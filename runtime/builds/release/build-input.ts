@@ -50,7 +50,7 @@ export interface BuildInput {
   keyOf: KeyOf;
   /** Finds a client certificate of the owner. */
   certificateOf: CertificateOf;
-  /** The live release. */
+  /** The directory of the live release; null without one. */
   liveReleaseDirectory: string | null;
   /** Whether the release is a preview's: a preview has no crons. */
   isPreview: boolean;
@@ -64,7 +64,7 @@ export interface BuildInput {
     cacheMb: number;
     /** MiB of the disk that must stay free. */
     floorMb: number;
-    /** MiB of memory for each command. */
+    /** MiB of memory for the commands of all builds together. */
     memoryMb: number;
   };
   /** When an install's registry is checked. Default: as in `registry-check.ts`. */

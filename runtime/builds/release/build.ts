@@ -63,7 +63,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) await input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
-    // Before a command of the project could put a link in their place.
+    // Written before any command of the project runs, which could put a link in their place.
     for (const [name, text] of Object.entries(plan.adapter?.files ?? {}))
       writeFileSync(join(project, plan.folder, name), text, { flag: 'wx' });
     const beforeLive = releaseCommand(input, directories, plan);
@@ -209,7 +209,7 @@ async function releaseStep(
   );
 }
 
-/** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */
+/** Returns the environment of the Wrangler configuration to deploy, which `CLOUDFLARE_ENV` names. Null: the top level. */
 function wranglerEnvironment({ env }: BuildInput): string | null {
   return env.CLOUDFLARE_ENV || null;
 }

@@ -14,7 +14,7 @@ import { compiledDirectory } from '../../threads/compile-cache.ts';
 
 /** How long an unused process stays, in ms. It holds about 250 MB. */
 const IDLE_MS = 3 * 60_000;
-/** Maximum characters of its error output in a crash message; the end is kept. */
+/** Maximum characters of a process's error output in a crash message; the end is kept. */
 const EXPLANATION = 2000;
 /** Memory limit in bytes of a process, and of esbuild beside it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
@@ -23,7 +23,6 @@ const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
 type Result = BundlerResults[keyof BundlerResults];
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
 
-/** The bundler, in processes of its own. */
 export class Bundler {
   readonly #idleMs: number;
   readonly #busy = new Set<Helper>();
@@ -36,7 +35,6 @@ export class Bundler {
     this.#idleMs = idleMs;
   }
 
-  /** The process ids of its processes. */
   get pids(): number[] {
     return [...this.#busy, this.#idle].flatMap((helper) => helper?.pid ?? []);
   }
@@ -114,7 +112,7 @@ export class Bundler {
 /** The process ended by itself, or something outside the host ended it. */
 class Crash extends BuildFailure {}
 
-/** The words that start a process. A build decides how much memory it takes: it ends before apps, and with the host. */
+/** Returns the command of a process. When memory runs out, it is killed before apps. It also ends with the host. */
 function helperWords(): string[] {
   return [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES), process.execPath, HELPER];
 }
@@ -213,7 +211,7 @@ class Helper {
       this.#process = null;
       this.#crash(killedBy ?? `exit code ${code}`);
     });
-    // It must not keep the host's process alive.
+    // The bundler must not keep the host's process alive.
     child.keepHost(false);
   }
 

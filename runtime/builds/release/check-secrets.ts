@@ -49,7 +49,7 @@ export async function checkSecrets(
   for (const name of taken) log.line(`${name} is both a secret and a binding: the Worker gets the binding`);
 }
 
-/** Logs which variables of a release are overridden. @param overrides by name @param secrets names of the app's */
+/** Logs which variables of a release are overridden. @param secrets the names of the app's secrets, which override both */
 export async function reportOverrides(
   release: string,
   overrides: Record<string, unknown>,
@@ -69,7 +69,7 @@ export async function reportOverrides(
   }
 }
 
-/** Logs that a file of local secrets does not set them here. */
+/** Logs that a deploy does not read files of local secrets, if there are any. */
 export async function warnOfLocalSecrets(
   project: string,
   environment: string | null,

@@ -82,7 +82,7 @@ function requireTail(slug: string, appId: string, apps: Owned['apps']): void {
 }
 
 /**
- * The same for a release, whose log says who consumes its queues.
+ * As `requireServices`, for a release. Logs which app consumes each queue.
  * @returns the queues that it consumes
  * @throws {BuildFailure} as `requireServices`
  */

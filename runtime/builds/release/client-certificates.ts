@@ -1,4 +1,4 @@
-// The client certificates of the account that a release is bound to.
+// Finds the client certificates that a release is bound to.
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type {
   BoundCertificate,
@@ -9,7 +9,7 @@ import { reason } from '../../log.ts';
 import type { CertificateOf } from './release.ts';
 
 /**
- * Returns how one release of an app finds its client certificates.
+ * Returns a function that finds the client certificates of an app's release.
  * @param ask gets a certificate from the control plane; null: the account has none of that id
  */
 export function certificateOf(

@@ -25,9 +25,9 @@ export function requireScript(
   return found;
 }
 
-/** Returns how one release of an app finds the unique keys of other apps' classes. */
+/** Returns a function that finds the unique keys of other apps' classes, for one release of an app. */
 export function keyOf(apps: KnownApps, appId: string): KeyOf {
-  /** By app: a release may have many bindings to one, and each question may read a large description. */
+  /** Unique keys by app: a release may have many bindings to one app, and each lookup may read a large description. */
   const asked = new Map<string, Promise<Record<string, string>>>();
   const classesOf = (id: string) => {
     const classes =
@@ -56,7 +56,7 @@ export function keyOf(apps: KnownApps, appId: string): KeyOf {
   };
 }
 
-/** Returns the unique keys of the classes that an app of this host has live, by class name; empty for an unknown app. */
+/** Returns the unique keys of the classes in the live release of an app of this host, by class name; empty for an unknown app. */
 export async function liveClasses(
   apps: Pick<KnownApps, 'get' | 'release'>,
   appId: string,

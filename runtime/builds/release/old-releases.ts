@@ -9,8 +9,8 @@ import type { DeployOptions } from '../deploy/deploy.ts';
 const KEPT_RELEASES = 5;
 
 /**
- * Removes old releases, what cut builds left, and the rows and logs of old deploys: an app can only go back to the last
- * releases that served. No build of the app runs.
+ * Removes old releases, files of interrupted builds, and the rows and logs of old deploys: an app can only go back to the last
+ * releases that served. No build of the app may run.
  * @param next the deploy whose release the app's next deploy starts again, if it does
  */
 export async function removeOldReleases(
@@ -22,7 +22,7 @@ export async function removeOldReleases(
   const live = apps.get(appId)?.liveDeployId ?? null;
   const served = store.deploys.successful(appId, KEPT_RELEASES + 1);
   const keep = new Set([live, next, ...served].filter((id) => id !== null));
-  // Stored before the files go, so that no deleted release is reported.
+  // The rows change before the files go, so that no row offers a rollback to a removed release.
   store.transaction(() => {
     for (const fact of store.deploys.released(appId)) {
       if (keep.has(fact.id)) continue;
@@ -30,7 +30,7 @@ export async function removeOldReleases(
       store.deploys.save(deploy);
       store.outbox.add({ type: 'deploy', deploy });
     }
-    // By these, main is known to be deployed.
+    // `isMissed` needs the newest two pushes to know whether main is deployed.
     const pushed = store.deploys.newest(appId, 2).map(({ id }) => id);
     store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep, ...pushed]);
   });
@@ -39,7 +39,7 @@ export async function removeOldReleases(
   await apps.get(appId)?.code?.releases.keepOnly(keep, decidedAt);
   if (live === null) return;
   const releases = paths.releases(appId);
-  // A kept one may just be coming from the bucket.
+  // The directory of a kept release that is just loading from the bucket ends with .new.
   const removed = (await readdir(releases)).filter((name) => !keep.has(name.replace(/\.new$/, '')));
   await Promise.all(removed.map((name) => removeTree(join(releases, name))));
 }

@@ -60,12 +60,12 @@ export async function reuseRelease(
 }
 
 /**
- * Makes a version that was uploaded, or a preview's release, a release. A version's files are linked, so it takes no more
+ * Makes an uploaded version, or a preview's release, a release of an app. A version's files are linked, so it takes no more
  * space. Between an app and a preview, which are of different users, they are copied.
  * @param upload the version's directory
  * @param directory the path of the new release. Its parent exists
  * @param to.live directory of the live release
- * @param to.isPreview whether it is a preview's: that has no crons, and keeps what it is made of
+ * @param to.isPreview whether the release is a preview's: it gets no crons, and keeps the bundle that it was made from
  * @returns the storage names to keep once it is live
  */
 export async function placeUpload(

@@ -1,9 +1,8 @@
-// Stores releases that the bucket does not have: they are older than its use, or come from a snapshot. Another machine
-// would have none of them.
+// Stores releases that the bucket lacks: they are from before the app was in the bucket, or from a snapshot. Without this,
+// another machine could not run them.
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 
-/** Parts of the host that `UnstoredReleases` uses. */
 export interface UnstoredReleasesOptions {
   store: Pick<HostStore, 'deploys'>;
   apps: Pick<Apps, 'memories' | 'get'>;
@@ -31,7 +30,7 @@ export class UnstoredReleases {
     return this.#round;
   }
 
-  /** Ends a round. */
+  /** Ends the running round. */
   stop(): void {
     this.#stopping.abort(new Error('the host is stopping'));
   }

@@ -8,7 +8,6 @@ import { DEPLOY_REF } from '../../git/repository.ts';
 import type { Deploy } from '../deploy/deploy.ts';
 import type { DeployRequests } from '../queue/requests.ts';
 
-/** Parts of the host that a change of main uses. */
 export interface ChangeMainOptions {
   apps: Apps;
   paths: Layout;

@@ -40,7 +40,6 @@ export interface InstallInputs {
   digest: string | null;
 }
 
-/** Facts about the files of a commit. */
 interface Contents {
   megabytes: number;
   submodules: Paths;
@@ -152,7 +151,7 @@ async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
   try {
     for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
   } catch (error) {
-    // git prints this for an empty list.
+    // git grep has exit code 1 when no file matches.
     if (!(error instanceof ChildError && error.exitCode === 1)) throw error;
   }
   return paths;

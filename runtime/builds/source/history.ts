@@ -1,5 +1,5 @@
 // The repository that the commands of a build see: a copy of the last commits and their tags in `.git` of the worktree.
-// Nothing in it leads to the app's own repository, and no command of the host's uses it.
+// Nothing in it leads to the app's own repository, and no command of the host uses it.
 import { appendFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -29,7 +29,7 @@ const SETTINGS = {
   'fetch.unpackLimit': '1',
 };
 
-/** The files get another owner later, which changes their ctime. */
+/** Lets git ignore ctimes: the files get another owner later, which changes their ctime. */
 const CONFIG = '[core]\n\tcheckStat = minimal\n\ttrustctime = false\n';
 
 /** Returns the name of the branch that a build is of. */
@@ -38,8 +38,8 @@ export function branchOf({ ref }: Pick<BuildInput, 'ref'>): string {
 }
 
 /**
- * Makes `.git` in a worktree that was just checked out, before anything of the project's runs there. Where that is not
- * possible the log says why, and the build goes on without.
+ * Makes `.git` in a worktree that was just checked out, before any command of the project runs there. After a failure the log
+ * says why, and the build goes on without history.
  * @param index that git has written for the worktree
  * @throws the signal's reason once it is aborted
  */

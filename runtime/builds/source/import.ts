@@ -1,5 +1,5 @@
-// Brings in repositories from elsewhere. Git fetches and packs it in the sandbox of builds, only from the addresses that DNS returned before.
-// The host's git then checks the pack like a push.
+// Imports repositories from other servers. Git fetches and packs the commits in the sandbox of builds, only from addresses that DNS
+// returned before. The host's git then checks the pack like a push.
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -104,7 +104,7 @@ export interface ImportsOptions {
   reachable: PublicAddresses;
 }
 
-/** What can be done in a turn. Each call is interrupted by the signal of the turn. */
+/** The operations of a turn. The turn's signal aborts them. */
 export interface ImportTurn {
   /**
    * Brings a commit of a repository elsewhere into one of an app.
@@ -128,7 +128,7 @@ export class Imports {
   }
 
   /**
-   * Waits for the turn of an account, and runs `work` in it. Wait before the app is locked: others may have longer turns.
+   * Waits for the turn of an account, and runs `work` in it. Call it before the app is locked, because the wait may be long.
    * @throws {Refusal} `rate_limited` when too many of the account wait
    * @throws the signal's reason once it is aborted, and what `work` throws
    */
@@ -182,7 +182,7 @@ export class Imports {
     }
   }
 
-  /** Writes a pack of what is new to the project directory of `scratch`. */
+  /** Writes a pack of the new commits into the project directory of `scratch`. */
   async #fetch(from: FetchFrom, addresses: string[], scratch: string, signal: AbortSignal): Promise<Fetched> {
     const { isolation, limits } = this.#options;
     const { remote, credentials, refs, have } = from;

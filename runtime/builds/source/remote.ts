@@ -11,7 +11,7 @@ import { quote } from '../../processes/shell.ts';
 
 /** Minimum rate of the server in bytes per second. The fetch is aborted after this many seconds below it. */
 const SLOW = { bytes: 1_000, seconds: 30 };
-/** Timeout of an SSH connection, in seconds, and the interval of questions whether the server is still there. */
+/** Seconds until SSH gives up connecting, and between its keepalive messages. */
 const SSH = { connectS: 20, aliveS: 10 };
 /** Settings of git for any repository elsewhere: no transport but those allowed below, and no credentials of the machine. */
 const ALWAYS = {
@@ -21,17 +21,16 @@ const ALWAYS = {
   ...VERSION_ORDER,
 };
 
-/** What opens a private repository. */
 export interface Credentials {
   /** In the format of OpenSSH; null for HTTPS. */
   privateKey: string | null;
-  /** Lines of SSH's known hosts. Empty: the server's key is kept at the first use. */
+  /** Lines of SSH's known hosts. Empty: the server's key is accepted and kept at the first use. */
   knownHosts: string[];
   /** For HTTPS; null for a public repository. */
   token: string | null;
 }
 
-/** The files of SSH, in a home of their own. */
+/** Names of SSH's files, in the home of the fetch. */
 export const KNOWN_HOSTS = 'known_hosts';
 const IDENTITY = 'identity';
 

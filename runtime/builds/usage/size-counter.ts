@@ -5,7 +5,7 @@ import { limited } from '../../resources/limited.ts';
 
 /** Timeout for one count, in ms. */
 const TIMEOUT_MS = 60_000;
-/** A count for each line that it reads. What follows `=` is the exit code of the count above it. */
+/** Counts once for each line that it reads. `=` is followed by the exit code of the count above it. */
 const LOOP = 'while read -r _; do du -s -k -- "$@"; echo "= $?"; du -s --inodes -- "$@"; echo "= $?"; done';
 
 /** The usage of each directory, in their order. */

@@ -11,11 +11,11 @@ import { SizeCounter, type Usage } from './size-counter.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** Maximum files and folders of a build; a commit may have a fifth. Empty ones use no bytes, but inodes. */
+/** Maximum files and folders of a build; a commit may have a fifth of that. Empty files use no bytes, but inodes. */
 const MAX_FILES = 500_000;
 /** Start of the message of a failure for lack of disk space. */
 const DISK_HAS = 'the disk of this machine has';
-/** Pauses between two looks, in ms: at what is free, which costs nothing, and at each file. */
+/** Pauses between two checks, in ms. The disk's free space is cheap to read; counting all files is not. */
 const DISK_PAUSE_MS = 200;
 const SIZE_PAUSE_MS = 1000;
 /** A pause is at least this many times as long as the check before it. */
@@ -25,7 +25,7 @@ const PAUSE_FACTOR = 10;
 export interface SizeLimits {
   /** All directories that the build writes to. */
   directories: { path: string; what: string; megabytes: number }[];
-  /** Maximum files and folders of each. */
+  /** Maximum files and folders of each directory. */
   files: number;
   /** MiB of the disk that must stay free. */
   freeMb: number;

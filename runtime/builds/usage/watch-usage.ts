@@ -9,7 +9,6 @@ const LOOK_EVERY_MS = 500;
 /** Number of polls that may exceed the limit of busy threads: a build that starts its workers has many for a moment. */
 const BUSY_LOOKS = 4;
 
-/** The limits of a command. */
 export interface MostUsage {
   memoryMb: number;
   /** Threads that run or wait for a processor; `null`: no limit. */

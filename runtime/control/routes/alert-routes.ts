@@ -5,10 +5,8 @@ import type { Deliveries } from '../../alerts/deliveries.ts';
 import { secretText } from '../../alerts/webhook.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
-/** The calls about alerts. */
 export type AlertCall = Extract<HostCall, `${string}/alerts${string}`>;
 
-/** Parts of the host that the routes use. */
 export interface AlertOptions {
   alerts: Alerts;
   deliveries: Deliveries;

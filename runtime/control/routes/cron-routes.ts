@@ -9,7 +9,6 @@ import { type HostRoutes, readJson } from '../host-call.ts';
 
 export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
 
-/** Returns the routes of these calls. */
 export function cronRoutes({
   apps,
   telemetry,

@@ -13,13 +13,11 @@ import type { Outbox } from '../outbox.ts';
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 
-/** The calls about previews. */
 export type PreviewCall = Extract<
   HostCall,
   `${string}/previews${string}` | `${string}/preview` | `${string}/split`
 >;
 
-/** Parts of the host that the routes use. */
 export interface PreviewRouteOptions {
   disk: DiskWatch;
   outbox: Outbox;

@@ -24,7 +24,6 @@ export type SecretCall =
   | 'POST /client-certificates'
   | 'POST /store-secrets';
 
-/** Returns the routes of these calls. */
 export function secretRoutes({
   apps,
   secrets,

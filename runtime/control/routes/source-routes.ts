@@ -33,11 +33,10 @@ const TREE_PAGE = 1_000;
 /** One account uses one thread at most. */
 const LIMITS = { name: 'calls about source code', running: 2, runningPerOwner: 1, waitingPerOwner: 50 };
 const queue = new FairQueue(LIMITS);
-/** Each file has a git process until its reader has it. */
+/** Each file needs a git process until its client has read it. */
 const FILE_LIMITS = { name: 'files of source code', running: 16, runningPerOwner: 4, waitingPerOwner: 50 };
 const files = new FairQueue(FILE_LIMITS);
 
-/** Parts of the host that the routes use. */
 export interface SourceOptions {
   store: HostStore;
   paths: Layout;
@@ -49,7 +48,6 @@ export interface SourceOptions {
   imports: Imports;
 }
 
-/** The calls about an app's source. */
 export type SourceCall = Extract<HostCall, `${string}/source/${string}`>;
 
 export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCall> {

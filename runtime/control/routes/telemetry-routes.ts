@@ -13,7 +13,6 @@ import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
 
-/** Parts of the host that the routes use. */
 export interface TelemetryOptions {
   telemetry: Telemetry;
   streams: LiveStreams;
@@ -21,10 +20,9 @@ export interface TelemetryOptions {
   paths: Pick<Layout, 'telemetry'>;
 }
 
-/** The calls that are about an app's telemetry. */
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`> | 'POST /datapoints/query';
 
-/** Calls carry what the control plane has checked: the words of the contract. */
+/** The control plane has checked the bodies of the calls, so they fit the contract. */
 export function telemetryRoutes({
   telemetry,
   streams,
@@ -60,7 +58,7 @@ export function telemetryRoutes({
         () => follow,
         (items) => {
           const pieces = items as StreamPiece[];
-          // After a restart of the telemetry's thread the stream goes on from there.
+          // After a restart of the telemetry thread, the stream continues after this item.
           if (follow) follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
           take(pieces);
         },

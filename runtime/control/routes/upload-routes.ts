@@ -60,7 +60,6 @@ export interface UploadOptions {
   storageQueries: StorageQueries;
 }
 
-/** Returns the routes of these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
   const { disk, requests, uploads } = options;
   const triggerChanges = new SerialQueues();
@@ -151,7 +150,7 @@ function folderOf(options: UploadOptions, { words }: Call): Uploader {
   return { owner: `${options.apps.ownerOf(appId)}/folder of ${appId}`, appId };
 }
 
-/** Queues the deploy of an uploaded folder. @returns it, before it has ended */
+/** Queues the deploy of an uploaded folder. @returns the deploy, before it has ended */
 async function deployFolder(
   options: UploadOptions,
   call: Call,

@@ -18,7 +18,7 @@ type Acted = HostCalls['POST /apps/:id/workflows/act']['answer'];
 /** Longest response of a process about an instance, in bytes: its status, or one message. */
 const ANSWER_BYTES = 64 * 1024;
 
-/** Maps the engine's error messages to error codes. */
+/** Maps workerd's error messages about Workflows to error codes. */
 const REFUSED = [
   [/\(instance\.not_found\)|^instance\.not_found/, 'workflow_instance_not_found'],
   [/\(instance\.(?:already_exists|cannot_\w+)\)/, 'workflow_conflict'],

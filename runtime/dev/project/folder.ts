@@ -14,10 +14,10 @@ import { run } from '../../builds/commands/run.ts';
 import { Bundler } from '../../builds/release/bundler.ts';
 
 const STEP_TIMEOUT_MS = 600_000;
-/** The bundler's process has no timeout: this is the longest time of a timer, in ms. */
+/** Timeout of the bundler's process, in ms: the longest of a timer, because the process has to stay. */
 const STAYS_MS = 2 ** 31 - 1;
 const ASSETS_MB = 2_048;
-/** Files that affect the plan. */
+/** Names of files that affect the build plan. */
 const PLANNED =
   /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
 /** Files of Pages Functions, relative to the folder. */

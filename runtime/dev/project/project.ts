@@ -38,7 +38,7 @@ export interface ProjectOptions {
   onLine: (line: string) => void;
 }
 
-/** The apps of other folders do not run here: a key only gives ids to their objects. */
+/** Makes up keys for the classes of other apps. Those apps do not run here, so a key only serves to make ids of objects. */
 const keyOf: KeyOf = async ({ script, className }) => `${script}-${className}`;
 
 /** The account's certificates are not here: requests are sent without them. */
@@ -48,7 +48,6 @@ export class Project {
   readonly #options: ProjectOptions;
   readonly #folder: Folder;
   #notes = '';
-  /** The live release. */
   #live: BuiltRelease | null = null;
 
   constructor(options: ProjectOptions) {

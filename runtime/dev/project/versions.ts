@@ -83,7 +83,7 @@ export class Versions {
     await Promise.all([this.#work, this.#trial]);
   }
 
-  /** Call it when files were changed or removed. @param paths of them, relative to the folder */
+  /** Call it when files were changed or removed. @param paths their paths, relative to the folder */
   saved(paths: string[]): void {
     if (this.#ended) return;
     if (paths.some(isVariables)) this.#readVariables();
@@ -166,7 +166,7 @@ export class Versions {
     this.#trial = this.#try(made);
   }
 
-  /** Runs a deploy's trial of a live version, and prints its warnings and errors. Never rejects. */
+  /** Tries a live version as a deploy would, and prints the warnings and errors. Never rejects. */
   async #try(made: BuiltRelease): Promise<void> {
     const { fleet, terminal } = this.#options;
     const words = await fleet
@@ -189,7 +189,7 @@ export class Versions {
   #warn({ release }: BuiltRelease): void {
     const warnings = secretWarnings(release, Object.keys(this.#variables));
     const missing = missingBindingsWarning(release, this.#options.hasAi);
-    // Not repeated while it is the same.
+    // Printed again only when it has changed.
     if (missing !== '' && missing !== this.#missing) warnings.push(missing);
     this.#missing = missing;
     for (const words of warnings) this.#options.terminal.say(words, 'yellow');

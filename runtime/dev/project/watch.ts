@@ -7,7 +7,7 @@ import { basename, join, sep } from 'node:path';
 const DEBOUNCE_MS = 15;
 /** Larger files, in bytes, are compared by size and modification time only. */
 const HASHED_BYTES = 4 * 1024 * 1024;
-/** Most files whose content is cached. */
+/** Maximum files whose fingerprint is cached. */
 const CACHED_FILES_MAX = 20_000;
 /** Directories without sources. */
 const IGNORED =

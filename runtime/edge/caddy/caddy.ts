@@ -11,7 +11,7 @@ import { askSocket } from '../../sockets/ask-socket.ts';
 import { until } from '../../threads/until.ts';
 import { ADMIN_HOST, adminSocket, bootConfig } from './config.ts';
 
-/** Polls for the admin API after a start. */
+/** Interval and timeout of the polls for the admin API after a start. */
 const START = { everyMs: 20, timeoutMs: 10_000 };
 /** Timeout of an admin API request, in ms, and the longest response, in bytes. */
 const LOAD_MS = 30_000;
@@ -108,7 +108,7 @@ export class Caddy {
   }
 
   /**
-   * Loads a config. When Caddy rejects it, only `problem` changes: Caddy keeps the config before.
+   * Loads a config. When Caddy rejects it, only `problem` changes: Caddy keeps its previous config.
    * @throws {Error} with Caddy's message
    */
   async load(config: object): Promise<void> {
@@ -160,7 +160,10 @@ export class Caddy {
     this.#checkHealth(child, this.#healthCheck.tries);
   }
 
-  /** Kills a running Caddy that no longer answers, so that it is restarted. @param left failed health checks until then */
+  /**
+   * Kills a running Caddy that no longer answers, so that it is restarted. @param left failed health checks that remain
+   * until the kill
+   */
   #checkHealth(child: Child, left: number): void {
     const { everyMs, deadlineMs, tries } = this.#healthCheck;
     clearTimeout(this.#healthTimer);
@@ -209,7 +212,7 @@ export class Caddy {
     } catch (error) {
       this.#problem = reason(error);
       log('error', 'Caddy does not start', { error: reason(error) });
-      // Its exit triggers the next restart.
+      // The exit of Caddy triggers the next restart.
       this.#signal('SIGKILL');
     }
   }

@@ -3,7 +3,6 @@
 import { join } from 'node:path';
 import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/head/headers.ts';
 
-/** The inputs of Caddy's config. */
 export interface CaddySettings {
   /** Caddy's directory: sockets, certificates. */
   directory: string;
@@ -25,7 +24,6 @@ export const ADMIN_HOST = 'cellar';
 /** Grace period for requests in flight when Caddy stops. */
 const GRACE = '10s';
 
-/** Returns the path of the admin API's socket. */
 export function adminSocket(directory: string): string {
   return join(directory, 'admin.sock');
 }
@@ -53,7 +51,6 @@ export function bootConfig(directory: string): object {
   };
 }
 
-/** Returns the whole config. */
 export function caddyConfig(settings: CaddySettings): object {
   return {
     ...bootConfig(settings.directory),
@@ -82,7 +79,7 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
   const proxy = {
     handler: 'reverse_proxy',
     upstreams: [{ dial: `unix/${gatewaySocket(directory)}` }],
-    // Apps see these as `request.cf`.
+    // Apps see these values in `request.cf`.
     headers: {
       request: {
         set: {

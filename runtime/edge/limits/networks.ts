@@ -1,8 +1,8 @@
 // IP networks: which addresses count as one visitor, and how addresses are truncated for logs.
 
 /**
- * Returns the key under which an address is counted: the address for IPv4, also when mapped into IPv6; the /64 for IPv6,
- * because one visitor gets a whole /64. The key is a number or a short string of its own, to save memory.
+ * Returns the key under which an address is counted: the address for IPv4, also when mapped into IPv6; the /64 for
+ * IPv6, because one visitor gets a whole /64. The key is a number or a short string, to save memory.
  */
 export function visitorOf(address: string): number | string {
   if (!address.includes(':')) return ipv4Number(address) ?? address;

@@ -14,7 +14,10 @@ export interface SiteLimits {
   appRpm: number;
 }
 
-/** Most visitors counted separately: for one site, and for all sites. Further ones share an overflow entry of their site. */
+/**
+ * Maximum number of visitors counted separately: for one site, and for all sites. All others share an overflow entry of
+ * their site.
+ */
 const SITE_VISITORS_MAX = 16_384;
 const VISITORS_MAX = 131_072;
 /** Idle entries evicted with each decision. A decision adds fewer, so the table shrinks without a long pause. */
@@ -33,7 +36,7 @@ class Entry {
   readonly window = new Window();
   readonly site: Site;
   readonly visitor: number | string | null;
-  /** When it was last admitted. */
+  /** When a request was last admitted. */
   last = 0;
   older: Entry | null = null;
   newer: Entry | null = null;
@@ -54,7 +57,7 @@ export class Limiter {
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
 
-  /** @param capacity most visitors counted separately: of one site, and of all sites */
+  /** @param capacity maximum number of visitors counted separately: of one site, and of all sites */
   constructor(capacity: { site?: number; all?: number } = {}) {
     this.#siteVisitorsMax = capacity.site ?? SITE_VISITORS_MAX;
     this.#visitorsMax = capacity.all ?? VISITORS_MAX;

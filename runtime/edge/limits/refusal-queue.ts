@@ -6,7 +6,7 @@ const AT_ONCE = 16;
 
 export class RefusalQueue {
   readonly #waiting: (() => void)[] = [];
-  /** How many more may be sent in this turn. */
+  /** How many more refusals may be sent in this turn. */
   #left = AT_ONCE;
   #next: NodeJS.Immediate | null = null;
 

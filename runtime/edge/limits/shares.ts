@@ -1,6 +1,6 @@
 // Shares of a gateway's open requests, so that one app leaves room for others.
 
-/** Most open requests of one share, WebSockets included: a quarter of all connections. */
+/** Maximum number of open requests of one share, WebSockets included: a quarter of all connections. */
 const SHARE_MAX = 2_048;
 
 export class Shares {
@@ -19,7 +19,7 @@ export class Shares {
     return true;
   }
 
-  /** A request that was counted has ended. */
+  /** Call it when a counted request has ended. */
   give(share: string): void {
     const open = this.#open.get(share)! - 1;
     if (open === 0) this.#open.delete(share);

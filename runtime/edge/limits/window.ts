@@ -1,8 +1,7 @@
 // A sliding window that counts the requests admitted in the last ten seconds, exactly.
 
-/** Length of the window, in ms. */
 export const WINDOW_MS = 10_000;
-/** Most timestamps kept. The default limit admits no more in a window, so it never needs rounding. */
+/** Maximum number of timestamps. The default limit admits no more in a window, so it never needs rounding. */
 const TIMES_MAX = 300;
 /** Timestamps are rounded up to multiples of this, in ms, when there are too many of them. It divides 2^32. */
 const GRID_MS = 64;

@@ -13,7 +13,7 @@ const TEXT_MAX = 1_024;
 const TEXT_BYTES = 6 * TEXT_MAX + 2;
 /** A string that needs no truncation and no escaping. */
 const PLAIN = /^[ !#-[\]-~]{0,1024}$/;
-/** The same as character codes: this range, without quotes and backslashes. */
+/** The characters of `PLAIN`: the codes in this range, without quotes and backslashes. */
 const FIRST_PLAIN = 0x20;
 const LAST_PLAIN = 0x7e;
 const QUOTE = 0x22;
@@ -23,7 +23,7 @@ const POINT = 0x2e;
 
 /**
  * Returns the format of request records as lines of the access log.
- * @param host the name of this host, when there are several; null for the only one
+ * @param host the name of this host, when there are several; null in a Cellar of one host
  */
 export function accessLines(host: string | null): LineFormat<RequestRecord> {
   const end = host === null ? END : Buffer.from(`","host":${quoted(host)}}\n`);
@@ -39,8 +39,8 @@ let line: Buffer = Buffer.alloc(0);
 let at = 0;
 
 /**
- * Leaves out personal data and credentials: truncates addresses to /24 and /48, drops query strings from the path and the
- * referrer, and copies no other header.
+ * Leaves out personal data and credentials. Truncates addresses to /24 and /48, and drops query strings from the path
+ * and the referrer. Of other headers, copies only `User-Agent` and the host name.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number, end: Buffer): number {
   const { clientInfo, site, requestId, traceId } = record;
@@ -74,7 +74,7 @@ function putAccessLine(record: RequestRecord, bytes: Buffer, start: number, end:
   else for (let i = idAt; i < idEnd; i++) line[at++] = line[i]!;
   if (record.home !== null) {
     put(HOME);
-    // Its quotes are there already.
+    // `HOME` and `end` contain its quotes.
     at += line.write(quoted(record.home).slice(1, -1), at);
   }
   put(end);

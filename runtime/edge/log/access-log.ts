@@ -6,28 +6,28 @@ import { log, reason } from '../../log.ts';
 /** How long a line may wait for its batch, in ms. */
 const FLUSH_MS = 100;
 
-/** Limits of the log's files and of its buffers. */
 export interface AccessLogLimits {
   /** A file of this size, in bytes, is rotated. */
   fileBytes: number;
-  /** Most files: `access.ndjson`, then `access.ndjson.1`, which was rotated last, and so on. */
+  /** Maximum number of files: `access.ndjson`, then `access.ndjson.1`, which was rotated last, and so on. */
   files: number;
-  /** Most buffered bytes while the disk is slow; further lines are dropped and counted. */
+  /** Maximum buffered bytes while the disk is slow; further lines are dropped and counted. */
   waiting: number;
 }
 
 /** Size of a buffer for lines, in bytes. Each buffer is one write, which costs as much as dozens of lines. */
 const BUFFER_BYTES = 256 * 1024;
-/** Most buffers kept for reuse. To allocate one costs two fifths of what it costs to write it to the file. */
+/** Maximum number of buffers kept for reuse. Allocating one costs two fifths of writing it to the file. */
 const FREE_BUFFERS_MAX = 4;
 
 const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waiting: 4 * 1024 * 1024 };
 
-/** Formats an entry as a line. */
 export interface LineFormat<Entry> {
-  /** Most bytes of a line. Must not exceed the size of a buffer, nor the limit of buffered bytes. */
+  /** Maximum bytes of a line. Must not exceed the size of a buffer, nor the limit of buffered bytes. */
   lineBytes: number;
-  /** Writes an entry's line to `bytes` at `at`, where there is enough space. Returns the position behind its line feed. */
+  /**
+   * Writes an entry's line to `bytes` at `at`, where there is enough space. Returns the position after its line feed.
+   */
   put(entry: Entry, bytes: Buffer, at: number): number;
 }
 

@@ -10,7 +10,6 @@ export class Tally {
   readonly startedAt = monotonic();
   /** The response's status; 499 before there is one. */
   status = CLIENT_LEFT;
-  /** The response's content type. */
   contentType: string | undefined = undefined;
   #received = 0;
   #sent = 0;

@@ -21,12 +21,7 @@ export interface ClientInfo {
   logged: { site: string; bytes: Buffer } | null;
 }
 
-/**
- * Returns the client info of a request.
- * @param connection its peer's address, and the same truncated
- * @param client the client's address
- * @param country the client's country
- */
+/** Returns the client info of a request. @param connection the address of its peer, and that address truncated */
 export function clientInfoOf(
   { headers, host, minorVersion }: { headers: string[]; host: string; minorVersion: number },
   connection: { peer: string; network: string },

@@ -12,7 +12,7 @@ const CACHE_MAX = 4_096;
 /** Longest string taken from a database, in characters. */
 const TEXT_LENGTH = 100;
 
-/** The fields used of a record, in MaxMind's names; each may be missing. */
+/** The used fields of a database record, in MaxMind's names; each may be missing. */
 interface Place {
   country?: { iso_code?: string; is_in_european_union?: boolean };
   registered_country?: { iso_code?: string };
@@ -32,7 +32,7 @@ interface File {
   reader: Reader<never> | null;
 }
 
-/** Looks addresses up in any number of databases: of cities, of networks. */
+/** Looks addresses up in any number of databases, such as of cities and of networks. */
 export class Geo {
   readonly #files: File[];
   readonly #known = new Map<string, string>();
@@ -44,7 +44,7 @@ export class Geo {
     if (paths.length > 0) this.#timer = setInterval(() => void this.look(), CHECK_MS).unref();
   }
 
-  /** Reloads changed files. Never rejects: a failure is logged, and the version before stays in use. */
+  /** Reloads changed files. Never rejects: a failure is logged, and the previous version stays in use. */
   async look(): Promise<void> {
     for (const file of this.#files) {
       try {
@@ -64,7 +64,10 @@ export class Geo {
     }
   }
 
-  /** Returns the location of an address as fields of `request.cf`: ASCII JSON without braces, such as `"country":"DE"`; or ''. */
+  /**
+   * Returns the location of an address as fields of `request.cf`: ASCII JSON without braces, such as `"country":"DE"`;
+   * '' when it is unknown.
+   */
   locate(address: string): string {
     if (this.#files.length === 0) return '';
     const known = this.#known.get(address);

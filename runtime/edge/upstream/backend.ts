@@ -10,7 +10,7 @@ export type Admission =
   | { kind: 'hold'; ready: Promise<void> }
   | Refused;
 
-/** The way of a request to another host. */
+/** How a request is sent to another host. */
 export interface Hop {
   /** The name of that host. */
   host: string;
@@ -23,7 +23,7 @@ export interface Hop {
   again(wasReached: boolean): Promise<void>;
 }
 
-/** Answer it with a refusal. */
+/** Answer the request with this refusal. */
 export type Refused = Refusal & { kind: 'refuse' };
 
 /** The backend of a site. `admit` is called once per request, synchronously, and again after each wait. */

@@ -12,7 +12,7 @@ export interface QueuedRequest {
   heldSince: number | null;
   /** Total time in the queue, in ms; set when it leaves the queue. */
   heldMs: number;
-  /** Bytes in memory while it is queued: its head, and the unread bytes behind it. */
+  /** Bytes in memory while it is queued: its head, and the unread bytes after it. */
   readonly keptBytes: number;
   /** Called when `keptBytes` has changed. */
   onKept: (() => void) | null;
@@ -20,9 +20,7 @@ export interface QueuedRequest {
   onGone: (() => void) | null;
 }
 
-/** The bounds of a queue. */
 export interface RequestQueueLimits {
-  /** Requests. */
   requests: number;
   /** Bytes of heads, and of bodies that have arrived. */
   bytes: number;
@@ -34,7 +32,6 @@ const ALL_MAX: RequestQueueLimits = { requests: 4_000, bytes: 128 * MIB };
 /** Requests released in one turn of the event loop. Each may need a new connection to the process. */
 const RELEASED_AT_ONCE = 64;
 
-/** The queue of one site. */
 interface Site {
   /** In the order of arrival. */
   requests: Set<QueueEntry>;

@@ -11,7 +11,7 @@ const HALF_OPEN_MS = 30_000;
 /** How long one side may read nothing, in ms. The sender is paused meanwhile, so it may have left unnoticed. */
 const BLOCKED_MS = 900_000;
 
-/** Copies bytes from its creation on. `onEnd` is called once, when both sockets have closed. */
+/** Copies bytes as soon as it is created. `onEnd` is called once, when both sockets have closed. */
 export class Tunnel implements TrackedTunnel {
   readonly #client: Socket;
   readonly #upstream: Socket;
@@ -41,7 +41,7 @@ export class Tunnel implements TrackedTunnel {
       else upstream.destroy();
       this.#closed();
     });
-    // The client still gets what the process sent, even when the process aborted.
+    // The client still gets what the process sent before it closed or aborted.
     upstream.on('close', () => {
       client.destroySoon();
       this.#closed();
@@ -119,7 +119,7 @@ export class Tunnel implements TrackedTunnel {
     return room;
   }
 
-  /** The client's answer goes to the process, which so gets a close frame, too. */
+  /** Sends the client a close frame. The client's reply goes to the process, which so gets a close frame, too. */
   #injectClose(): void {
     this.#injected = true;
     send(this.#client, restartFrame());

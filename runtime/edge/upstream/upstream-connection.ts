@@ -30,7 +30,7 @@ export type UpstreamAddress = { socketPath: string } | { host: string; port: num
 export interface Failure {
   /** Whether the process may have seen the request. */
   sent: boolean;
-  /** Whether the process may only have closed an idle connection at the moment of its reuse. */
+  /** Whether the process may have closed an idle connection just when it was reused. */
   stale: boolean;
 }
 
@@ -45,7 +45,10 @@ export interface AnswerReader {
   onConnection(connection: UpstreamConnection): void;
   /** An interim response: 1xx. */
   onInformation(head: AnswerHead): void;
-  /** The connection was upgraded; the socket emits the bytes of the other protocol. `early` are the first of them. */
+  /**
+   * The connection was upgraded. `socket` emits the bytes of the other protocol. `early`: those that have arrived
+   * already.
+   */
   onSwitch(head: AnswerHead, socket: Socket, early: Buffer): void;
   /** `onBody` follows at once, even for an empty body. */
   onHead(head: AnswerHead): void;
@@ -69,17 +72,16 @@ export interface ConnectionPool {
 class KnownHead {
   readonly head: AnswerHead;
   readonly #known: KnownBytes;
-  /** The last chunk that began with it, and the bytes behind it there. */
+  /** The last chunk that began with it, and the bytes after it in that chunk. */
   #chunk: Buffer | null = null;
   #rest: Buffer | null = null;
 
-  /** @param bytes those of the head */
   constructor(bytes: Buffer, head: AnswerHead) {
     this.#known = new KnownBytes(bytes);
     this.head = head;
   }
 
-  /** Returns the bytes behind the head in a chunk that begins with it; null for another chunk. */
+  /** Returns the bytes after the head in a chunk that begins with it; null for another chunk. */
   restOf(chunk: Buffer): Buffer | null {
     if (!this.#known.isAt(chunk, 0)) return null;
     if (chunk === this.#chunk) return this.#rest;
@@ -100,7 +102,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   after: UpstreamConnection | null = null;
   /** When it got its last request, on the clock of `performance.now()`. */
   givenAt = 0;
-  /** How many idle checks it has survived since it became idle. */
+  /** Number of idle checks since it became idle. */
   looks = 0;
   /** Name of the process's listening socket that it is connected to; null for the default one. */
   readonly socketName: string | null;
@@ -128,7 +130,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#connecting = setTimeout(() => this.socket.destroy(), CONNECT_TIMEOUT_MS).unref();
   }
 
-  /** Assigns it to one request, which the caller writes to the socket. */
+  /** Assigns the connection to one request, which the caller writes to the socket. */
   use(reader: AnswerReader): void {
     this.givenAt = monotonic();
     this.#reader = reader;
@@ -137,7 +139,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#head = null;
   }
 
-  /** The whole request was written. */
+  /** Call it when the whole request was written. */
   sent(): void {
     this.#sent = true;
   }
@@ -158,7 +160,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
 
   onRead(bytes: Buffer): void {
     this.#readAnswers(bytes);
-    // Not earlier: this may assign the connection to the next request.
+    // After the reading above, because this may start the next request on the connection.
     if (this.#head !== null) this.#pool.answered(this);
   }
 
@@ -166,7 +168,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     let bytes = chunk;
     for (;;) {
       const reader = this.#reader;
-      // Bytes without a request.
+      // The process sent bytes that no request asked for.
       if (reader === null) {
         this.socket.destroy();
         return;
@@ -183,7 +185,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     }
   }
 
-  /** Returns the bytes behind the head; null when the head is incomplete, invalid, or a 101. */
+  /** Returns the bytes after the head; null when the head is incomplete, invalid, or a 101. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
     // The response to HEAD has the same head as one with a body.
     const known = reader.method === 'HEAD' || this.#early.length > 0 ? null : this.#known;
@@ -249,7 +251,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reused = true;
     reader.onBody(pieces, true);
     if (!reusable) this.socket.destroy();
-    // A slow client may have paused it.
+    // A slow client may have caused a pause.
     else if (this.socket.isPaused()) this.socket.resume();
     if (reusable) this.#pool.put(this);
   }
@@ -269,7 +271,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reader?.onRoom();
   }
 
-  /** The process has closed. Its response can still be read, and the client may have to send the rest of its body first. */
+  /** The process has closed its side. Its response can still be read, but some clients send their whole body first. */
   onLost(): void {
     this.#reader?.onRoom();
   }

@@ -11,8 +11,8 @@ const IDLE_CHECK_MS = 1_000;
 const IDLE_CHECKS = 6;
 
 /**
- * Most unanswered requests that a process is given at once. With many hundreds, workerd serves a few connections over and
- * over and starves the others for seconds. Further requests wait here, in the order of arrival.
+ * Maximum number of recent unanswered requests of a process. With many hundreds, workerd serves a few connections over
+ * and over and starves the others for seconds. Further requests wait in `#queue`, in the order of arrival.
  */
 const RECENT_MAX = 32;
 /** A request unanswered for longer than this, in ms, no longer counts against `RECENT_MAX`. */
@@ -26,7 +26,6 @@ export interface TrackedTunnel {
   destroy(): void;
 }
 
-/** How the process was started. */
 interface Started {
   /** When it was ready, on the clock of `performance.now()`. */
   readyAt: number;
@@ -142,7 +141,7 @@ export class Upstream {
     if (this.#recent.delete(connection)) this.#serveQueue();
   }
 
-  /** Returns a connection to the pool. */
+  /** Puts an idle connection back, so that a later request can use it. */
   put(connection: UpstreamConnection): void {
     connection.looks = 0;
     this.#idle.push(connection);
@@ -184,7 +183,7 @@ export class Upstream {
     }
   }
 
-  /** Stops counting older requests: the process may itself be waiting for something. */
+  /** Stops counting older requests against `RECENT_MAX`: the process may wait for something else. */
   #age(): void {
     const before = performance.now() - RECENT_MS;
     for (const connection of this.#recent) {

@@ -20,7 +20,7 @@ export class Admissions {
   readonly #process: Supervisor;
   /** The phase of the last start for requests. */
   #starting: Phase | null = null;
-  /** When the last such line was logged. */
+  /** When the last line about requests refused for lack of memory was logged, as `performance.now()`. */
   #shedAt = Number.NEGATIVE_INFINITY;
   /** Starts of a resting app for requests, since `takeWakes` was called. */
   #wakeCount = 0;

@@ -1,4 +1,4 @@
-// Leases count the host's own users of an app's process, as requests are counted, so that it does not end while in use.
+// A lease keeps an app's process running while a part of the host uses it, as an open request does.
 
 /** One holder's right to use a process. */
 export interface Lease {

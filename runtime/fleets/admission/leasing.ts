@@ -146,7 +146,7 @@ export class Leasing {
   }
 }
 
-/** Ends a process that is still busy with a holder's work. */
+/** Ends a process that a lease holder's work still blocks. */
 async function endBlocked(cell: Cell, why: string): Promise<void> {
   if (await cell.answers('health', BLOCKED_MS)) return;
   cell.kill(why);

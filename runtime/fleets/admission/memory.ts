@@ -9,16 +9,16 @@ import type { CoreUse } from '../process/core-use.ts';
 const MB = 1024 * 1024;
 /** Default share of the container's memory that may be used. */
 const DEFAULT_SHARE = 0.8;
-/** An app within this many bytes is never ended to free memory for others. */
+/** An app that uses at most this many bytes is never ended to free memory for others. */
 const MODEST_BYTES = 64 * MB;
 /** Shortest time between two log lines about the limit, in ms: memory use may oscillate around it. */
 const WARN_EVERY_MS = 60_000;
 
 /** An app as the memory gauge sees it. */
 export interface MemoryUser {
-  /** Private memory of its process at the last sample, in bytes. Without a process: that of the last one. */
+  /** Private memory of its process at the last sample, in bytes. Without a process: that of the previous process. */
   footprint: number;
-  /** Ends its process for `why`: others need the memory. */
+  /** Ends its process because other apps need the memory. `why`: the text for the app's log. */
   evict: (why: string) => void;
   coreUse: CoreUse;
 }
@@ -34,7 +34,7 @@ export class MemoryGauge {
   #warnedAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param limitMb what the container may use, in MiB; 0 for 80 % of it
+   * @param limitMb memory that the container may use, in MiB; 0 for 80 % of what it has
    * @param cellMb what one app's process may use, in MiB
    * @param root where `proc` and `sys` are mounted
    */
@@ -45,7 +45,7 @@ export class MemoryGauge {
     this.#take(readMemory(root));
   }
 
-  /** Used memory, limit and the cells' own memory, in bytes, as last sampled. */
+  /** As last sampled. `used`, `limit` and `inCells` (the cells' private memory) are in bytes; `cells` is a count. */
   get figures(): { used: number; limit: number; cells: number; inCells: number } {
     const eaters = [...this.#cells.values()];
     const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);

@@ -6,7 +6,7 @@ export class StartRefused extends Error {}
 
 /** A start that takes longer than this frees its slot and continues without one. In ms. */
 const LONG_MS = 5_000;
-/** Most long starts without a slot, for each slot; one more for each account that needs a slot. */
+/** Most long starts without a slot, for each slot. A waiting account without a start under way may add one. */
 const LONG_PER_TURN = 4;
 
 /** After this time a start frees its slot for a waiting account with no start under way. In ms. */
@@ -61,7 +61,7 @@ export class Slots {
 
   /**
    * Runs `work` once it has a slot, with the time that is left, in ms.
-   * @param who starts. If its last start failed or took long, others of its account go first
+   * @param who the app that starts. If its last start failed or took long, other apps of its account go first
    * @throws {StartRefused} when no slot is free in time; the signal's reason when that aborts first
    */
   async run<T>(who: StartingApp, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -152,7 +152,7 @@ export class Slots {
     this.#waiting.get(next)!();
   }
 
-  /** The next start: of the account with the fewest under way, and there one whose last start went well. */
+  /** The next start: of the account with the fewest under way, and within the account, of an app whose last start went well. */
   #next(): Start | undefined {
     const starts = this.#startsByOwner();
     let [first, fewest] = [undefined as Start | undefined, Number.POSITIVE_INFINITY];

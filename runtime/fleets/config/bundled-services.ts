@@ -5,26 +5,26 @@ import type { CapnpValue, Fields } from './capnp.ts';
 import { LARGE_VALUES } from './cluster/cluster.ts';
 import { textOf } from './texts.ts';
 
-/** RPC needs 2024-04-03 or later. */
+/** Compatibility date of workerd's and Cellar's services. RPC needs 2024-04-03 or later. */
 export const SERVICE_DATE = '2026-01-01';
-/** Lets them call a Worker's `queue()` and `scheduled()`. */
+/** Compatibility flag: lets these services call a Worker's `queue()` and `scheduled()`. */
 export const CALLS_HANDLERS = 'service_binding_extra_handlers';
 
 /** Unique key of the queues. A queue's alarm is its next batch, retry or dead letter. */
 export const QUEUE_KEY = 'QueueShard';
 /** Unique key of the crons. Each cron's alarm, named by its expression, is its next run. */
 export const CRON_KEY = 'Schedule';
-/** The same for crons with a field for seconds. */
+/** Unique key of the crons with a field for seconds. */
 export const CRON_SECONDS_KEY = 'CellarScheduleOfSeconds';
 
-/** Each database is a Durable Object. @param own modules loaded before workerd's own, which they import as `d1.js` */
+/** Returns D1's service: each database is a Durable Object. @param own modules to load first; they import workerd's `d1.js` */
 export function d1Worker(own: Fields[] = []): Fields {
   const bindings = [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }];
   const worker = bundledWorker('d1.js', 'D1Database', bindings);
   return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
-/** A binding to a database. @param service that has it, a `d1Worker` */
+/** A binding to a database. @param service names the service of a `d1Worker`, and the database */
 export function d1Binding(name: string, service: CapnpValue): Fields {
   return {
     name,
@@ -35,7 +35,7 @@ export function d1Binding(name: string, service: CapnpValue): Fields {
   };
 }
 
-/** Large values are on the disk `kv`, or in the bucket, with the disk as a cache. */
+/** Returns KV's service. Large values are on the disk `kv`, or in the bucket with the disk as a cache. */
 export function kvWorker(isClustered: boolean): Fields {
   const values = isClustered
     ? [
@@ -54,7 +54,7 @@ export function kvWorker(isClustered: boolean): Fields {
 export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
 const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
 
-/** @param target the service that consumes */
+/** @param target the service that consumes the messages */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
   const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
   const bindings = [
@@ -69,7 +69,7 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
   };
 }
 
-/** One of workerd's own services. */
+/** Returns one of workerd's own services. @param module its name in workerd, such as `d1.js` */
 export function bundledWorker(
   module: string,
   className: string,

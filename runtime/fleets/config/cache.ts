@@ -5,7 +5,6 @@ import { textOf } from './texts.ts';
 
 const CACHE_WORKER = textOf('./workers/cache-worker.js');
 const HTTP_CACHING_MODULE = textOf('./modules/http-caching-module.js');
-/** The name of the service and of its disk. */
 export const CACHE_SERVICE = 'cache-service';
 export const CACHE_DISK = 'cache';
 
@@ -20,7 +19,7 @@ const MEMORY_MB = 16;
 /**
  * Config entries of the cache.
  * @param cacheMb limit of cached responses, in MiB; 0: no such service
- * @param isClustered if true, the cache is in memory: workerd would also write one on the disk to the bucket
+ * @param isClustered if true, the cache is in memory, because workerd would also write a cache on the disk to the bucket
  */
 export function cacheServices(cacheMb: number, isClustered: boolean): CapnpValue[] {
   if (cacheMb === 0) return [];

@@ -53,14 +53,14 @@ export const QUEUE_SOCKET = 'queues';
 const STATIC_SITE_DATE = '2026-01-01';
 /** From this date workerd implies `nodejs_compat`, and warns when it is set. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
-/** From this date Workers know their own exports. */
+/** From this date Workers know their own exports (`ctx.exports`) without a flag. */
 const KNOWS_EXPORTS_DATE = '2025-11-17';
-/** Gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
+/** Compatibility flag: gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
 const ASYNC_CONTEXT = 'nodejs_als';
 
 /** Config options besides the release. */
 export interface ConfigOptions {
-  /** Path of a file with authorities of the operator's own, in PEM; null: none. */
+  /** Path of a PEM file with the operator's own certificate authorities; null: none. */
   authorities: string | null;
   /** The config's directory. */
   directory: string;
@@ -76,7 +76,7 @@ export interface ConfigOptions {
   vars: Record<string, unknown>;
   /** Whether this is a trial, which only checks what the Worker lacks. No cron calls it then. */
   isTrial: boolean;
-  /** Names of the app's modules with a changed copy beside the config. The others are the release's. */
+  /** Names of the app's modules with a changed copy beside the config. All other modules are read from the release. */
   changedModules: string[];
   /** Names of Cellar's modules around the Worker, which lie beside the config. The first is the entry. */
   entryModules: string[];
@@ -86,9 +86,9 @@ export interface ConfigOptions {
   reloads: boolean;
   /** This app's own socket of the host's bucket service. Nothing listens there for a trial. */
   bucketSocket: string;
-  /** The socket where the host takes this app's calls of other apps. Nothing listens there for a trial. */
+  /** The socket where the host accepts this app's calls to other apps. Nothing listens there for a trial. */
   serviceSocket: string;
-  /** Whether what the app fetches goes to an outbound Worker. */
+  /** Whether the app's outgoing requests go to an outbound Worker. */
   hasOutbound: boolean;
   /** Whether `fetch()` transforms images. */
   fetchesImages: boolean;
@@ -384,7 +384,7 @@ function containerOf({ containers = [] }: Release, className: string, socket: st
   return found === undefined ? {} : { container: { imageName: imageText(found) } };
 }
 
-/** The service speaks the part of Docker's API that workerd uses. It needs no image for the proxy beside a container. */
+/** The container service speaks the part of Docker's API that workerd uses. It runs no egress proxy, so that image is a dummy. */
 function containerEngine({ containers = [] }: Release, socket: string | undefined): Fields {
   if (containers.length === 0 || socket === undefined) return {};
   return {

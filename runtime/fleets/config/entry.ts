@@ -1,4 +1,4 @@
-// The modules loaded before every Worker's own. They hold what Cellar does around an app's code.
+// The modules loaded before every Worker's own: they wrap the app's code.
 import type { Release } from '../../../bundler/release.ts';
 import { FROM_ENV, READ_OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
 import type { Fields } from './capnp.ts';
@@ -12,20 +12,20 @@ const ENTRY_TEXT = textOf('./workers/entry-worker.js');
 /** The module with the error page. */
 const PAGE = 'cellar-page.js';
 const PAGE_TEXT = textOf('./workers/page-worker.js');
-/** Runs the app's code in events. */
+/** Runs each call of the app's code as an event, to which logs, errors and traces refer. */
 const CAPTURE = own('capture');
 const ERROR_REPORTER = own('error-reporter');
-/** Times what events wait for. */
+/** Times the calls that events wait for. */
 const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
 /** Knows which event the running code belongs to. */
 const EVENTS = own('events');
-/** Names the call to which a request of a script belongs. */
+/** Adds to a script's outgoing requests a header that names the call of the script. */
 const OUTBOUND = { name: 'cellar-outbound.js', text: textOf('./dispatch/outbound-worker.js') };
-/** Answers other apps. */
+/** Answers calls of other apps. */
 const CALLED = own('called');
-/** Gives the app e-mails. Loaded by the first one. */
+/** Passes e-mails to the app. Loaded at the first e-mail. */
 const EMAIL = { name: 'cellar-email.js', text: textOf('./modules/email-event-module.js') };
-/** Gives the app TCP connections. Loaded by the first one. */
+/** Passes TCP connections to the app. Loaded at the first connection. */
 const TCP = { name: 'cellar-tcp.js', text: textOf('./modules/tcp-event-module.js') };
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
@@ -60,9 +60,9 @@ export interface EntryOptions {
   hasMethods: boolean;
   /** The control UI's address on error pages; null: no error pages. */
   uiUrl: string | null;
-  /** Whether what requests wait for is timed. */
+  /** Whether the calls that a request waits for are timed. */
   timesCalls: boolean;
-  /** Whether what the app fetches goes to an outbound Worker. */
+  /** Whether the app's outgoing requests go to an outbound Worker. */
   hasOutbound: boolean;
   /** Whether `fetch()` transforms images. */
   fetchesImages: boolean;
@@ -95,7 +95,7 @@ export function entryModules(
   ];
 }
 
-/** Returns the trial's modules, which run `trial` before the entry: the entry adds handlers to the Worker. */
+/** Returns the trial's modules. `trial` runs before the entry, because the entry adds handlers to the Worker. */
 export function trialModules(trial: CellModule): Fields[] {
   const esModule = `
 import './${CAPTURE.name}';
@@ -148,7 +148,7 @@ function entryText(
         .replace(CAPTURE_IMPORT, (first) => `import { withOutbound } from './${OUTBOUND.name}'; ${first}`)
         .replace('(app.default)', () => '(withOutbound(app.default))')
     : text;
-  // A timed call includes the transformation, so that module comes last.
+  // The module that times calls comes last, so that a timed `fetch()` includes the transformation of images.
   const modules = [...(fetchesImages ? [FETCHED_IMAGES] : []), ...(timesCalls ? [CALLS] : [])];
   const imports = modules.map(({ name }) => ` import './${name}';`).join('');
   const timed = watched.replace(CAPTURE_IMPORT, (first) => first + imports);

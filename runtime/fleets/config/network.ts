@@ -1,4 +1,4 @@
-// What an app may reach: public addresses and those that the operator allows, but none of this machine's.
+// What an app may reach: public addresses and those that the operator allows, but no address of this machine.
 import { Egress, HELD_V4, HELD_V6 } from '../../isolation/egress.ts';
 import { ownAddresses, PRIVATE_V4, PRIVATE_V6 } from '../../isolation/private-networks.ts';
 import type { Fields } from './capnp.ts';
@@ -22,7 +22,7 @@ export function internetService(allowed: readonly string[]): Fields {
   return networkService('internet', allowed);
 }
 
-/** Returns a service that reaches the same as `internet`. @param tls options besides the trust in the usual authorities */
+/** Returns a service that reaches the same addresses as `internet`. @param tls TLS options besides the usual authorities */
 export function networkService(name: string, allowed: readonly string[], tls: Fields = {}): Fields {
   const egress = new Egress(allowed);
   const denied = [...PRIVATE_V4, ...PRIVATE_V6, ...UNUSED, ...HELD_V4, ...HELD_V6, ...ownAddresses()];

@@ -1,4 +1,4 @@
-// Bindings to services outside the app and its storage, in a cell. Apps that use none get no such service.
+// Bindings to services outside the app and its storage, in a cell. An app without such bindings gets no such service.
 
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
@@ -18,8 +18,8 @@ export type OutwardService = (typeof SERVICES)[number];
 /** Services of the host that a cell reaches at a socket. `vectors` is storage, and `containers` belongs to classes. */
 export type HostService = OutwardService | 'vectors' | 'containers';
 /**
- * The sockets of the host's services. Without its socket, a service is not running: its bindings say which setting is
- * missing.
+ * The sockets of the host's services. A service without a socket is not running: its bindings fail with a message that names
+ * the missing setting.
  */
 export type HostServiceSockets = Partial<Record<HostService, string | undefined>>;
 

@@ -3,8 +3,8 @@
 import type { Fields } from './capnp.ts';
 
 /**
- * The environment of a process with these secrets. Variables are numbered, as a secret's name could mean something to
- * programs.
+ * The environment of a process with these secrets. Its variables are numbered, because the name of a secret could mean
+ * something to programs.
  */
 export function secretEnvironment(secrets: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.values(secrets).map((value, n) => [variable(n), value]));

@@ -1,5 +1,5 @@
-// Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
-// Worker, writes the header that names the calling binding.
+// Service bindings in a cell. Calls to other apps go to the host, through a socket that only the calling app has. workerd, not
+// the Worker, writes the header that names the calling binding.
 
 import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { Release } from '../../../bundler/release.ts';
@@ -9,7 +9,7 @@ import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields, VOID } from './capnp.ts';
 import { type CellModule, textOf } from './texts.ts';
 
-/** The module that carries method calls, beside the entry. */
+/** The RPC library that carries method calls between apps. It lies beside the entry. */
 export const CAPNWEB: CellModule = {
   name: 'cellar-capnweb.js',
   text: textOf(new URL('index-workers.js', import.meta.resolve('capnweb')).href),
@@ -18,13 +18,13 @@ const CELLAR_MODULE: CellModule = {
   name: 'cellar-internal:cellar',
   text: textOf('./modules/cellar-module.js'),
 };
-/** The Worker behind the bindings, and the objects that stand for those of other apps. */
+/** The Worker behind the bindings, and the module of the objects that stand for objects of other apps. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
 const OBJECT_MODULE = textOf('./modules/object-module.js');
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
 
-/** A release's bindings to other apps, in the order of their numbers: services, then classes of Durable Objects. */
+/** A release's bindings to other apps: services, then classes of Durable Objects. A binding's number is its index here. */
 export function callsOf({ services = [], objectsElsewhere = [] }: Release): OutsideBinding[] {
   return [
     ...services.filter(({ service }) => service !== null && service !== CELLAR),
@@ -32,7 +32,7 @@ export function callsOf({ services = [], objectsElsewhere = [] }: Release): Outs
   ];
 }
 
-/** The queues that a release sends to and other apps consume, in the order of their numbers. */
+/** The queues that a release sends to and other apps consume. An index here is the number in the service's name. */
 export function queuesElsewhere({ triggers }: Pick<Release, 'triggers'>): string[] {
   const consumed = triggers?.consumers.map(({ queue }) => queue) ?? [];
   const sent = triggers?.producers.map(({ queue }) => queue) ?? [];
@@ -44,12 +44,11 @@ export function queueService(index: number): string {
   return `service queue ${index}`;
 }
 
-/** Whether a Worker may have methods for others to call: they need a class that extends one of workerd's. */
+/** Whether a Worker may have methods for other apps to call: these need a class that extends one of workerd's. */
 export function mayHaveMethods(text: string): boolean {
   return text.includes('WorkerEntrypoint') || text.includes('DurableObject');
 }
 
-/** The bindings of the app's Worker. */
 export function serviceBindingsOf(release: Release): CapnpValue[] {
   const numbers = numbersOf(release);
   const objects = (release.objectsElsewhere ?? []).map(({ binding, storageId }) => ({
@@ -80,7 +79,7 @@ function classKeys({ objectsElsewhere = [] }: Release): string[] {
   return [...new Set(objectsElsewhere.map(({ storageId }) => storageId))];
 }
 
-/** The class that stands for another app's, by its index in `classKeys`. */
+/** The name of the class that stands for another app's class, by its index in `classKeys`. */
 function objectClass(index: number): string {
   return `Object${index}`;
 }
@@ -118,7 +117,7 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
         ],
         compatibilityDate: SERVICE_DATE,
         bindings: ways.map((way) => ({ name: way, service: `service ${way}` })),
-        // The objects here have no data: they pass calls on. In a cluster, those in memory stay in their process.
+        // These objects have no data: they pass calls on. In memory, they stay in their process even in a cluster.
         ...(keys.length > 0 && {
           durableObjectNamespaces: keys.map((uniqueKey, index) => ({
             className: objectClass(index),
@@ -133,7 +132,7 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
   ];
 }
 
-/** A socket of the host, with the header that names a binding. @param way kind and number of the binding */
+/** A service that forwards to a socket of the host, with the header that names the binding. @param way its kind and number */
 export function externalService(way: string, socket: string): Fields {
   return {
     name: `service ${way}`,

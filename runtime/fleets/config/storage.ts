@@ -8,7 +8,6 @@ import { type CapnpValue, embed, type Fields } from './capnp.ts';
 import { LARGE_VALUES_SERVICE } from './cluster/cluster.ts';
 import { D1_MODULES } from './entry.ts';
 
-/** The bindings of the app's Worker. */
 export function storageBindings(release: Release): CapnpValue[] {
   const { durableObjects, databases, namespaces, buckets = [], vectorIndexes = [] } = release;
   return [
@@ -39,7 +38,7 @@ export function storageBindings(release: Release): CapnpValue[] {
 /**
  * The services behind the bindings.
  * @param bucketSocket this app's own socket of the host's bucket service
- * @param vectorsSocket that of the host's vectors service; undefined where none runs
+ * @param vectorsSocket the app's own socket of the host's vectors service; undefined where none runs
  * @param isClustered whether the app's data is in the bucket
  */
 export function storageServices(
@@ -84,7 +83,6 @@ export function bucketService(storageId: string, bucketSocket: string): Fields {
   };
 }
 
-/** The name of that service. */
 export function bucketServiceName(storageId: string): string {
   return `bucket-${storageId}`;
 }

@@ -10,7 +10,7 @@ export interface CellModule {
 
 const hash = createHash('sha256');
 
-/** Returns a text. Call it while modules load. @param path relative to this folder, or a file's URL */
+/** Returns a file's text, and adds it to `textsHash`: call it while modules load. @param path from this folder, or a URL */
 export function textOf(path: string): string {
   const text = readFileSync(new URL(path, import.meta.url), 'utf8');
   hash.update(text);

@@ -10,10 +10,10 @@ export const TRIAL_NOTE = 'cellar trial, note: ';
 
 const TRIAL_WORKER = textOf('./workers/trial-worker.js');
 
-/** The name of the module that prints such lines. */
+/** The name of the module that prints faults and notes. */
 const TRIAL = 'cellar-trial.js';
 
-/** A release's Worker in workerd's config, with an entry that prints such lines before its own. */
+/** A release's Worker in workerd's config, with a module that prints faults and notes before the Worker's own entry runs. */
 export function triedWorker(
   worker: Fields,
   { worker: described, classes, triggers }: Pick<Release, 'worker' | 'classes' | 'triggers'>,

@@ -1,5 +1,5 @@
-// Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that stores its steps'
-// results and has an alarm for its next wait.
+// Workflows in a cell: workerd's own engine, which runs and retries the steps, and the app's bindings to it. An instance is an
+// object that stores its steps' results and has an alarm for its next wait.
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
@@ -13,7 +13,7 @@ export function workflowKey(name: string): string {
 const WORKFLOWS = 'workflow-service';
 /** Cellar's additions to the engine. */
 const ENGINE_MODULE = textOf('./workers/workflow-engine.js');
-/** A compatibility flag of the app that the engine needs: whether an instance's error keeps a NonRetryableError's message. */
+/** Compatibility flags of the app, which the engine follows: does an instance's error keep a NonRetryableError's message? */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
 const KEEPS_WORDS_FROM = '2026-05-14';
@@ -71,7 +71,6 @@ export function workflowsOf(workflows: Workflow[]): Fields {
   };
 }
 
-/** The bindings of the app's Worker. */
 export function workflowBindings(workflows: Workflow[]): CapnpValue[] {
   return workflows.map(({ binding, name }) => ({
     name: binding,

@@ -47,7 +47,7 @@ export class Activity {
     this.#quietSince = performance.now();
   }
 
-  /** Whether the process is for due work alone, as no request came. */
+  /** Whether the process was started for due work, and no request has come since. */
   get isForDueWork(): boolean {
     return this.#limitMs < this.#idleMs;
   }

@@ -7,13 +7,13 @@ import { runChild } from '../../processes/child.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
 import { FairQueue } from '../../queues/fair-queue.ts';
 
-/** An alarm. `name`: its object's. `time`: in ms since 1970. */
+/** An alarm of a Durable Object. `name`: the object's. `time`: in ms since 1970; null for a cron not yet scheduled. */
 export interface Alarm {
   name: string;
   time: number | null;
 }
 
-/** As workerd keeps it. `id`: the object's; `name`: null for an object without one. */
+/** An alarm as workerd stores it. `id` and `name` are the object's; null for an object without a name. */
 export interface StoredAlarm {
   id: string;
   name: string | null;
@@ -25,10 +25,10 @@ const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
-/** The same when every alarm is read. */
+/** Output limit when every alarm is read. */
 const ALL_OUTPUT_BYTES = 64 * 1024 * 1024;
 /**
- * A starting host may have to read many apps' alarms. One account leaves a reader to the others. The number that waits needs no
+ * A starting host may have to read many apps' alarms, so one account gets at most three of the four readers. The queue needs no
  * limit: each app waits once at most.
  */
 const LIMITS = {

@@ -3,14 +3,14 @@ import type { Result } from '../../../handlers/contract/index.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { LeasedCell } from '../admission/leasing.ts';
 
-/** Longest answer about a run: one message. */
+/** Most bytes of the process's answer, which has at most one message. */
 const ANSWER_BYTES = 64 * 1024;
 
 type Ran = Result<'crons.run'>;
 
 /**
  * Runs a cron in a leased process. Answers after ten seconds even if the run continues.
- * @returns its result; `failed`: why it was not begun
+ * @returns the run's result; `failed`: why the run did not begin
  * @throws {Error} when the process's answer is invalid
  */
 export async function askCron(

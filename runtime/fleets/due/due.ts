@@ -5,7 +5,7 @@ import { cronKeys } from '../config/crons/crons.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
-/** How far ahead a working instance's alarm may be, with a margin, in ms. Earlier versions set it ten minutes ahead. */
+/** How far ahead the alarm of a working Workflow instance may be, with a margin, in ms. Earlier versions: ten minutes. */
 export const AT_WORK_MS = 11 * 60 * 1000;
 /** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
 const RESUMED = 300;
@@ -25,18 +25,18 @@ export class RestRecord {
   /** Aborted at the end of this rest. */
   #over = new AbortController();
 
-  /** @param keep stores it across a restart of the host and, once resolved, a power loss. Must not reject */
+  /** @param keep stores the record for a restart of the host and, once it resolves, for a power loss. Must not reject */
   constructor(keep: (rest: RestingApp | null) => Promise<void>) {
     this.#keep = keep;
   }
 
-  /** Restores the host's record. */
+  /** Restores the record from before a restart of the host. */
   resume(rest: RestingApp): void {
     this.#rest = rest;
   }
 
   /**
-   * The process has ended.
+   * Call when the process has ended. Records when work is next due.
    * @param find finds the next work
    * @param delayMs delay for work that is already due
    * @returns when that is known, or a process runs again. Never rejects
@@ -54,7 +54,7 @@ export class RestRecord {
   }
 
   /**
-   * Finds out when a resting app without known work has some. Does nothing once a process ran.
+   * Finds when work is due for a resting app that has none so far. Ignores the answer if a process ran meanwhile.
    * @throws what `find` throws
    */
   async learn(find: () => Promise<number | null>): Promise<void> {
@@ -109,9 +109,9 @@ export class DueReader {
   }
 
   /**
-   * Returns Workflow instances that may have been at work when their process ended. The engine sets a working instance's
-   * alarm half a minute ahead, and a waiting one's to the end of its wait. The latest alarms are those of the newest work;
-   * those due sooner wake by themselves.
+   * Returns Workflow instances that may have been at work when their process ended. workerd sets a working instance's alarm
+   * half a minute ahead, and a waiting one's to the end of its wait. The latest alarms belong to the newest work; instances
+   * with earlier alarms wake by themselves.
    * @param release the directory of the live release
    * @returns by the binding of the Workflow
    * @throws {Error} when a file cannot be read
@@ -149,7 +149,7 @@ export class DueReader {
     return all.length === 0 ? null : Math.min(...all);
   }
 
-  /** Returns the earliest alarm of each key, and those of all crons. */
+  /** Returns the earliest alarm of each key, and the alarms of all crons. */
   async #alarms(
     keys: string[],
     crons: string[],

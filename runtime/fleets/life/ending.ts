@@ -1,4 +1,4 @@
-// Ends an app's process: it is idle, the app sleeps or is stopped, it exceeds its disk limit, or another process replaces it.
+// Ends an app's process when it is idle, the app sleeps or is stopped, exceeds its disk limit, or gets another process.
 // The fleet's operations call these functions one at a time.
 import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
@@ -18,7 +18,7 @@ export async function hibernate(supervisor: Supervisor, phase: Running, lastErro
   void supervisor.goIdle(lastError);
 }
 
-/** An operation; see `Fleet.sleep`. */
+/** The body of `Fleet.sleep`. */
 export async function sleep(supervisor: Supervisor): Promise<void> {
   supervisor.cancelRestart();
   supervisor.asleep = true;
@@ -34,11 +34,11 @@ export async function sleep(supervisor: Supervisor): Promise<void> {
     supervisor.options.say('info', 'the app sleeps');
   }
   await supervisor.goIdle(lastError);
-  // The engine's own alarm for a running step lies half a minute ahead.
+  // Starts a process now: workerd's own alarm would resume the cut steps only after half a minute.
   if (isCut) supervisor.rest.resume({ dueAt: Date.now() });
 }
 
-/** An operation; see `Fleet.hold`. @param atOnce whether requests in flight are aborted */
+/** The body of `Fleet.hold`. @param atOnce whether requests in flight are aborted */
 export async function hold(supervisor: Supervisor, why: string, atOnce: boolean): Promise<void> {
   const { phase } = supervisor;
   if (['none', 'stopped', 'leased', 'held'].includes(phase.name)) return;
@@ -63,7 +63,7 @@ export async function retire(supervisor: Supervisor, log: (line: string) => void
   if (phase.name === 'running' || phase.name === 'leased') await end(phase, log, supervisor.options.drainMs);
 }
 
-/** An operation; see `Fleet.stop`. */
+/** The body of `Fleet.stop`. */
 export async function stop(supervisor: Supervisor, live?: ReleaseRef): Promise<void> {
   supervisor.cancelRestart();
   const { phase } = supervisor;
@@ -85,7 +85,7 @@ export async function endProcesses({ options: { user }, operations }: Supervisor
   if (user !== null && !operations.closing.aborted) await endProcessesOf(user);
 }
 
-/** Drains requests and leases, then ends the processes: after SIGTERM they accept no new connection. */
+/** Drains requests and leases before it ends the processes, because they accept no connection after SIGTERM. */
 async function end(phase: Running | Leased, log: (line: string) => void, drainMs = DRAIN_MS): Promise<void> {
   const { cell, leases } = phase;
   const drains = processesOf(phase).map(({ upstream }) => upstream.drain(drainMs));

@@ -1,5 +1,5 @@
 // Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. A hot
-// app has several, which `replicas.ts` keeps. Operations run one after another. Two releases never share the app's storage.
+// app has several, which `replicas.ts` manages. Operations run one after another. Two releases never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
@@ -42,9 +42,9 @@ export class Fleet implements Backend {
   readonly #idling: IdleCheck;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
-  /** Where its requests go once another host has taken the app. */
+  /** Where the app's requests go after the app has moved to another host; null before. */
   #movedTo: Backend | null = null;
-  /** A queued restart. */
+  /** A queued restart by `renew`; null for none. */
   #renewal: Promise<boolean> | null = null;
   /** Settles when the last requested start has ended, even one that still waits for its turn. */
   #coming: Promise<void> | null = null;
@@ -65,7 +65,7 @@ export class Fleet implements Backend {
     return this.#process.state;
   }
 
-  /** Why the process does not run or did not start. `null` while it runs. */
+  /** Why the process does not run or did not start; see `Supervisor.lastError`. */
   get lastError(): string | null {
     return this.#process.lastError;
   }
@@ -110,7 +110,7 @@ export class Fleet implements Backend {
     return processesOf(this.#process.phase).reduce((sum, { cell }) => sum + (cell.usage?.[of] ?? 0), 0);
   }
 
-  /** Returns the usage since the last call, as far as it was sampled; null for none. */
+  /** Returns the usage between the last call and the last sample; null without a process and wakes. */
   takeUsage(): FleetUsage | null {
     const wakes = this.#admissions.takeWakes();
     const processes = processesOf(this.#process.phase);
@@ -119,7 +119,7 @@ export class Fleet implements Backend {
     return { wakes, cpuMs, memoryBytes: this.memoryBytes ?? 0, processes: processes.length };
   }
 
-  /** Whether the host has ended it for its disk use. */
+  /** Whether the host has ended the process for its disk use. */
   get isHeld(): boolean {
     return this.#process.phase.name === 'held';
   }
@@ -129,7 +129,7 @@ export class Fleet implements Backend {
     return this.#process.activity.lastMinute;
   }
 
-  /** Open requests and upgraded connections, and Workflow work that keeps the process. */
+  /** Number of open requests, upgraded connections, and Workflow steps that keep an idle process running. */
   get openStreams(): number {
     return openIn(processesOf(this.#process.phase)) + this.#idling.steps;
   }
@@ -139,7 +139,7 @@ export class Fleet implements Backend {
     return this.#admissions.admit(this.#coming);
   }
 
-  /** Sends requests that are held, and later ones, to the app's new home. Call it once the process here has ended for good. */
+  /** Sends queued and later requests to the app's new home. Call it once the process here has ended for good. */
   movedTo(home: Backend): void {
     this.#movedTo = home;
   }
@@ -158,8 +158,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Whether the process answers on the socket that runs none of the app's code, which detects endless loops. A hibernated app
-   * is healthy, and is not woken.
+   * Whether the process answers on a socket that runs none of the app's code. It does not while the app is in an endless loop. A
+   * hibernated app counts as healthy, and is not woken.
    */
   async healthy(): Promise<boolean> {
     const phase = this.#process.phase;
@@ -168,7 +168,7 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Restores an app's phase from before a restart of the host. Call it first. `idle` starts at its first request.
+   * Restores an app's phase from before a restart of the host. Call it first. An `idle` app starts at its first request.
    * @param rest the last value of `onRest`; `null` when uncertain, so that the storage is read
    */
   restore(name: Resting, live: ReleaseRef, rest: RestingApp | null, lastError: string | null = null): void {
@@ -178,7 +178,7 @@ export class Fleet implements Backend {
     else if (name === 'idle') void this.#process.beginRest();
   }
 
-  /** As `RestRecord.learn`. */
+  /** See `RestRecord.learn`. */
   learnDue(find: () => Promise<number | null>): Promise<void> {
     return this.#process.rest.learn(find);
   }
@@ -193,14 +193,14 @@ export class Fleet implements Backend {
     this.#process.asleep = asleep;
   }
 
-  /** Whether a sleeping app is being started for requests, or because somebody asked for it. */
+  /** Whether a sleeping app is being started, for requests or by `start`. */
   get isWaking(): boolean {
     return this.asleep && (this.#coming !== null || this.#admissions.isStarting);
   }
 
   /**
-   * Ends the process for its disk use. It runs again after a start, a deploy or `letGo`. Apps that are meant to have no
-   * process are left as they are.
+   * Ends the process for its disk use. The app runs again after a start, a deploy or `letGo`. Does nothing for an app that is
+   * meant to have no process.
    * @param atOnce whether requests in flight are aborted, and a running operation fails
    */
   hold(why: string, atOnce: boolean): Promise<void> {
@@ -216,7 +216,7 @@ export class Fleet implements Backend {
     });
   }
 
-  /** Ends the processes of an app in the bucket at once, because this host is cut off. What runs meanwhile ends too. */
+  /** Ends the processes of an app in the bucket at once, because this host does not reach the control plane. */
   cutOff(): Promise<void> {
     const end = () => {
       const { phase } = this.#process;
@@ -224,7 +224,7 @@ export class Fleet implements Backend {
       for (const { cell } of processesOf(phase)) cell.kill(CUT_OFF);
     };
     end();
-    // A start under way may bring up another.
+    // An operation under way may start another process.
     return this.#process.operations.run(async () => end());
   }
 
@@ -297,9 +297,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Puts an app with a live release to sleep: ends its process as `stop` does. Requests that come meanwhile are queued, and
-   * wake the app, as does the next one. Due work gets a process for as long as it takes. Workflow steps that are cut are
-   * retried at once.
+   * Puts an app with a live release to sleep: ends its process as `stop` does. Any request wakes the app; those that come
+   * meanwhile are queued. Due work gets a process for as long as it takes. Workflow steps that are cut are retried at once.
    */
   sleep(): Promise<void> {
     this.giveUpStarts();
@@ -325,7 +324,7 @@ export class Fleet implements Backend {
 
   /**
    * Restarts the live release if it runs or should, because its process's inputs have changed. Requests are queued meanwhile,
-   * as for a deploy. A resting or stopped app starts nothing. Calls before it begins share one restart.
+   * as for a deploy. A resting or stopped app starts nothing. Calls before the restart begins share it.
    * @returns whether a new process serves
    * @throws {Error} why the release does not start; a running process then continues
    */
@@ -343,7 +342,7 @@ export class Fleet implements Backend {
     return (phase.name === 'running' || phase.name === 'starting') && !launcher.hasCurrentVars;
   }
 
-  /** Whether its process was started before its app had an outbound Worker. Ask again after a wait for a start. */
+  /** Whether the process was started before the app had an outbound Worker. False while a process starts: then ask again later. */
   get lacksOutbound(): boolean {
     const { phase, launcher } = this.#process;
     return ![...AT_REST, 'starting', 'crashed'].includes(phase.name) && !launcher.hasOutbound;
@@ -386,7 +385,7 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Fills the app's cache with a release's files. Only for a namespace must no process use the storage.
+   * Fills the app's cache with a release's files. A cache in a KV namespace is filled while no process uses the storage.
    * @throws {Error} with the key that could not be put
    */
   async prefill(
@@ -401,9 +400,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Runs `use` with a process of the app, without waking it: a sleeping app sleeps on, a stopped one takes no requests, and a
-   * process started for this ends again. Meanwhile the app does not hibernate, and its process is ended or replaced only
-   * afterwards, as for requests in flight. Overdue alarms may run meanwhile, even of a stopped app.
+   * Runs `use` with a process of the app, without waking it: a sleeping app stays asleep, a stopped one takes no requests, and
+   * a process started for this ends again. The process ends or is replaced only afterwards, as for requests in flight. Overdue
+   * alarms may run meanwhile, even of a stopped app.
    * @param purpose what it is for, in messages
    * @throws {Error} when there is no process or no memory for one, when it ends, or when the time is over
    */

@@ -12,9 +12,9 @@ const WORK_TIMEOUT_MS = 1_000;
 export class IdleCheck {
   readonly #process: Supervisor;
   readonly #watchdogs = new WeakMap<Cell, Watchdog>();
-  /** The process that should have ended, but stayed for work without a request. */
+  /** The process that has no requests, but stays because other work runs or is due soon. */
   #working: Running | null = null;
-  /** How many of its tasks ran in Workflows. */
+  /** How many tasks in Workflows that process had when it was last asked. */
   #steps = 0;
   /** Whether the process is to end because others need its memory. */
   #isEvicting = false;
@@ -40,7 +40,7 @@ export class IdleCheck {
       const processes = processesOf(running);
       const used = openIn(processes) + leases.held > 0 || running === this.#working;
       for (const { cell } of processes) {
-        // SQL of the app's owner has its own timeout.
+        // The owner's SQL may block the process. It has its own timeout.
         if (leases.mayBlock) this.#watchdogOf(cell).pause();
         else this.#watchdogOf(cell).look(cell, used);
       }
@@ -73,7 +73,7 @@ export class IdleCheck {
   }
 
   /**
-   * Starts a process for due work, if the app has none. A sleeping app sleeps on.
+   * Starts a process for due work, if the app has none. A sleeping app stays asleep.
    * @throws when it does not start; a retry is then scheduled
    */
   #start(): Promise<void> {
@@ -85,7 +85,7 @@ export class IdleCheck {
     return operations.run(start);
   }
 
-  /** Ends the process for `why`: others need its memory. */
+  /** Ends the process because other apps need its memory. @param why the text for the app's log */
   evict(why: string): void {
     if (this.#isEvicting) return;
     this.#isEvicting = true;

@@ -49,7 +49,7 @@ export interface Place {
   output: (deployId: string) => OutputSink;
   /** Limit of the Cache API (`RUNNER_FLEET_ASSET_CACHE_MB`), in MiB. Left out or 0: no cache. */
   cacheMb?: number;
-  /** Whether what requests wait for is timed (`RUNNER_TRACE_CALLS`). Default: false. */
+  /** Whether the calls that a request waits for, such as to storage, are timed (`RUNNER_TRACE_CALLS`). Default: false. */
   timesCalls?: boolean;
   /** Whether crons may have a field for seconds (`RUNNER_CRON_SECONDS`). Default: false. */
   cronSeconds?: boolean;
@@ -61,7 +61,7 @@ export interface Place {
   services?: ServiceAccess;
   /** The app's cluster. Left out for an app that keeps its data on this machine. */
   cluster?: AppCluster | undefined;
-  /** Brings a release to its directory. Left out for an app that keeps its code on this machine. */
+  /** Fetches a release's code into its directory. Left out for an app that keeps its code on this machine. */
   load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
@@ -83,7 +83,7 @@ export interface Development {
 interface Given {
   secrets: Record<string, string>;
   vars: Record<string, unknown>;
-  /** Whether what the Worker fetches goes to an outbound Worker. */
+  /** Whether the Worker's outgoing requests go to an outbound Worker. */
   hasOutbound: boolean;
 }
 
@@ -99,7 +99,7 @@ export class Launcher {
   readonly #files: CellFilesCache;
   /** The config of the release for which the databases were last found migrated. */
   #migrated: string | null = null;
-  /** What the last launched release was started with. */
+  /** The last launched release and the inputs of its bindings. */
   #launched: { release: ReleaseRef; given: Given } | null = null;
 
   constructor(place: Place) {
@@ -178,7 +178,7 @@ export class Launcher {
     return this.#launched?.given.hasOutbound ?? false;
   }
 
-  /** Ends processes that a killed host has left: they may run another release. */
+  /** Ends processes that a killed host has left. They may run another release. */
   async #endOrphans(): Promise<void> {
     for (let number = 1; number < MOST_PROCESSES; number++)
       await evictOwner(join(this.#runDirectory(number), OWNER_FILE));
@@ -195,12 +195,12 @@ export class Launcher {
     const { openKey, cluster, development } = this.#place;
     const data = runDirectory === directories.run ? directories.data : runDirectory;
     const { config, hasBuckets, hostServices, hasWorker, hasCache, sockets, calls, keys, cpuMs } = files;
-    // In parallel with the start: the process connects when the app first uses them.
+    // The services open in parallel with the start: the process connects when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
       ...hostServices.map((type) => this.#place.hostServices?.[type]?.open()),
     ];
-    // Before the start: modules may call other apps while they load.
+    // Opened before the start: modules may call other apps while they load.
     await services?.open(calls);
     const cell = await startCell({
       workerd,
@@ -213,7 +213,7 @@ export class Launcher {
       disks: {
         do: join(data, 'do'),
         kv: join(data, 'kv'),
-        // Outside the storage: it is in no snapshot, and has its own limit.
+        // The cache is outside the storage: snapshots do not contain it, and it has its own limit.
         ...(hasCache && { [CACHE_DISK]: join(runDirectory, CACHE_DISK) }),
       },
       runDirectory,
@@ -285,12 +285,12 @@ export class Launcher {
     });
   }
 
-  /** The storage was replaced: the next launch reads the databases' migrations again. */
+  /** Call after the storage was replaced, so that the next launch reads again which migrations are applied. */
   forgetStorage(): void {
     this.#migrated = null;
   }
 
-  /** Returns the parts of a release that have work to do by themselves. */
+  /** Returns the parts of a release that have work without a request, such as alarms and crons. */
   async dueWork(directory: string): Promise<DueWork> {
     return (await this.#filesOf(directory, this.#given())).due;
   }

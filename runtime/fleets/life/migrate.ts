@@ -1,5 +1,5 @@
-// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd. That uses the
-// real storage, and no other process does meanwhile.
+// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd. This process
+// uses the real storage, and no other process does meanwhile.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
@@ -66,7 +66,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     if (!deadline.aborted) throw error;
     throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
   }
-  // Written last. It only saves the start of a process: the database's own table is authoritative.
+  // This cache only saves the start of a process. The database's own table is authoritative, so the cache is written last.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
 }
 

@@ -3,7 +3,7 @@
 import { D1Database as Database, turnForeignKeysOff } from './cellar-d1.js';
 import { splitStatements } from './cellar-sql-statements.js';
 
-/** The table before `migrations_table` was supported. */
+/** The table's name before `migrations_table` was supported. */
 const USUAL_TABLE = 'd1_migrations';
 /** Most names of applied migrations after a failure. */
 const DONE_SHOWN = 1_000;
@@ -11,8 +11,8 @@ const DONE_SHOWN = 1_000;
 export class D1Database extends Database {
   /**
    * Takes `{table, takesOver, migrations: [{name, path}]}`, with paths in the release. Answers `{applied: [name]}` or
-   * `{failed: {at, message, done}}`. `done`: previously applied. `takesOver`: names recorded in the default table count as
-   * applied.
+   * `{failed: {at, message, done}}`. `done`: names applied before this call. `takesOver`: names recorded in the default table
+   * count as applied.
    */
   async fetch(request) {
     let at = '';
@@ -89,7 +89,7 @@ export default {
     try {
       return await env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
     } catch (error) {
-      // A failed commit, such as a broken foreign key, fails the object and not the preceding call.
+      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot catch it.
       return Response.json({ failed: { at: 'the commit', message: error.message, done: [] } });
     }
   },

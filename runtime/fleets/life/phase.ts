@@ -42,7 +42,7 @@ export interface Leased {
 
 /** Retry-After of a stopped app: somebody has to start it. */
 const STOPPED_RETRY_AFTER_S = 60;
-/** Memory is sampled each second, and is freed as others hibernate. */
+/** Memory is sampled each second, and becomes free as other apps hibernate. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
 /** Cellar asks each half second whether the bucket is back. */
@@ -83,7 +83,7 @@ export function processState(phase: Phase, asleep: boolean): ProcessState {
       return 'idle';
     case 'leased':
       return 'stopped';
-    // It should run: show why it does not.
+    // A held app should run, so the API shows why it does not.
     case 'held':
       return 'crashed';
     default:

@@ -1,5 +1,5 @@
-// The processes of a hot app beside its first one. Each is a member of the app's cluster: it takes requests, and the engine
-// decides which of them has a Durable Object.
+// The processes of a hot app beside its first one. Each is a member of the app's cluster and takes requests. workerd decides
+// which of them runs a Durable Object.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Upstream } from '../../edge/upstream/upstream.ts';
 import { type Level, reason } from '../../log.ts';
@@ -29,14 +29,14 @@ export interface ReplicasOptions {
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** How often a process without memory is tried again, in ms. */
+/** How often a start is tried again while the host is short of memory, in ms. */
 const MEMORY_EVERY_MS = 1_000;
 
 export class Replicas {
   readonly #options: ReplicasOptions;
-  /** By number. */
+  /** One for each process beside the first, by the process's number. */
   readonly #keepers = new Map<number, Keeper>();
-  /** Resolves when the last process with a number has ended. */
+  /** By number: resolves when the latest process with this number has ended. */
   readonly #ended = new Map<number, Promise<void>>();
   /** The number of the first process. */
   #first = 0;
@@ -47,7 +47,7 @@ export class Replicas {
     this.#options = options;
   }
 
-  /** Starts or ends processes until there are `count` with the first one. @param delayMs before a start */
+  /** Starts or ends processes until `count` run, the first one included. @param delayMs pause before each start */
   scale(count: number, delayMs = 0): void {
     for (const [number, keeper] of [...this.#keepers].reverse()) {
       if (this.#keepers.size < count) break;
@@ -60,7 +60,7 @@ export class Replicas {
   }
 
   /**
-   * Makes one of the others the first process, because that has ended. It is the caller's from now on.
+   * Makes another process the first one, because the first has ended. The caller owns it from now on.
    * @param delayMs before another process starts in its place
    * @returns null when none runs
    */
@@ -77,7 +77,7 @@ export class Replicas {
     return null;
   }
 
-  /** Ends all of them. @param drainMs time for requests in flight, in ms */
+  /** Ends all processes beside the first. @param drainMs time for requests in flight, in ms */
   async end(drainMs = DRAIN_MS): Promise<void> {
     for (const keeper of this.#keepers.values()) keeper.end(drainMs);
     this.#keepers.clear();
@@ -107,7 +107,7 @@ class Keeper {
   #isGivenAway = false;
   /** Whether it waits for memory. */
   #isShort = false;
-  /** Aborted to end the process for the memory of others. */
+  /** Aborted to end the process because other apps need its memory. */
   #leaving = new AbortController();
 
   constructor(number: number, options: ReplicasOptions, onChange: () => void) {
@@ -128,14 +128,13 @@ class Keeper {
     }
   }
 
-  /** Ends the process. */
   end(drainMs = DRAIN_MS): void {
     this.#drainMs = drainMs;
     this.#stop.abort();
     this.#set(null);
   }
 
-  /** Returns the running process, which somebody else ends from now on; null when none runs. */
+  /** Returns the running process, which the caller has to end from now on; null when none runs. */
   giveAway(): Replica | null {
     const { running } = this;
     if (running === null) return null;
@@ -145,7 +144,7 @@ class Keeper {
     return running;
   }
 
-  /** Runs a process until its end. @returns when to start the next, in ms */
+  /** Runs a process until its end. @returns the pause before the next start, in ms */
   async #run(): Promise<number> {
     const { memory, launch, connect, say, onFailure } = this.#options;
     const { signal } = this.#stop;

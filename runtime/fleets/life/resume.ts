@@ -1,16 +1,16 @@
-// Resumes interrupted Workflows at once in the next process. The engine alone would wait for their alarms.
+// Resumes interrupted Workflows at once in the next process. workerd's Workflows engine alone would wait for their alarms.
 import { reason } from '../../log.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { Lease } from '../admission/leases.ts';
 import type { DueReader } from '../due/due.ts';
 import type { Cell } from '../process/cell.ts';
 
-/** Time limit to resume all instances, in ms. The engine's own alarms handle the rest. */
+/** Time limit to resume all instances, in ms. Those left are resumed by their own alarms. */
 const RESUME_TIMEOUT_MS = 60_000;
 const ANSWER_BYTES = 4_096;
 
 /**
- * Makes the engine check the interrupted instances. Never rejects.
+ * Makes workerd's Workflows engine check the interrupted instances. Never rejects.
  * @param release the directory of the process's release
  * @param warn gets the reason of a failure
  */

@@ -1,5 +1,5 @@
 // Supervises one app's process: starts the live release, and restarts it after a crash. The fleet's operations call it one at
-// a time; `ending.ts` has those that end the process.
+// a time. The operations that end the process are in `ending.ts`.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { Upstream } from '../../edge/upstream/upstream.ts';
 import { CUT_OFF } from '../../hosts/gate.ts';
@@ -35,7 +35,7 @@ export interface SupervisorOptions extends Place {
   lastRequestAt: number | null;
   /** Start slots, shared by all fleets. A deploy bypasses them, because its app is down meanwhile. */
   slots: Slots;
-  /** Time for requests in flight before a process is replaced, in ms. Default: that of a deploy. */
+  /** Time for requests in flight before a process is stopped or replaced, in ms. Default: 10 s. */
   drainMs?: number;
   /** The host's memory, shared by all fleets. */
   memory: MemoryGauge;
@@ -50,8 +50,8 @@ export interface SupervisorOptions extends Place {
   /** Called when the app falls asleep, and when it begins to serve requests again. */
   onAsleep: (asleep: boolean) => void;
   /**
-   * Called when an idle process was ended, and with `null` before the next one: it serves only once this has resolved. Must
-   * not reject.
+   * Called when an idle process was ended, and with `null` before the next one, which serves only once the promise has
+   * resolved. Must not reject.
    */
   onRest: (rest: RestingApp | null) => Promise<void>;
 }
@@ -88,7 +88,7 @@ export class Supervisor implements StartingApp {
   #restart: NodeJS.Timeout | null = null;
   /** Aborted to cancel earlier requested starts. */
   #unwanted = new AbortController();
-  /** Resolves when the other processes of a crashed one have ended. */
+  /** Resolves when the replicas of a crashed process have ended. */
   #othersEnded: Promise<void> = Promise.resolve();
 
   constructor(options: SupervisorOptions, evict: (why: string) => void) {
@@ -154,7 +154,7 @@ export class Supervisor implements StartingApp {
     return cluster?.isAway() ? BUCKET_AWAY : null;
   }
 
-  /** The app's data and code have moved: later processes have them there. No process runs. */
+  /** Call when the app's data and code have moved and no process runs. Later processes use the new place. */
   moved({ cluster, load }: Pick<SupervisorOptions, 'cluster' | 'load'>): void {
     this.options.cluster = cluster;
     this.options.load = load;
@@ -184,7 +184,7 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Has no process from now on, until a request comes or stored work is due.
+   * Enters the phase without a process. It lasts until a request comes or stored work is due.
    * @param delayMs delay for work that is already due
    * @returns as `beginRest`
    */
@@ -193,7 +193,7 @@ export class Supervisor implements StartingApp {
     return this.beginRest(delayMs);
   }
 
-  /** Finds the next work. Resolves then, or when a process runs again; never rejects. */
+  /** Finds when work is next due. Resolves when that is known or when a process runs again. Never rejects. */
   beginRest(delayMs = 0): Promise<void> {
     return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
@@ -219,7 +219,7 @@ export class Supervisor implements StartingApp {
     return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
   }
 
-  /** The app serves requests: it sleeps no longer. */
+  /** Marks the app as awake, because it serves requests. */
   awaken(): void {
     if (!this.asleep) return;
     this.asleep = false;
@@ -257,7 +257,7 @@ export class Supervisor implements StartingApp {
   /** Launches a process of the live release when it gets a slot; it serves nobody yet. @throws when it does not start */
   async launchLive(signal: AbortSignal): Promise<Cell> {
     const { slots, say, cluster } = this.options;
-    // Before it has a slot, which other apps can use meanwhile.
+    // Waits before it takes a slot, so that other apps can use the slot meanwhile.
     await cluster?.untilAllowed(signal);
     const log = (line: string) => say('info', line);
     return slots.run(this, (leftMs) => this.launch(this.live!, log, signal, leftMs), signal);
@@ -273,7 +273,7 @@ export class Supervisor implements StartingApp {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // Written to disk while the process starts: at this stage no code of the app runs.
+    // Ends the record of the rest on disk while the process starts: at this stage no code of the app runs.
     let written = Promise.resolve();
     const onSpawned = () => {
       written = this.rest.end();
@@ -336,7 +336,7 @@ export class Supervisor implements StartingApp {
     });
   }
 
-  /** Makes another process the first one after its end. @returns whether one runs */
+  /** The first process has ended: lets a running replica take its place. @returns whether there was one */
   #goOn({ replicas }: Running, delayMs: number, why: string): boolean {
     const replica = replicas.takeOver(delayMs);
     if (replica === null) return false;
@@ -357,7 +357,7 @@ export class Supervisor implements StartingApp {
     lease.release();
   }
 
-  /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
+  /** Call when a start failed outside `bringUp`. Goes idle if the host refused it or an obstacle exists; else retries later. */
   failed(error: unknown): void {
     if (error instanceof StartRefused) void this.goIdle(error.message);
     else if (this.obstacle !== null) this.#await(this.obstacle);
@@ -402,7 +402,7 @@ export class Supervisor implements StartingApp {
     else this.#crash(restart, exit.reason);
   }
 
-  /** The process was ended because it cannot write, or because this host is cut off: the app has no process until that is over. */
+  /** Goes idle with `obstacle` as the error: the app has no process until the obstacle is gone. */
   #await(obstacle: string): void {
     this.options.say('error', obstacle);
     void this.goIdle(obstacle);
@@ -418,8 +418,8 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Queues or refuses requests, depending on `restart`, and restarts the live release after the delay. A sleeping app sleeps
-   * on: after the delay its next request, or due work, starts it.
+   * Restarts the live release after the delay. Requests are queued meanwhile, or refused in a crash loop. A sleeping app stays
+   * asleep: after the delay its next request, or due work, starts it.
    */
   #crash({ delayMs, loop }: Restart, error: string): void {
     if (this.operations.closing.aborted) {

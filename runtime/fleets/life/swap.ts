@@ -7,18 +7,17 @@ import type { ReleaseRef } from './launch.ts';
 import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** Callbacks and options of a swap. */
 export interface SwapSteps {
-  /** Makes the new release the live one on disk. Called once it runs; requests are queued until this resolves. May reject. */
+  /** Makes the new release the live one on disk, once it runs. Requests are queued until this resolves. May reject. */
   commit: () => Promise<void>;
   log: (line: string) => void;
-  /** Whether to skip the trial beside the running release. If it does not start, the previous one starts again. */
+  /** Whether to skip the trial beside the running release. If the new release does not start, the previous one starts again. */
   isUntried?: boolean;
   /** Cancels the swap before any change: while it is queued, and during the trial. */
   signal?: AbortSignal;
 }
 
-/** An operation; see `Fleet.swap`. */
+/** The body of `Fleet.swap`. */
 export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
   if (!steps.isUntried) await tried(supervisor, next, steps);
@@ -38,7 +37,7 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
   }
 }
 
-/** An operation; see `Fleet.adopt`. */
+/** The body of `Fleet.adopt`. */
 export async function adopt(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
   await tried(supervisor, next, steps);
@@ -52,7 +51,7 @@ export async function adopt(supervisor: Supervisor, next: ReleaseRef, steps: Swa
   }
 }
 
-/** An operation; see `Fleet.renew`. */
+/** The body of `Fleet.renew`. */
 export async function renew(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
   const { phase, live, wanted } = supervisor;
   if (live === null) return false;
@@ -72,18 +71,18 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
     await supervisor.bringUp(wanted);
     return true;
   }
-  // It runs only for due work, and restarts if some is left.
+  // The process runs only for due work. If some is left, a new process starts for it.
   if (phase.name === 'running') await hibernate(supervisor, phase);
   return false;
 }
 
-/** An operation; see `Fleet.renewVars`. */
+/** The body of `Fleet.renewVars`. */
 export async function renewVars(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
   const isCurrent = supervisor.phase.name === 'running' && supervisor.launcher.hasCurrentVars;
   return isCurrent ? !supervisor.asleep : renew(supervisor, log);
 }
 
-/** An operation; see `Fleet.replaceStorage`. */
+/** The body of `Fleet.replaceStorage`. */
 export async function replaceStorage(
   supervisor: Supervisor,
   replace: () => Promise<void>,
@@ -103,7 +102,7 @@ export async function replaceStorage(
   }
 }
 
-/** @throws when the release does not load, or the swap was cancelled */
+/** Runs the trial. @throws when the release does not load, or the swap was cancelled */
 async function tried(
   { launcher, operations: { closing } }: Supervisor,
   next: ReleaseRef,

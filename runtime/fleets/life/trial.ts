@@ -14,13 +14,13 @@ import { ownDirectories } from '../process/cell-directories.ts';
 import { lineSink } from '../process/cell-output.ts';
 import { type CellOptions, startCell } from '../process/start-cell.ts';
 
-/** Prefix of trials' directories, beside those of apps' sockets. Those of a killed host are removed at boot. */
+/** Prefix of trials' directories, which lie beside those of apps' sockets. Trials of a killed host are removed at boot. */
 const TRIAL_PREFIX = 'trial-';
 
-/** workerd only warns when the Worker does not export a configured class: all calls of it would fail. */
+/** workerd only warns when the Worker does not export a configured class. All calls of the class would fail. */
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
-/** workerd's message for a bad cron expression, up to the position in its own code. */
+/** workerd's message for a bad cron expression, without the position in workerd's own code that follows it. */
 const BAD_CRON = /cron trigger ".*": .*?(?= at cron(-seconds)?\.js:)/;
 /** workerd's words for a cron with a field for seconds, where `RUNNER_CRON_SECONDS` is off. */
 const HAS_SECONDS = '6 fields, not 5';

@@ -8,7 +8,7 @@ import type { User } from '../../isolation/users.ts';
 export interface CellPlace {
   /** The user that runs it; `null`: the host's own. */
   user: User | null;
-  /** Where the process runs. */
+  /** The process's working directory. */
   directory: string;
   /** Path of the config. The process may read all of its directory. */
   config: string;

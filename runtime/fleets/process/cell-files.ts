@@ -1,5 +1,5 @@
-// The files for workerd: its config and the Worker's entry. They are written at launch from the release's description, and
-// cached. So old releases get this Cellar's features.
+// The files for workerd: its config and the Worker's entry. They are written at launch from the release's description, so that
+// old releases get this Cellar's features, and cached.
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
@@ -26,7 +26,7 @@ const FORMAT = 26;
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
 
-/** Authorities of the operator's own. */
+/** Path of the file with the operator's own certificate authorities; null: none. */
 const AUTHORITIES = process.env.NODE_EXTRA_CA_CERTS || null;
 
 const WRITER = new URL('./write-cell-files.ts', import.meta.url);
@@ -62,7 +62,7 @@ export class CellFilesCache {
   readonly #timesCalls: boolean;
   readonly #cronSeconds: boolean;
   #last: CellFiles | null = null;
-  /** Settles when the last requested write has ended, even a failed one. */
+  /** Finds or writes the files of one launch at a time. */
   readonly #queue = new SerialQueue();
 
   /**
@@ -72,7 +72,7 @@ export class CellFilesCache {
    * @param uiUrl the control UI's address on error pages; null: no error pages
    * @param reloads whether browsers reload pages when the app has changed
    * @param cacheMb limit of the Cache API, in MiB; 0: no cache
-   * @param timesCalls whether what requests wait for is timed
+   * @param timesCalls whether the calls that a request waits for are timed
    * @param cronSeconds whether crons may have a field for seconds
    */
   constructor(
@@ -102,8 +102,8 @@ export class CellFilesCache {
   }
 
   /**
-   * Returns the files of the release in a directory, for a process with these secrets and overrides of variables. Repeating the last call reads and
-   * writes nothing.
+   * Returns the files of the release in a directory, for a process with these secrets and overrides of variables. Repeating the
+   * last call reads and writes nothing.
    * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
@@ -131,7 +131,7 @@ export class CellFilesCache {
     return this.#last;
   }
 
-  /** Returns a name from all inputs of the files. A release rebuilt at the same path has another description. */
+  /** Returns a name from all inputs of the files. The description's time and size detect a release rebuilt at the same path. */
   #nameFor(release: string, { secrets, vars, hasOutbound }: Given): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
@@ -180,8 +180,8 @@ export class CellFilesCache {
   }
 
   /**
-   * Keeps the previous release's files: it serves again when this one does not start. Running processes have already read
-   * theirs.
+   * Removes all but these files and the previous release's, which serves again when this one does not start. Running
+   * processes have already read theirs.
    */
   async #removeOthers(directory: string): Promise<void> {
     const kept = [directory, this.#last && join(this.#last.config, '..')];

@@ -8,7 +8,7 @@ import { Allowance } from '../../resources/allowance.ts';
 import type { MemoryEnd } from '../../resources/cell-groups.ts';
 import { ReportedErrors } from './reported-errors.ts';
 
-/** Why a process ended, for people. */
+/** Why a process ended, as text for people. */
 export interface ExitReason {
   reason: string;
   /** The host's limit that it exceeded; null when it ended for another reason. */
@@ -17,9 +17,9 @@ export interface ExitReason {
 
 /** Rate limit of forwarded output, in bytes a second. Unused rate may be used later in a burst. */
 export const BYTES_PER_S = 256 * 1024;
-/** The largest burst, in seconds of that rate. */
+/** The largest burst, in seconds of `BYTES_PER_S`. */
 const SAVED_S = 4;
-/** Dropped lines are counted to the sink after this time, in ms: the app may print nothing more. */
+/** The number of dropped lines is reported to the sink after this time, in ms, even if the app prints nothing more. */
 const REPORT_MS = 1_000;
 /**
  * Shortest time between two reads of a flooded pipe, in ms. Each read empties the pipe, which is cheap for the host. In
@@ -32,7 +32,7 @@ const REST_MAX_MS = 10;
  * workerd's shortest have 50 bytes.
  */
 const CALM_BYTES = 4 * 1024;
-/** Bytes of one flood to read a ms: counting the lines of more would take too much of the host's CPU. */
+/** Most bytes of a flood that are read in a ms. Counting the lines of more would take too much of the host's CPU. */
 const FLOOD_BYTES = 20_000;
 /** Output bytes kept to explain why the process ended. */
 const KEPT_BYTES = 16 * 1024;
@@ -43,14 +43,14 @@ const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
 /** Longest load error, in characters. It explains the end by itself. */
 const LOAD_ERROR_LENGTH = 4_000;
-/** workerd's prefix of a load error: the name of the app's service in its config. */
+/** workerd's prefix of a load error: the name that the app's service has in the config. */
 const APP_SERVICE = 'service app: ';
 /** V8's out-of-memory messages. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 const MACHINE_OUT_OF_MEMORY =
   'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory';
 
-/** Number of flooded pipes. More floods mean longer pauses for each, so that many cost no more than one. */
+/** Number of flooded pipes. The more there are, the longer each pauses, so that many cost no more than one. */
 let flooded = 0;
 /** Read buffer of all flooded pipes. It is larger than a pipe's capacity. */
 let shared: Buffer | null = null;
@@ -126,14 +126,14 @@ export class CellOutput {
 
   /**
    * Returns workerd's load error; else how the process ended, with its last lines.
-   * @param forMemory whose memory limit made the kernel end it
+   * @param forMemory whether the kernel ended the process for the app's memory limit or the machine's; null: neither
    */
   explain(
     code: number | null,
     signal: NodeJS.Signals | null,
     forMemory: MemoryEnd | null = null,
   ): ExitReason {
-    // Reports of calls have no words.
+    // Lines without a message, such as reports of calls, explain nothing.
     const messages = this.#lastLines()
       .map((line) => oneLine(messageOf(line)))
       .filter((message) => message !== '');
@@ -152,7 +152,7 @@ export class CellOutput {
     return { reason, limit: null };
   }
 
-  /** Whether the app may print so much more now. When the sink is crowded, only apps with half their burst left may. */
+  /** Whether the app may print `bytes` more now. When the sink is crowded, only apps with half their burst left may. */
   #takes(bytes: number): boolean {
     if (this.#allowance.left() <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
     this.#allowance.use(bytes);
@@ -196,8 +196,8 @@ function oneLine(text: string): string {
 }
 
 /**
- * Reads a flooded pipe at intervals until it is empty or at its end; then its stream continues. The stream itself would read
- * every few lines separately, and reads ahead even when paused.
+ * Reads a flooded pipe at intervals until it is empty or at its end; then the stream reads again. The stream alone would make
+ * a read for every few lines, and reads ahead even when paused.
  * @param onPiece gets the data, in a reused buffer
  * @param onCalm called when the stream reads again
  * @returns whether this began; false for a stream without a pipe
@@ -232,12 +232,12 @@ function readPipe(fd: number): Buffer | null {
     const length = readSync(fd, shared);
     return length === 0 ? null : shared.subarray(0, length);
   } catch {
-    // Usually EAGAIN. The stream meets any other error too.
+    // Usually EAGAIN. Any other error also reaches the stream.
     return null;
   }
 }
 
-/** Returns the next pause for a pipe that gave so many bytes after so many ms, in ms. */
+/** Returns the next pause for a pipe from which `bytes` were read after `elapsedMs`, in ms. */
 function restAfter(bytes: number, elapsedMs: number): number {
   const calm = Math.max(elapsedMs, REST_MIN_MS) * (CALM_BYTES / bytes);
   return Math.min(Math.max(calm, bytes / FLOOD_BYTES, REST_MIN_MS + flooded - 1), REST_MAX_MS);

@@ -15,9 +15,9 @@ export interface CellExit extends ExitReason {
 
 /** Longest answer with a number of tasks, in bytes. */
 const COUNT_BYTES = 32;
-/** Time for an idle process after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
+/** Time for an idle process after SIGTERM, in ms. Most need 4 to 18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
-/** Time to send the events that wait for tail Workers before that, in ms. */
+/** Time to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
@@ -111,7 +111,7 @@ export class Cell {
     return this.#count('/', timeoutMs);
   }
 
-  /** Returns how many of these run in Workflows. Ending the process cuts their steps. */
+  /** Returns how many of the pending tasks run in Workflows. Ending the process cuts their steps. */
   stepsAtWork(timeoutMs: number): Promise<number> {
     return this.#count('/steps', timeoutMs);
   }
@@ -125,8 +125,8 @@ export class Cell {
   }
 
   /**
-   * Ends it: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first. Route nothing
-   * to it before the call.
+   * Ends the process: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first.
+   * The caller must already route no requests to the process.
    */
   async stop(): Promise<CellExit> {
     if (this.#hasTails) await this.#sendTails();
@@ -145,7 +145,7 @@ export class Cell {
     return askSocket(this.socketPath(TAILS_SOCKET), request).catch(() => {});
   }
 
-  /** Sends SIGKILL. The exit reason begins with `why`, for cases that its last lines cannot explain. */
+  /** Sends SIGKILL. The exit reason begins with `why`, because the process's last lines may not explain the end. */
   kill(why: string | null = null): void {
     this.#killedFor ??= why;
     signalGroup(this.#child, 'SIGKILL');

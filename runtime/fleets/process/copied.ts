@@ -1,5 +1,5 @@
 // Detects a copied or moved data directory. The original may run on the same machine: the users and pids recorded in a copy
-// are the original's, and must not be ended.
+// belong to the original, whose processes must not be ended.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';

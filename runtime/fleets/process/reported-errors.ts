@@ -1,11 +1,11 @@
-// Finds errors reported by a Worker's entry in output that is otherwise dropped: an app that floods its log needs its errors
-// reported. Searching for one text costs a fraction of counting the dropped lines.
+// Finds errors reported by a Worker's entry in output that is otherwise dropped, so that an app that floods its log does not
+// lose its errors. Searching for one text costs a fraction of counting the dropped lines.
 
 import { Allowance } from '../../resources/allowance.ts';
 
 /** The start of an error report in workerd's log; `error-reporter-worker.js` prints it. */
 const REPORT_START = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
-/** Longest line prefix before it: time and level. */
+/** Longest text before `REPORT_START` in its line: time and level. */
 const HEAD_BYTES = 100;
 /** Rate limit of forwarded reports in bytes a second, and the largest burst in seconds. */
 const BYTES_PER_S = 64 * 1024;
@@ -14,7 +14,7 @@ const NEWLINE = 0x0a;
 
 /** A whole line in a chunk of output. */
 interface ReportLine {
-  /** Its start, at the newline before it, so that skipping the line before finds that newline. */
+  /** Its start, at the newline before it: a reader that skips the previous line has to find that newline. */
   from: number;
   /** Its exclusive end. */
   to: number;

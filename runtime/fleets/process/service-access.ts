@@ -1,4 +1,4 @@
-// An app's access to its owner's other apps.
+// An app's access to other apps of its owner.
 import type { DispatchBinding, ServiceBinding, StoreSecretBinding } from '../../../bundler/release.ts';
 
 /** A binding to another app. */
@@ -7,7 +7,7 @@ export interface OutsideBinding extends ServiceBinding {
   className?: string;
 }
 
-/** Calls that an app's process may make to other apps, each list in the order of its numbers. */
+/** Calls that an app's process may make to other apps. The process names a call by its index in the list. */
 export interface Calls {
   /** Bindings to other apps. */
   services: OutsideBinding[];
@@ -22,10 +22,10 @@ export interface Calls {
 }
 
 export interface ServiceAccess {
-  /** Whether what this app fetches goes to an outbound Worker. Once true, it stays so. */
+  /** Whether the app's outgoing requests go to an outbound Worker. Once true, it stays true. */
   hasOutbound: boolean;
-  /** Path of the socket where the host takes this app's calls. */
+  /** Path of the socket where the host accepts this app's calls. */
   socket: string;
-  /** Allows these calls from now on. Resolves when the host listens, if there are any. */
+  /** Allows `calls` from now on. Resolves when the host listens at the socket, or at once without calls. */
   open: (calls: Calls) => Promise<void>;
 }

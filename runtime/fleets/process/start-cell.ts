@@ -27,7 +27,7 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** Whether it is a part of Cellar: then the kernel's limits for apps do not apply. Default: an app's process. */
+  /** Whether the process is a part of Cellar, to which the kernel's limits for apps do not apply. Default: false. */
   isPart?: boolean;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
@@ -35,7 +35,7 @@ export interface CellOptions extends CellPlace {
   texts?: string[];
   /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
   callSockets?: Record<string, string>;
-  /** Whether the disks are an app's storage: then older processes on it are ended first. */
+  /** Whether the disks are an app's storage: then older processes that use it are ended first. */
   ownsStorage: boolean;
   /** The app's cluster, when the config has it. Default: none. */
   cluster?: AppCluster | undefined;
@@ -52,7 +52,7 @@ export interface CellOptions extends CellPlace {
 }
 
 const START_TIMEOUT_MS = 30_000;
-/** CPU time limit of a start, in ms. The largest use one or two seconds. */
+/** CPU time limit of a start, in ms. The largest Workers need one or two seconds. */
 const START_CPU_MS = 10_000;
 /** How often a long start is checked, in ms. */
 const EXCESS_EVERY_MS = 1_000;
@@ -121,8 +121,8 @@ async function start(options: CellOptions): Promise<Cell> {
 }
 
 /**
- * Records which process uses the storage. Some kernels end the process with this one; the file is then only a fallback. So a
- * full disk does not stop an app from starting.
+ * Records which process uses the storage. Where the kernel ends that process together with this one, the record is only a
+ * fallback. There an error, such as a full disk, does not stop the app from starting.
  */
 function record(file: string, pid: number, user: User | null): void {
   try {
@@ -140,7 +140,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
     workerd,
     'serve',
     config,
-    // Required by the assets service and the bundled ones.
+    // Required by the assets service and by workerd's bundled services.
     '--experimental',
     '--control-fd=3',
     // A unix socket would be better, but workerd hangs with one.
@@ -174,7 +174,7 @@ export function listening(
   });
 }
 
-/** Rejects when a starting process exceeds any normal start's use. A CPU-heavy one runs at low priority. */
+/** Rejects when a starting process uses more CPU time or memory than any normal start. A CPU-heavy one runs at low priority. */
 async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
   const coreUse = new CoreUse();
   coreUse.begin(pid);

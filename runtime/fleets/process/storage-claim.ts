@@ -1,5 +1,5 @@
-// Records which process uses an app's storage. Two at once lose writes, so the successor of a killed host must find its
-// processes.
+// Records which process uses an app's storage. Two processes at once lose writes, so the host that follows a killed one must
+// find its processes.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { until } from '../../threads/until.ts';
 

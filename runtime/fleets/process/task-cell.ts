@@ -27,7 +27,6 @@ export interface TaskPlace {
   cluster?: AppCluster | undefined;
 }
 
-/** A task. */
 interface Task {
   /** Its socket's name, unique among the app's processes. */
   name: string;
@@ -40,9 +39,9 @@ interface Task {
   signal: AbortSignal;
 }
 
-/** Longest answer: file names, or one message. */
+/** Most bytes of an answer, which has file names or one message. */
 const ANSWER_BYTES = 1024 * 1024;
-/** How long a process that has broken its connection may take to end, in ms. */
+/** How long a process that has closed its connection may take to end, in ms. */
 const EXIT_MS = 2_000;
 
 /**
@@ -71,7 +70,7 @@ async function ask(cell: Cell, { name, what, signal }: Task, path: string, body:
     return JSON.parse(text) as unknown;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`${what} failed: ${reason}`)));
-  // An ending process breaks its connections first, and only its end has the reason.
+  // An ending process closes its connections first, and only its exit has the reason. So wait for the exit.
   const explained = answered.catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== undefined && !signal.aborted)
       await Promise.race([ended, sleep(EXIT_MS, undefined, { signal })]);

@@ -1,20 +1,20 @@
-// Detects a stuck process: its app computes for longer than its limit, or it waits for ever. A computing app blocks every
-// socket of its process, even the one that runs no app code, and ignores SIGTERM.
+// Detects a stuck process: the app computes for longer than its limit, or the process waits for ever. An app that computes
+// blocks every socket of its process, even the one that runs no app code, and SIGTERM does not end it.
 import type { Cell } from './cell.ts';
 
-/** Time between two health checks of a process that uses CPU, and of one that only has requests, in ms. */
+/** Time between two health checks of a busy process, and of one that is in use but not busy, in ms. */
 const ASK_BUSY_MS = 1_000;
 const ASK_EVERY_MS = 5_000;
 /** CPU time between two samples, about a second apart, above which a process is busy; in ms. */
 const BUSY_CPU_MS = 50;
-/** A health check waits for at most this many times the app's CPU limit, as the app gets only a share of the CPUs. */
+/** A health check waits for at most this many times the app's CPU limit, because the app may get only a share of a CPU. */
 const LEAST_SHARE = 20;
 
 /** When an unanswered health check shows that the process is stuck, in ms. */
 interface Limits {
-  /** Lower CPU limits are raised to this: many short requests delay an answer too. */
+  /** Lower CPU limits are raised to this, in ms: many short requests also delay an answer. */
   leastCpuMs: number;
-  /** Time in which the process has used almost no CPU. */
+  /** Time without an answer and with almost no CPU use. */
   silentMs: number;
 }
 
@@ -25,9 +25,9 @@ export type Stuck = 'cpu' | 'silent';
 
 interface Question {
   at: number;
-  /** The process's CPU time by then; null until known. */
+  /** The process's CPU time at the start of the check; null until known. */
   cpuMs: number | null;
-  /** Since when the process has used no CPU time. */
+  /** Since when the process has used almost no CPU time. */
   silentSince: number;
 }
 
@@ -57,7 +57,7 @@ export class Watchdog {
 
   /**
    * Checks the process. Call about once a second while there is one.
-   * @param inUse whether somebody waits for it: requests in flight, WebSockets, due work
+   * @param inUse whether something waits for the process: requests in flight, WebSockets, due work
    */
   look(cell: Cell, inUse: boolean): void {
     if (cell !== this.#cell) {
@@ -90,7 +90,7 @@ export class Watchdog {
     this.#askedAt = at;
     this.#question = question;
     const timeoutMs = Math.max(2 * this.#limits.silentMs, LEAST_SHARE * cell.cpuLimitMs);
-    // Ask again, whether it answered or refused.
+    // The check is over, whether the process answered or the request failed.
     void cell.answers('health', timeoutMs).then(() => {
       if (this.#question === question) this.#question = null;
     });
@@ -104,13 +104,13 @@ export class Watchdog {
     question.cpuMs ??= usedBy;
     const burnt = usedBy === null ? 0 : usedBy - question.cpuMs!;
     const limitMs = Math.max(leastCpuMs, cell.cpuLimitMs);
-    // Its other threads use CPU time too, so elapsed time must exceed the limit as well.
+    // Other threads of the process use CPU time too, so the elapsed time must exceed the limit as well.
     if (burnt >= limitMs && now - question.at >= limitMs) this.#found(cell, question, 'cpu');
     else if (now - question.silentSince >= silentMs) this.#found(cell, question, 'silent');
   }
 
   #found(cell: Cell, question: Question, why: Stuck): void {
-    // No more checks: it is about to end.
+    // Never judged again: the process is about to end.
     question.at = question.silentSince = Number.POSITIVE_INFINITY;
     this.#onStuck(cell, why);
   }

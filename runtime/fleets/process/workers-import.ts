@@ -1,4 +1,5 @@
-// Changes the imports of an app's modules, so that the entry learns of work that the app leaves for after its answers.
+// Rewrites imports of `cloudflare:workers` in an app's modules, so that the entry also counts work passed to the imported
+// `waitUntil`.
 import { type Import, init, parse } from 'es-module-lexer';
 import { WORKERS } from '../config/entry.ts';
 

@@ -30,12 +30,12 @@ export const LAUNCH = 'launch.json';
 /** A socket path where nothing ever listens: a trial must not reach the host's services. */
 export const NO_SOCKET = '/dev/null/none';
 
-/** Names allowed for changed modules beside Cellar's own files. */
+/** Names of modules that may have a rewritten copy: the copy lies beside Cellar's own files. */
 const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
-/** Longest source map for error pages. */
+/** Most bytes of a source map that error pages read. */
 const MAP_BYTES = 8 * 2 ** 20;
-/** Longest `Launch` as JSON, which the gateway's thread reads. */
+/** Most characters of a `Launch` as JSON: the gateway's thread parses it. */
 const LAUNCH_BYTES = 512 * 1024;
 
 /** What a launch needs to know of a release. Cached with the files. */
@@ -59,7 +59,7 @@ export interface Launch {
   cpuMs: number | null;
 }
 
-/** The parts of a release with work of their own. */
+/** The parts of a release that have work without a request. */
 export interface DueWork {
   /** Keys of namespaces with alarms. Those of removed classes are left out: their alarms cannot run. */
   keys: string[];
@@ -68,7 +68,6 @@ export interface DueWork {
   workflows: { binding: string; key: string }[];
 }
 
-/** Source, destination and inputs of the files. */
 export interface CellFilesOrder {
   /** The release's directory. */
   release: string;
@@ -79,11 +78,11 @@ export interface CellFilesOrder {
   secrets: string[];
   /** JSON values that override the Worker's variables, or add to them. */
   vars: Record<string, unknown>;
-  /** Whether what the app fetches goes to an outbound Worker. */
+  /** Whether the app's outgoing requests go to an outbound Worker. */
   hasOutbound: boolean;
   /** The app's socket of the bucket service. */
   bucketSocket: string;
-  /** The socket where the host takes the app's calls of other apps. */
+  /** The socket where the host accepts the app's calls to other apps. */
   serviceSocket: string;
   /** The app's socket of each running service of the host, except R2's. */
   hostServiceSockets: HostServiceSockets;
@@ -99,7 +98,7 @@ export interface CellFilesOrder {
   reloads: boolean;
   /** Limit of the Cache API, in MiB; 0: no cache. */
   cacheMb: number;
-  /** Whether what requests wait for is timed. */
+  /** Whether the calls that a request waits for are timed. */
   timesCalls: boolean;
   /** Whether crons may have a field for seconds. */
   cronSeconds: boolean;
@@ -110,14 +109,14 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, hostServiceSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound, cronSeconds } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
-  // In `cellar dev` nobody takes events.
+  // In `cellar dev` there are no tail Workers to take the events.
   if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
   const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
-  // An older Cellar's release has them only in the directory, not in its description.
+  // A release of an older Cellar has these rules only in its assets' files, not in its description.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? [] : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
@@ -190,7 +189,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     serviceSocket: NO_SOCKET,
     hostServiceSockets: Object.fromEntries(hostServices.map((type) => [type, NO_SOCKET])),
   };
-  // The trial refuses other crons. They are left out when the operator takes the seconds back.
+  // The trial refuses crons that are not allowed. A live release simply loses its crons by seconds when the setting is off.
   const served = triggers ? { ...release, triggers: { ...triggers, crons } } : release;
   await write(CONFIG, cellConfig(served, { ...options, ...sockets, cacheMb, cluster, isTrial: false }));
   if (worker !== null)

@@ -4,14 +4,17 @@ import { getPriority, setPriority } from 'node:os';
 import { type AuthenticateResult, authenticate, type DMARCResult, dmarc as dmarcOf } from 'mailauth';
 import { reason } from '../../log.ts';
 
-/** Most DNS lookups for one e-mail, and their time together in ms. */
+/** Maximum DNS lookups for one e-mail, and their total time in ms. */
 const LOOKUPS = 60;
 const LOOKUPS_MS = 15_000;
-/** Most lookups of DMARC besides. A sender could use up the others, and forge a domain that asks to refuse forgeries. */
+/**
+ * Maximum further lookups, for DMARC alone. A sender who uses up the others could forge a domain whose policy refuses
+ * forgeries.
+ */
 const POLICY_LOOKUPS = 150;
-/** Most domains of the addresses in the From header: DMARC is checked for each. */
+/** Maximum domains of the addresses in the From header: DMARC is checked for each. */
 export const FROM_DOMAINS = 5;
-/** Longest DNS lookup, in ms. */
+/** Timeout of a DNS lookup, in ms. */
 const LOOKUP_MS = 5_000;
 
 /** Looks up DNS records, as `Resolver.resolve` does. */
@@ -39,7 +42,7 @@ export interface Authentication {
 
 /** Policies of DMARC, the strictest last. */
 const STRICTNESS = ['none', 'quarantine', 'reject'];
-/** Niceness of the thread that checks: what strangers send has the last turn. */
+/** Niceness of the checking thread: e-mails of strangers must not slow down the rest. */
 const NICENESS = 10;
 
 /** Checks an e-mail in a thread of its own. @param message a copy */
@@ -48,7 +51,7 @@ export function authenticatedInThread(
   origin: Origin,
   name: string,
 ): Promise<Authentication> {
-  // Only root may leave a lower priority.
+  // Keeps a lower priority that is already set: only root may raise it.
   setPriority(Math.max(NICENESS, getPriority()));
   return authenticated(Buffer.from(message.buffer, message.byteOffset, message.length), origin, name);
 }
@@ -73,7 +76,7 @@ export async function authenticated(
   late.addEventListener('abort', end);
   let lookups = 0;
   let policyLookups = 0;
-  // The checks of several domains have most names in common.
+  // The checks of several domains look up mostly the same names.
   const found = new Map<string, ReturnType<Lookup>>();
   const policy: Lookup = (domain, type) => {
     const key = `${type} ${domain}`;
@@ -117,7 +120,7 @@ export async function authenticated(
       hasManyDomains,
     };
   } catch (error) {
-    // Senders can make the parser fail. The e-mail must arrive all the same.
+    // Senders can make the parser fail. The e-mail must still arrive.
     console.error(`an e-mail could not be authenticated: ${reason(error)}`);
     return {
       results: resultsOf(name, 'dmarc=temperror', ['dkim=temperror', 'spf=temperror']),
@@ -131,15 +134,18 @@ export async function authenticated(
   }
 }
 
-/** The domains of addresses. Each part after an @ of a malformed one counts: readers may take any of them for the sender's. */
+/**
+ * Returns the domains of addresses. In a malformed one, each part after an @ counts: mail readers may show any of them as
+ * the sender's.
+ */
 function domainsOf(addresses: string[] = []): string[] {
   const parts = addresses.flatMap((address) => address.split('@').slice(1));
   return [...new Set(parts.map((part) => part.trim().toLowerCase()))];
 }
 
 /**
- * Returns the strictest result of DMARC for the domains of a From header with several, as RFC 7489 says in 6.6.1. Such an e-mail
- * never passes: one domain could vouch for the name of another. False when no domain has a policy.
+ * Returns the strictest result of DMARC for the domains of a From header with several, as RFC 7489 says in 6.6.1. Such an
+ * e-mail never passes: one domain could vouch for the name of another. False unless DMARC fails for a domain.
  */
 async function strictest(
   { dkim, spf }: AuthenticateResult,
@@ -161,7 +167,10 @@ async function strictest(
   return strict(first) === -1 ? false : first;
 }
 
-/** DMARC comes first, and no text that the sender chose reads like its result: apps look for `dmarc=pass`. */
+/**
+ * Returns the header's value. DMARC comes first, and no text of the sender can imitate its result: apps look for
+ * `dmarc=pass`.
+ */
 function resultsOf(name: string, dmarc = 'dmarc=none', others: (string | undefined)[]): string {
   const harmless = (text: string) => text.replace(/[\r\n]+/g, ' ').replace(/dmarc(?=\s*=)/gi, 'dmarc_');
   const [, method = '', rest = ''] = /^(dmarc=)(.*)$/s.exec(dmarc) ?? [];

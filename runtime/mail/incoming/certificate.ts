@@ -5,7 +5,7 @@ import type { Tls } from './messages.ts';
 
 const YEARS = 10;
 
-/** @param name the name that the certificate has */
+/** @param name the host name in the certificate */
 export async function ownCertificate(name: string): Promise<Tls> {
   const signing = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await crypto.subtle.generateKey(signing, true, ['sign', 'verify']);

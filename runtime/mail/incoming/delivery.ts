@@ -1,5 +1,5 @@
 // Gives a received e-mail to its app, over a WebSocket through the host, which finds or starts the app's process. The app
-// takes the content as it reads it, and its forwards and replies are answered.
+// asks for the content in chunks, and for forwards and replies.
 import { connect, type Socket } from 'node:net';
 import { Agent, WebSocket } from 'undici';
 import { asciiJson } from '../../edge/http/body/ascii-json.ts';
@@ -15,14 +15,14 @@ import type { Outgoing } from './outgoing.ts';
 const DEADLINE_MS = 120_000;
 /** Bytes of content in one message to the app. */
 const CHUNK_BYTES = 128 * 1024;
-/** Most bytes of one message of the app: a reply in base64, inside JSON. */
+/** Maximum bytes of one message of the app: a reply in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
-/** Most forwards and replies to one e-mail, and at a time. */
+/** Maximum forwards and replies to one e-mail: in all, and at a time. */
 const SENDS = 50;
 const SENDS_AT_ONCE = 4;
-/** Most messages of an app about one e-mail: it asks for each part of the content, and sends. */
+/** Maximum messages of an app about one e-mail: it asks for each chunk of the content, and for forwards and replies. */
 const MESSAGES = Math.ceil(MAIL_BYTES / CHUNK_BYTES) + 10 * SENDS;
-/** Most bytes of answers that an app has not read. */
+/** Maximum bytes of answers that an app has not read. */
 const UNREAD_BYTES = 256 * 1024;
 /** How long an app may leave the connection open after the end, in ms. */
 const CLOSE_MS = 2_000;
@@ -35,7 +35,7 @@ export type Outcome =
   | { kind: 'rejected'; reason: string }
   | { kind: 'failed'; reason: string };
 
-/** What the app's process sends: it may be anything. */
+/** A message of the app's process. It is not checked yet. */
 interface Asked {
   more?: unknown;
   send?: { id?: unknown; kind?: unknown; given?: unknown };
@@ -48,7 +48,7 @@ export class Deliveries {
   /** Rates of forwards and replies, by app. */
   readonly #rates = new Map<string, Rates>();
 
-  /** @param socket the host's, which leads to the apps */
+  /** @param socket path of the host's socket, which leads to the apps */
   constructor(socket: string, outgoing: Outgoing) {
     this.#socket = socket;
     this.#outgoing = outgoing;
@@ -88,7 +88,7 @@ export class Deliveries {
       clearTimeout(timer);
       conversation.leave();
       socket.close();
-      // An app may answer nothing: it would hold the e-mail in memory.
+      // An app that does not answer the close would keep the e-mail in memory.
       setTimeout(() => connection?.destroy(), CLOSE_MS).unref();
     }
   }
@@ -121,7 +121,7 @@ class Conversation {
     socket.addEventListener('message', ({ data }) => this.#take(data));
   }
 
-  /** From now on nothing is done for the app. */
+  /** Ignores all further messages of the app. */
   leave(): void {
     this.#hasEnded = true;
   }

@@ -1,6 +1,6 @@
 // Reads the head of a received e-mail.
 
-/** Longest head, in bytes, and most lines of it: the time of some checks grows with their square. */
+/** Maximum bytes and lines of a head: the time of some checks grows with their square. */
 export const HEAD_BYTES = 256 * 1024;
 export const HEAD_LINES = 4_000;
 
@@ -9,19 +9,19 @@ export interface Field {
   name: string;
   /** On one line. */
   value: string;
-  /** As it was sent, without its line end. */
+  /** The header as it was sent, without its line end. */
   line: string;
 }
 
-/** A head, and the byte at which the empty line begins that ends it. */
+/** The headers of an e-mail. `end`: offset of the empty line after them, in bytes. */
 export interface Head {
   fields: Field[];
   end: number;
 }
 
 /**
- * Returns the head; null when it is too long, or a line in it is not a header. So is one with a CR that ends no line: some
- * readers would see another header there, such as one that this server removes. An e-mail without an empty line has no body.
+ * Returns the head; null when it is too long, has a line that is not a header, or a CR inside a line. After such a CR some
+ * readers would see another header, such as one that this server removes. An e-mail without an empty line has no body.
  */
 export function headOf(message: Buffer): Head | null {
   const start = message.subarray(0, HEAD_BYTES + 4).toString('latin1');

@@ -1,5 +1,5 @@
-// Runs the receiver of e-mails, and shows it the way to the apps: a socket of the gateway that knows their addresses. The host
-// keeps the listening socket, so connections wait during a restart.
+// Runs the receiver of e-mails. It reaches the apps through a socket of the gateway, which knows their e-mail addresses. The
+// host keeps the listening socket, so connections wait during a restart.
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -20,12 +20,12 @@ const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Memory limits. Node reserves 560 MiB of the first, and again for each thread. */
 const MEMORY_BYTES = 3 * 2 ** 30 + CHECKS * 576 * 2 ** 20;
 const HEAP_MB = 512;
-/** How often the files of the certificate are read again, in ms: something else renews them. */
+/** How often the files of the certificate are read again, in ms: another program renews them. */
 const RENEWAL_MS = 3_600_000;
 
 export interface IncomingMailOptions extends IncomingOptions {
   port: number;
-  /** Its name for other mail servers. */
+  /** The name by which it introduces itself to other mail servers. */
   name: string;
   /** Files of a certificate and its key in PEM; null: the receiver makes one. */
   tls: { cert: string; key: string } | null;
@@ -57,7 +57,8 @@ export class IncomingMail {
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves with the port when it listens.
-   * @throws {Error} when the port cannot be had; when the certificate cannot, or the process ends, which is tried again
+   * @throws {Error} when the port cannot be bound. Also when the certificate cannot be read or the process ends; then it
+   * tries again
    */
   async start(): Promise<number> {
     const { port, isLocal, tls } = this.#options;
@@ -86,7 +87,7 @@ export class IncomingMail {
     const { tls } = this.#options;
     if (tls === null) return null;
     const [cert, key] = await Promise.all([readFile(tls.cert, 'utf8'), readFile(tls.key, 'utf8')]);
-    // While something renews them, one of the two may be the old one.
+    // Throws when only one of the two files has been renewed so far.
     createSecureContext({ cert, key });
     return { cert, key };
   }
@@ -120,7 +121,7 @@ export class IncomingMail {
     return this.#program.call({ kind: 'email' }, { backend, endsItself: true }, spanId);
   }
 
-  /** Returns the app at any host that has an address: the one that has its domain decides. */
+  /** Returns the app, on any host, that has an e-mail address. Only the app that has the address's domain can have it. */
   #appOf(to: string): { id: string; owner: string; backend: Backend } | null {
     const domain = domainOf(comparable(to));
     const isOf = (mail: readonly string[] = []) =>
@@ -148,10 +149,10 @@ function envelopeOf(headers: readonly string[]): { to: string } {
   return { to: typeof to === 'string' ? to : '' };
 }
 
-/** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be had */
+/** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be bound */
 async function bind(port: number, isLocal: boolean): Promise<BoundSocket> {
   try {
-    // A bound socket learns only when it listens, in the other process, that the port is in use.
+    // Probes the port first: the bound socket would fail only in the other process, when it listens.
     const probe = net.createServer().listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
     await once(probe, 'listening');
     probe.close();

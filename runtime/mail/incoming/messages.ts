@@ -1,4 +1,4 @@
-// What the host and the receiver of e-mails tell each other, and the header by which the receiver names a recipient.
+// Messages between the host and the receiver of e-mails, and the headers of the receiver's requests to the host.
 import type { MailServiceOptions } from '../app-server.ts';
 
 /** The request header at the host's socket: an envelope as JSON, in ASCII. */
@@ -16,13 +16,13 @@ export interface Tls {
 /** The first message to the receiver, with the listening socket. */
 export interface Setup {
   type: 'setup';
-  /** Its name for other mail servers: the base domain. */
+  /** The name by which it introduces itself to other mail servers: the base domain. */
   name: string;
-  /** The host's socket that knows addresses, and leads to the apps. */
+  /** Path of the host's socket, which looks up e-mail addresses and leads to the apps. */
   socket: string;
-  /** Null: a certificate that it makes itself. */
+  /** Null: the receiver makes a certificate itself. */
   tls: Tls | null;
-  /** By which forwards and replies go out; null without a mail server. */
+  /** Mail server and rules for forwards and replies; null without a mail server. */
   outgoing: MailServiceOptions | null;
 }
 

@@ -1,4 +1,4 @@
-// Sends what an app makes of a received e-mail: forwards and replies, by the same mail server and rules as `send_email`.
+// Sends an app's forwards of a received e-mail and its replies, by the same mail server and rules as `send_email`.
 import { z } from 'zod';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { comparable, domainOf, isAddress } from '../addresses.ts';
@@ -19,7 +19,7 @@ import { requireSender } from '../sender.ts';
 import { type Head, headOf, valuesOf, withHeaders } from './head.ts';
 import type { Incoming } from './incoming.ts';
 
-/** Most message ids in References, as on Cloudflare. It ends loops of automatic replies. */
+/** Maximum message ids in References, as on Cloudflare. This ends loops of automatic replies. */
 const REFERENCES = 100;
 /** Forwards and replies that are sent at once, and those of one account: each holds a copy of its e-mail. */
 const SENDS = { name: 'forwards and replies', running: 12, runningPerOwner: 4, waitingPerOwner: 100 };
@@ -44,7 +44,8 @@ export class Outgoing {
   }
 
   /**
-   * Forwards a received e-mail from the address that it came to. Headers may be added whose names begin with X-.
+   * Forwards a received e-mail; its envelope sender becomes the address that it came to. The app may add headers that begin
+   * with X-.
    * @returns its Message-ID
    * @throws {MailError} why it was not sent
    */
@@ -52,10 +53,11 @@ export class Outgoing {
     const { success, data } = Forward.safeParse(given);
     if (!success || !isAddress(data.to)) throw invalid('forward() takes an e-mail address and headers.');
     const { server, senders } = this.#required();
-    // The mail server's name would make a forged sender look real.
+    // Sent by this Cellar's mail server, a forged sender would look real.
     if (incoming.dmarc === 'fail')
       throw recipientNotAllowed('The sender may be forged (DMARC failed), and the e-mail is not forwarded.');
-    // Nobody is told when a notification cannot be delivered, so that two servers do not notify each other for ever.
+    // A notification keeps its empty sender: nobody is notified of its failure, so servers cannot notify each other for
+    // ever.
     const from = incoming.from === '' ? '' : incoming.to;
     requireSender(senders, incoming.to);
     const added = Object.entries(customHeaders(Object.fromEntries(data.headers)));
@@ -130,7 +132,10 @@ function isReplyTo(head: Head | null, id: string): boolean {
   return head !== null && valuesOf(head, 'in-reply-to').some((value) => value.split(/\s+/).includes(id));
 }
 
-/** Replaces other line ends, by which a server could be tricked into a second e-mail. Large texts would fill the heap. */
+/**
+ * Replaces other line ends: with them a server could be tricked into a second e-mail. Works on bytes, as large texts would
+ * fill the heap.
+ */
 function withCrlf(raw: Buffer): Buffer {
   const isBare = (at: number) => (raw[at] === LF ? raw[at - 1] !== CR : raw[at] === CR && raw[at + 1] !== LF);
   let bare = 0;

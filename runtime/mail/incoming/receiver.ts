@@ -34,39 +34,43 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 /** A sender that goes on after this many bytes loses the connection. */
 const CUT_BYTES = 2 * MAIL_BYTES;
 export const RECIPIENTS = 100;
-/** Most connections. Above that, the address with most of them loses one to the newcomer. */
+/** Maximum connections. Above it, a new one replaces one of the address with the most connections. */
 export const CONNECTIONS = 200;
-/** Connections of one address, or of one IPv6 network of 64 bits. */
+/** Maximum connections of one IPv4 address, or of one IPv6 network of 64 bits. */
 export const CONNECTIONS_OF_ADDRESS = 10;
-/** Unknown recipients of one connection before it is closed: someone guesses. */
+/** Unknown recipients after which a connection is closed: the client guesses addresses. */
 export const GUESSES = 20;
-/** Longest connection, and longest silence in it, in ms. */
+/** Timeout of a connection, and its idle timeout, in ms. */
 const CONNECTION_MS = 15 * 60_000;
 const SILENCE_MS = 60_000;
 /** Timeout for the host's answer about an address, in ms. */
 const LOOKUP_MS = 5_000;
-/** Limits of the queue, whose owners are the accounts: the handlers of all their apps may never end. */
+/** Limits of the queue, whose owners are accounts: the handlers of all apps of an account may never end. */
 const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, firstPlaces: 24, waitingPerOwner: 64 };
 /** Longest wait in the queue, in ms. */
 const WAIT_MS = 120_000;
-/** Most servers that an e-mail may have passed: more are a loop. */
+/** Maximum servers that an e-mail may have passed: more are a loop. */
 const HOPS = 30;
-/** Most DKIM signatures of an e-mail: each takes time. */
+/** Maximum DKIM signatures of an e-mail: checking each takes time. */
 const SIGNATURES = 10;
-/** Threads that check the e-mails of one address, and the timeout of a check in ms: senders choose how much there is to do. */
+/** Limits of checks: threads for one IP address, and the timeout in ms. Senders decide how long a check takes. */
 const CHECKS_OF_ADDRESS = 2;
 const CHECK_MS = 30_000;
-/** Bytes that are allocated at a time: pieces may be tiny, and each would take more memory than it has bytes. */
+/**
+ * E-mails are copied into buffers of this many bytes, because many tiny chunks would take more memory than they have bytes.
+ */
 const PAGE_BYTES = 64 * 1024;
-/** Deliveries that are not repeated when the sender repeats an e-mail for its other recipients. */
+/**
+ * Maximum remembered deliveries. When a sender repeats an e-mail for its failed recipients, the others do not get it again.
+ */
 const REMEMBERED = 10_000;
 /** Headers in which only this server may state results. */
 const FORGEABLE = ['authentication-results', 'received-spf', 'return-path'];
 
 export interface ReceiverOptions {
-  /** Its name for other mail servers. */
+  /** The name by which it introduces itself to other mail servers. */
   name: string;
-  /** The host's socket. */
+  /** Path of the host's socket. */
   socket: string;
   tls: Tls;
   deliveries: Pick<Deliveries, 'deliver'>;
@@ -105,7 +109,7 @@ export class Receiver {
   readonly #connections = new Map<number | string, Set<SMTPServerSession>>();
   /** Sessions whose command is being answered, or whose e-mail is being received. */
   readonly #busy = new Set<SMTPServerSession>();
-  /** The apps of the recipients, and the unknown recipients, of each session. */
+  /** By session: the app of each recipient, and the number of unknown recipients. */
   readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
   /** The timers that end the counted connections. */
@@ -124,7 +128,7 @@ export class Receiver {
       disableReverseLookup: true,
       hideSMTPUTF8: true,
       size: MAIL_BYTES,
-      // Connections begin with a pause in which they are not yet counted here.
+      // Twice our own limit: the library counts connections already during its pause before `onConnect`.
       maxClients: 2 * CONNECTIONS,
       maxRecipients: RECIPIENTS,
       maxCommandLength: 2_048,
@@ -132,7 +136,7 @@ export class Receiver {
       closeTimeout: 1_000,
       ...this.#handlers(),
     });
-    // A connection that breaks off concerns nobody else.
+    // An error of one connection must not end this process.
     this.server.on('error', () => {});
   }
 
@@ -167,15 +171,15 @@ export class Receiver {
     own.add(session);
     this.#connections.set(from, own);
     const { connectionMs = CONNECTION_MS } = this.#options.limits ?? {};
-    // A listener of the socket would be lost: STARTTLS removes them all.
+    // Not a listener on the socket: STARTTLS removes all of them.
     const timer = setTimeout(() => this.#end(session, '4.4.2 the connection lasted too long'), connectionMs);
     this.#deadlines.set(session, timer);
     return null;
   }
 
   /**
-   * At the limit, ends a connection of the address with most, an idle one first. Returns false, and ends none, when the newcomer's
-   * address would then have as many.
+   * At the limit, ends a connection of the address with the most connections, preferably an idle one. Returns false, ending
+   * none, when the address of the new connection would then have as many.
    */
   #makeRoom(newcomerHas: number): boolean {
     const all = [...this.#connections.values()];
@@ -235,7 +239,7 @@ export class Receiver {
 
   async #receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<void> {
     const apps = this.#apps.get(session)!;
-    // The share of the account that is named first.
+    // The memory counts for the account of the first recipient.
     const held = this.#budget.begin(apps.get(comparable(session.envelope.rcptTo[0]!.address))!.owner);
     try {
       const received = await read(stream, held);
@@ -288,7 +292,7 @@ export class Receiver {
     const failed = outcomes.find(([, { kind }]) => kind === 'failed');
     if (failed !== undefined) throw new Reply(451, `4.3.0 ${textOf(failed, rcptTo.length)}`);
     const rejected = outcomes.filter(([, { kind }]) => kind === 'rejected');
-    // One answer is for all recipients. The sender learns who has not got the e-mail.
+    // SMTP has one reply for all recipients. Its text names those that did not get the e-mail.
     if (rejected.length > 0)
       throw new Reply(
         550,
@@ -299,7 +303,7 @@ export class Receiver {
       );
   }
 
-  /** Checks an e-mail in a thread, so that the others go on. @throws {Reply} when it takes too long */
+  /** Checks an e-mail in a thread, so that other connections go on. @throws {Reply} when it takes too long */
   async #check(received: Buffer, origin: Origin): Promise<Authentication> {
     const { name, lookup } = this.#options;
     if (lookup !== undefined) return authenticated(received, origin, name, lookup);
@@ -327,7 +331,7 @@ export class Receiver {
     }
   }
 
-  /** The sender may repeat the e-mail for its other recipients. */
+  /** Remembers a delivery. The sender may repeat the e-mail for its other recipients, but this one must not get it twice. */
   #remember(key: string): void {
     this.#delivered.add(key);
     if (this.#delivered.size > REMEMBERED) this.#delivered.delete(this.#delivered.values().next().value!);

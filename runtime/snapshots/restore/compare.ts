@@ -29,7 +29,7 @@ export interface CompareJob {
   bucket: S3Place | null;
 }
 
-/** The app's name for a storage. */
+/** A database, a KV namespace or a class of an app. */
 export interface NamedStorage {
   kind: 'database' | 'namespace' | 'class';
   name: string;
@@ -46,13 +46,13 @@ export interface Compared {
   problem: string | null;
 }
 
-/** Most storages that are reported: those with most changes. */
+/** Most storages that are reported: those that would lose most bytes. */
 const MAX_CHANGES = 200;
 /** An object's id in a path, of the disk and of the bucket. */
 const OBJECT_ID = /\/([0-9a-f]{64})(?:\.sqlite$|\/)/;
 const R2 = /^(buckets|importing\/r2)\//;
 
-/** Takes what a capture writes: only the hashes of the chunks are needed. */
+/** Discards what a capture writes: a comparison needs only the hashes of the chunks. */
 const NOWHERE: Store = {
   list: async () => [],
   read: async (name) => {
@@ -91,7 +91,7 @@ export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets):
   return { head, changes: changesBetween(then, now, storages), problem };
 }
 
-/** @param then, now files by their place below `data`, `buckets` or `importing` */
+/** @param then the snapshot's files, by their place below `data`, `buckets` or `importing` @param now the current files, likewise */
 export function changesBetween(
   then: ReadonlyMap<string, FileEntry>,
   now: ReadonlyMap<string, FileEntry>,

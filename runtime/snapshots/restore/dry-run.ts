@@ -5,7 +5,7 @@ import { objectId } from '../../storage/object-id.ts';
 import type { Compared, NamedStorage } from './compare.ts';
 import { type ReplaceOptions, restoredObject, type Wanted } from './replace.ts';
 
-/** The namespaces of the objects that are databases and KV namespaces. */
+/** Unique keys of the objects of D1 databases, and of those of KV namespaces. */
 const DATABASES = 'D1Database';
 const NAMESPACES = 'KVNamespace';
 

@@ -10,7 +10,7 @@ import {
 } from '../store/manifest.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
 
-/** A snapshot by its key, or the last one that had read the app until a time. ISO 8601. */
+/** A snapshot by its key, or the last one that had read all apps before a time, in ISO 8601. */
 export type Which = { key: string } | { at: string };
 
 /** Most snapshots that are read to find one with the app: those of other hosts may lack it. */
@@ -29,7 +29,7 @@ export async function findApp(
   if ('key' in which) {
     const manifest = await readOwn(store, of, which.key);
     const part = partOf(manifest, app);
-    // Of an app that could not be read even once there is nothing to restore.
+    // An app that could never be read has no files to restore.
     const isEmpty = part?.files.length === 0 && hasFailed(manifest, app);
     if (part === undefined || isEmpty) throw new NotThere(`snapshot ${which.key} has no app ${app}`);
     return { head: manifest.head, part };
@@ -40,7 +40,7 @@ export async function findApp(
     const manifest = await readOwn(store, of, id);
     const part = partOf(manifest, app);
     const { read_at, created_at } = manifest.head;
-    // Otherwise it may have later writes, or only what an earlier snapshot had.
+    // Other snapshots may have writes from after that time, or only the files of an earlier snapshot.
     const isWanted = Date.parse(read_at || created_at) <= at && !hasFailed(manifest, app);
     if (part !== undefined && isWanted) return { head: manifest.head, part };
   }

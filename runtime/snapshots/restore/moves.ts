@@ -15,7 +15,7 @@ import { dirname, join } from 'node:path';
 import { writeAtomic } from '../../disk/data-directory.ts';
 import { log } from '../../log.ts';
 
-/** Moves a file or directory in the place of another. All paths are on one disk. */
+/** Moves a file or directory into the place of another. All paths are on one disk. */
 export interface Move {
   from: string;
   to: string;

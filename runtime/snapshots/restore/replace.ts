@@ -1,4 +1,4 @@
-// Replaces an app's storage by that of a snapshot, while all other apps run.
+// Replaces an app's storage, or one of its D1 databases, by that of a snapshot, while all other apps run.
 import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Apps } from '../../apps/apps.ts';
@@ -41,7 +41,7 @@ const D1_KEY = 'D1Database';
 /**
  * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is in a new snapshot, and in the
  * trash for a week. The app's code, variables and repository stay as they are.
- * @returns the snapshot, and the id of that of the old storage; null when that could not be read, as with a damaged database
+ * @returns the restored snapshot, and the id of the new one, which is null when the old storage could not be read
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
 export async function replaceStorage(
@@ -87,7 +87,7 @@ export async function replaceStorage(
         );
         return cluster?.finishImport();
       }
-      // Closes its files, so that they can be moved. The next request opens them again.
+      // Closes the files of R2 objects, so that they can be moved. The next request opens them again.
       await buckets.forget(app);
       moveAll(work, [
         { from: files, to: data, aside: join(aside, 'data') },
@@ -102,7 +102,7 @@ export async function replaceStorage(
   }
 }
 
-/** @throws {Unusable} when the snapshot has the data of an app that kept it elsewhere */
+/** @throws {Unusable} when the app kept its data elsewhere at the time of the snapshot */
 function assertSameStorage(
   { snapshot, app }: { snapshot: string; app: string },
   isInBucket: boolean,

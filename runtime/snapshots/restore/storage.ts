@@ -56,7 +56,7 @@ export async function restoreStorage({
 /**
  * Returns the files of an app's storage, by their place below `data`, `buckets` or `importing`.
  * @param only the id of the one object that is wanted; null: all
- * @param withDirectories default: false
+ * @param withDirectories whether to return directories too
  * @throws {NotThere} when the snapshot has no such object
  */
 export function filesOf(
@@ -88,7 +88,7 @@ export function cannotRestore({ id }: Head, { slug }: Part, why: string): Damage
   );
 }
 
-/** Returns the error of a snapshot of an app that kept its data elsewhere. @param isInBucket where it is today */
+/** Returns the error of a snapshot from when the app kept its data elsewhere. @param isInBucket whether the bucket has it today */
 export function keptElsewhere(
   { snapshot, app }: { snapshot: string; app: string },
   isInBucket: boolean,

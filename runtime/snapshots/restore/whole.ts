@@ -27,7 +27,7 @@ import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
 
-/** Where a snapshot has data and code that apps keep in the bucket. */
+/** Folders of a snapshot with data and code of apps in the bucket. */
 const IMPORTING = 'importing/';
 const CODE = 'code/';
 
@@ -118,7 +118,7 @@ export async function restoreWhole(
       if (bucket !== null) {
         const continued = await takeRecords(bucket.place, head.of, database);
         machine = continued.machine;
-        // They have moved into the bucket since the snapshot, or their data there is newer.
+        // These apps have moved into the bucket since the snapshot, or their data there is newer.
         for (const app of continued.apps)
           for (const folder of ['data', 'buckets'])
             rmSync(join(files, folder, app), { recursive: true, force: true });
@@ -126,13 +126,13 @@ export async function restoreWhole(
         await putCode(bucket.place, join(files, CODE));
       }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
-      // Their owners can push to these.
+      // Gives the apps that are left out empty repositories, so that their owners can push.
       for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
     } catch (error) {
       rmSync(paths.restoring, { recursive: true, force: true });
       throw error;
     }
-    // Only now: a restore that failed before must find the bucket unused again.
+    // The bucket is claimed only now: after a failure before, the next restore must find it unused.
     if (bucket !== null) {
       const own = { cellar: head.of, machine, proof: proofOf(bucket.clusterKey, head.of) };
       if (owner === null) await claimBucket(bucket.place, own, false);
@@ -153,7 +153,7 @@ export async function restoreWhole(
 }
 
 /**
- * Returns who has the bucket; null for an unused one.
+ * Returns the owner of the bucket; null for an unused one.
  * @throws {Unusable} when it is of another Cellar, has another cluster key, or does not answer
  */
 async function requireOwner(
@@ -237,7 +237,7 @@ async function extractParts(store: SnapshotStore, id: string, parts: Part[], fil
   );
 }
 
-/** Allows only files that a snapshot never has. */
+/** Allows only files that no snapshot contains. @throws {Error} when there are others */
 function assertEmpty(paths: Layout): void {
   const may = [
     paths.lock,

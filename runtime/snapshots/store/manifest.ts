@@ -62,7 +62,7 @@ export interface FileEntry {
 /** The files of the host's database, of the control plane, or of an app. */
 export interface Part {
   kind: 'host' | 'control' | 'app';
-  /** Of an app; else empty. */
+  /** The app's id; empty for the other kinds. */
   id: string;
   slug: string;
   files: FileEntry[];
@@ -144,7 +144,7 @@ export function idAt(time: Date): string {
 
 /**
  * Returns the id of a snapshot taken now. It sorts after `ids` even if the clock was set back since the last one. Otherwise
- * that one would stay the newest, and later ones would be removed first.
+ * the last one would stay the newest, and the new ones would be removed first.
  */
 export function nextId(ids: string[], now: Date): string {
   const last = ids.at(-1);
@@ -244,8 +244,8 @@ function parseBody(body: Buffer): Part[] {
 }
 
 /**
- * Parses a chunk without a schema. There is one for each 64 KiB of data: with a schema, they would take most of the start of
- * a snapshot with few changes.
+ * Parses a chunk without a schema. There is a chunk for each 64 KiB of data. With a schema, parsing would take most of the time
+ * at the start of a snapshot with few changes.
  * @throws {Error} when it is not a chunk
  */
 function readChunk(said: unknown, packs: string[]): Chunk {

@@ -1,4 +1,4 @@
-// Which Cellar a store belongs to.
+// Records in a store which Cellar owns it.
 
 import { ifThere, type Store } from '../../bucket/store.ts';
 import { Unusable } from '../errors.ts';

@@ -131,7 +131,7 @@ export class PackReader {
       throw error instanceof MissingObject ? new Damaged(error.message) : error;
     });
     if (!isPack(pack, bytes)) throw new Damaged(`${packName(pack)} is damaged`);
-    // An app may store what age has encrypted: the first bytes tell nothing of the pack itself.
+    // Decided by the pack's name: its first bytes may be an app's own data that age has encrypted.
     return pack.length === HASH_DIGITS ? bytes : this.#store.open(packName(pack), bytes);
   }
 
@@ -152,7 +152,7 @@ export function isPack(pack: string, bytes: Buffer): boolean {
   return pack.slice(0, HASH_DIGITS) === hash('sha256', bytes);
 }
 
-/** Whether the store's first key has encrypted the pack, or nobody if it has no key. */
+/** Whether the store's first key has encrypted the pack; without a key, whether the pack is not encrypted. */
 export function isMarked(pack: string, { mark }: SnapshotStore): boolean {
   return pack.slice(HASH_DIGITS) === mark;
 }

@@ -68,7 +68,7 @@ export class SnapshotStore implements Store {
     const stored = await this.#store.read(name, { offset: 0, length: wanted });
     if (!isSealed(stored) || stored.length < wanted) return this.open(name, stored);
     const decrypter = await this.#decrypter(name);
-    // It does not end: age refuses an object that is cut.
+    // The stream has no end, because age refuses an object that is cut.
     const source = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(stored) });
     try {
       const pieces: Uint8Array[] = [];
@@ -116,7 +116,7 @@ function refuse(name: string, error: unknown): never {
   throw new Damaged(`${name} is damaged: ${reason(error)}`);
 }
 
-// The library's message has the key itself.
+// The library's message is not shown, because it contains the key.
 function invalid(): never {
   throw new Unusable(`RUNNER_SNAPSHOT_KEY has a key that is not an age identity; \`age-keygen\` makes one`);
 }

@@ -34,7 +34,7 @@ export async function captureRepository(
       files.push(await capture.add(REFS, refs.etag, refs.bytes.length, piecesOf(refs.bytes)));
       return files;
     } catch (error) {
-      // Many packs were made one since the refs were read.
+      // A pack is missing: many packs were joined into one since the refs were read.
       if (!(error instanceof MissingObject)) throw error;
       missing = error;
     }

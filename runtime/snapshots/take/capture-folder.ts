@@ -7,21 +7,21 @@ import type { FileEntry } from '../store/manifest.ts';
 
 /** Most attempts to get consistent lists. */
 const ROUNDS = 5;
-/** The key of files that belong to no Durable Object, such as alarms, which an app may set again and again. */
+/** Stands for files of no Durable Object, such as alarms. They may change all the time, so the last round accepts them as read. */
 const NONE = '';
-/** The file that names the process of a Durable Object. */
+/** The file that names the process which owns a Durable Object. */
 const OWNER = /\/own\.json$/;
 
 export interface FolderCapture {
-  /** Returns what the previous snapshot has of a name. */
+  /** Returns the previous snapshot's file of this name. */
   before: (name: string) => FileEntry | undefined;
-  /** Adds a name to the snapshot. */
+  /** Adds an object of the bucket to the snapshot. */
   add: (name: string, stamp: string, bytes: Buffer) => Promise<FileEntry>;
 }
 
 /**
- * Reads a folder. Its first list has every write that was acknowledged before. Reads the files of a Durable Object that are in
- * one list. They are accepted when all could be read, and the next list has the same owner. Otherwise they are read again.
+ * Reads a folder. Its first list has every write that was acknowledged before. Of a Durable Object it reads the files
+ * in one list. They are accepted when all could be read, and the next list has the same owner. Otherwise they are read again.
  * @throws {Error} when an object changes its owner, or is compacted, in every round
  */
 export async function captureFolder(store: S3Store, { before, add }: FolderCapture): Promise<FileEntry[]> {
@@ -64,7 +64,7 @@ function objectOf({ name }: Stored): string {
   return OBJECT.exec(name)?.[1] ?? LARGE_VALUE.exec(name)?.[1] ?? NONE;
 }
 
-/** The state of each object's owner, by object. */
+/** Returns the etag of the file that names the owner, by Durable Object. */
 function ownersIn(listed: Stored[]): Map<string, string> {
   return new Map(
     listed.filter(({ name }) => OWNER.test(name)).map((stored) => [objectOf(stored), stored.etag]),

@@ -11,9 +11,9 @@ const PIECE_BYTES = 8 * 2 ** 20;
 const BLOB = /^[^/]+\/blobs\//;
 
 export interface ObjectsCapture {
-  /** Returns what the previous snapshot has of a name. */
+  /** Returns the previous snapshot's file of this name. */
   before: (name: string) => FileEntry | undefined;
-  /** Adds a name to the snapshot. */
+  /** Adds an object of the bucket to the snapshot. */
   add: (name: string, stamp: string, size: number, content: AsyncIterable<Buffer>) => Promise<FileEntry>;
 }
 
@@ -31,7 +31,7 @@ export async function captureObjects(store: S3Store, { before, add }: ObjectsCap
   const records = (await store.list('')).filter(({ name }) => !BLOB.test(name));
   await each(records, async (stored) => {
     const known = unchanged(stored);
-    // A deleted object has no record.
+    // An object that was deleted meanwhile has no record.
     const bytes = known === null ? await readIfThere(store, stored.name) : null;
     const file =
       known ??
@@ -44,7 +44,7 @@ export async function captureObjects(store: S3Store, { before, add }: ObjectsCap
     try {
       files.push(unchanged(stored) ?? (await add(name, etag, bytes, objectPieces(store, stored))));
     } catch (error) {
-      // Blobs that no record has may go: those of aborted uploads.
+      // Blobs that no record names, such as those of aborted uploads, may be removed meanwhile.
       if (!(error instanceof MissingObject)) throw error;
     }
   }

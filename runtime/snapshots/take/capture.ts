@@ -67,7 +67,7 @@ export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
 
 /** Directories of an app's data without data of its own. */
 const NOT_DATA = ['alarms'];
-/** The same in the directory of the control plane. */
+/** Files and directories of the control plane that contain no data of its own. */
 const NOT_CONTROL_DATA = ['cluster', 'moving', 'control.capnp', 'worker.js', 'cell.pid'];
 /** Maximum listings of a directory that still gets new files. */
 const ROUNDS = 5;
@@ -76,7 +76,6 @@ const HAND_OVER_TIMEOUT_MS = 60_000;
 /** Paths of unfinished files of git in a repository. */
 const GIT_UNFINISHED = /(^|\/)(tmp_|incoming-)|\.lock$/;
 
-/** Reads files into packs. */
 export class Capture {
   readonly #paths: Layout;
   readonly #packs: PackWriter;
@@ -114,7 +113,7 @@ export class Capture {
     const root = isClustered ? clusterDirectory(directory) : directory;
     const place = { user: null, theirs: false, skip: isClustered ? ['do', 'kv'] : NOT_CONTROL_DATA };
     await this.#storage(root, place, files);
-    // A snapshot has them as a control plane on this machine has them: a restore works with a bucket and without.
+    // The snapshot has the paths that a control plane on this machine uses, so that a restore works with a bucket and without.
     const own = this.#pathOf(directory, '');
     const list = [...files.values()].map((file) => ({
       ...file,
@@ -192,7 +191,7 @@ export class Capture {
     for (const file of captured) files.set(file.path, file);
   }
 
-  /** Captures a repository in the bucket. @returns false when it is not there: one of an older Cellar is on the disk */
+  /** Captures a repository in the bucket. @returns false when the bucket has none: that of an older Cellar is on the disk */
   async #storedRepository(id: string, files: Files): Promise<boolean> {
     const captured = await captureRepository(...this.#code(id, 'repository'));
     for (const file of captured ?? []) files.set(file.path, file);
@@ -218,7 +217,7 @@ export class Capture {
     return [store, this.#storing(this.#pathOf(this.#paths.allCode, `${id}/${part}/`))];
   }
 
-  /** Returns how objects are captured whose paths in the snapshot begin with `prefix`. */
+  /** Returns the callbacks that capture objects under paths which begin with `prefix`. */
   #storing(prefix: string): ObjectsCapture {
     return {
       before: (name) => this.#before.get(prefix + name),
@@ -255,7 +254,7 @@ export class Capture {
 
   /**
    * Reads refs before objects: git only adds objects, so those that a ref names exist then. Reads loose refs before packed
-   * ones: git moves them in that direction.
+   * ones, because git moves refs from loose to packed.
    */
   async #repository(root: string, files: Files): Promise<void> {
     await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_UNFINISHED }, files);
@@ -307,7 +306,7 @@ export class Capture {
         for (const file of list(root, { databases: true, skip })) {
           const isTurn = file.kind === kind || file.kind === 'directory';
           const taken = files.get(this.#pathOf(root, file.path));
-          // Otherwise the file may have changed while it was read.
+          // A file with another stamp may have changed while it was read.
           const isSure = taken?.stamp === file.stamp && (file.stamp !== '' || file.kind === 'directory');
           if (isTurn && !isSure) await this.#take(root, file, read, files);
         }

@@ -1,5 +1,5 @@
-// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service: of several hosts, any one
-// may have the database itself, and what is on the disks of the others may be older.
+// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service. In a Cellar of several hosts
+// any host may have the newest data, and the files on this disk may be older.
 import Database from 'better-sqlite3';
 import { isOwn, quote } from '../../control/copy-database.ts';
 import { runQueries } from '../../control/run-queries.ts';
@@ -22,7 +22,7 @@ export async function dumpDatabase(socket: string, file: string): Promise<void> 
   const isTable = ({ type }: { type: string }) => type === 'table';
   const hasSequences = all.some(({ name }) => name === SEQUENCES);
   const tables = [...entries.filter(isTable).map(({ name }) => name), ...(hasSequences ? [SEQUENCES] : [])];
-  // One transaction.
+  // All queries run in one transaction.
   const rows = await runQueries(
     socket,
     tables.map((name) => ({ sql: `SELECT * FROM ${quote(name)}` })),
@@ -34,7 +34,7 @@ export async function dumpDatabase(socket: string, file: string): Promise<void> 
     database.transaction(() => {
       for (const { sql } of entries.filter(isTable)) database.exec(sql);
       for (const [at, name] of tables.entries()) insertAll(database, name, rows[at]!.results);
-      // Triggers last: they have done their work already.
+      // Triggers come last: the copied rows have their effects already.
       for (const { sql } of entries.filter((entry) => !isTable(entry))) database.exec(sql);
     })();
   } finally {

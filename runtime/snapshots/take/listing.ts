@@ -16,7 +16,7 @@ export interface Listed {
 
 /**
  * A file written less than this before the listing, in ms, may be written again without a new timestamp: a kernel tick takes
- * 10 ms. A change of owner does not count: every write also changes the modification time.
+ * 10 ms. Only the modification time is compared: every write changes it, and a change of owner is no write.
  */
 const UNSURE_MS = 100;
 /** SQLite's files beside a database: its backup includes them. */

@@ -1,10 +1,10 @@
-// The apps of other hosts in a snapshot. Those in the bucket are captured as this host's own; local data is only at its host.
+// Adds apps of other hosts to a snapshot. Apps in the bucket are captured as this host's own; local data is only at its host.
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { readRecords } from '../../bucket/records/continue.ts';
 import type { LeftOut } from '../store/manifest.ts';
 
-/** The hosts of a Cellar of several, for one snapshot. */
+/** What a snapshot needs to know in a Cellar of several hosts. */
 export interface AmongHosts {
   /** The id of this host. */
   self: string;
@@ -25,7 +25,7 @@ export async function addAppsOfOtherHosts(copy: string, bucket: S3Place, self: s
     const others = records.filter((record) => {
       if ('deletedApp' in record || record.preview !== null) return false;
       const { id, home = self } = record.wanted;
-      // This host's own records are newer. An app that it does not know is about to arrive.
+      // This host's database is newer than the records of its own apps. An app that it does not know is about to arrive.
       return home !== self || store.apps.generation(id) === 0;
     });
     store.transaction(() => store.records.take(store.snapshots.cellar(), others));

@@ -1,4 +1,4 @@
-// Rewrites packs that a snapshot needs little of. Older snapshots need the rest; once they are removed, it wastes space.
+// Rewrites packs when a snapshot needs only a small part of them. The rest wastes space once no older snapshot needs it.
 
 import { reason } from '../../log.ts';
 import type { Part } from '../store/manifest.ts';
@@ -11,7 +11,7 @@ const NEEDED_SHARE = 0.3;
 const MAX_BYTES = 128 * 2 ** 20;
 
 /**
- * Copies the chunks of such packs into new packs, and updates the files. Old packs stay until no snapshot needs them.
+ * Copies the needed chunks of mostly unused packs into new packs, and updates the files. Old packs stay while a snapshot needs them.
  * @param sizes bytes of the packs that existed before this snapshot, by name in the store
  */
 export async function repack(

@@ -16,9 +16,9 @@ import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { isUnreadable } from '../verify.ts';
 
 export interface Keep {
-  /** Maximum snapshots of deploys, and maximum of all others; of those with local apps of a host for each host. */
+  /** Maximum snapshots of deploys, and maximum ordinary ones. Snapshots with a host's local apps are counted for each host. */
   count: number;
-  /** The same for hourly ones. */
+  /** Maximum hourly snapshots, counted in the same way. */
   hourly: number;
   /** Maximum age in days; 0: no limit. */
   days: number;
@@ -35,7 +35,6 @@ export const HOURLY = 'hourly';
 /** Kinds of snapshots, each counted separately. */
 export type SnapshotKind = 'hourly' | 'deploy' | 'other';
 
-/** Returns the kind of a snapshot. */
 export function kindOf({ why }: Pick<Head, 'why'>): SnapshotKind {
   if (why === HOURLY) return 'hourly';
   return why.startsWith(BEFORE_DELETED_CLASSES) ? 'deploy' : 'other';
@@ -77,7 +76,7 @@ export async function removeOld(
   const isHourly = (id: string) => heads.get(id)?.kind === 'hourly';
   const [previous = '', newest = ''] = ids.slice(-2);
   const leavesPacks = isHourly(newest) && tooLarge.size === 0 && dayOf(newest) === dayOf(previous);
-  // Hourly ones may have been removed since the last time.
+  // Earlier calls may have removed hourly snapshots without their packs.
   const isNeeded = removed.length > 0 || ids.some(isHourly);
   if (!sweep && (leavesPacks || !isNeeded)) return removed;
   try {
@@ -140,7 +139,7 @@ function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
   return tooMany;
 }
 
-/** Returns the oldest hourly snapshots, without which the others have written at most so many bytes. */
+/** Returns the oldest hourly snapshots to remove, so that the others have written at most `bytes`. */
 function beyondBytes(heads: Heads, bytes: number): Set<string> {
   let left = bytes;
   const removed = new Set<string>();

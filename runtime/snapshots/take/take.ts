@@ -87,11 +87,11 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
     host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
-  // With a new key, everything is written again: otherwise the place keeps data that the key does not protect.
+  // A chunk that an older key encrypted is written again. Otherwise the store would keep data that the new key does not protect.
   const isGood = ({ pack }: Chunk) => isMarked(pack, store) && !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
-    // All other files are read again, as if they had changed.
+    // A file with any other chunk is read again, as if it had changed.
     files: part.files.filter(({ chunks }) => chunks.every(isGood)),
   }));
   const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
@@ -152,7 +152,7 @@ async function lastSnapshot(store: SnapshotStore, ids: string[], host: Host): Pr
     try {
       return (await readManifest(store, id)).parts;
     } catch (error) {
-      // Somebody may have lost the setting: never write readable data beside encrypted data.
+      // The key may be missing by mistake: never write readable data beside encrypted data.
       if (error instanceof Locked && store.mark === '')
         throw new Locked(`${error.message}, or another place in RUNNER_SNAPSHOT_URL`);
       host.warn(`the previous snapshot is not used: ${reason(error)}`);

@@ -1,4 +1,4 @@
-// Captures R2 objects with all their bytes, also those of an app at another host, which nothing keeps from removing bytes.
+// Captures R2 objects with all their bytes, also when another host removes bytes meanwhile: this host can defer only its own removals.
 import type { S3Store } from '../../bucket/s3-store.ts';
 import { MissingObject } from '../../bucket/store.ts';
 import type { ObjectRecord } from '../../storage/r2/remote/records.ts';

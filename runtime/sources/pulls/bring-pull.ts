@@ -9,7 +9,6 @@ import { resolveCommit } from '../../git/source.ts';
 
 const NO_SHA = '0'.repeat(40);
 
-/** Parts of the host that a change of these refs uses. */
 export interface BringOptions {
   apps: Apps;
   paths: Layout;
@@ -21,15 +20,15 @@ export function pullRef(number: number): string {
   return `refs/pull/${number}/head`;
 }
 
-/** Returns the ref that its Git host has it under. */
+/** Returns the ref of a pull request at its Git host. */
 function hostedRef(host: PullHost, number: number): string {
   return host === 'gitlab' ? `refs/merge-requests/${number}/head` : pullRef(number);
 }
 
 /**
- * Fetches a pull request, and keeps it.
+ * Fetches the commit of a pull request into the app's repository.
  * @param pull.sha the commit that may be deployed: no other is kept
- * @returns the keys of the SSH server
+ * @returns the keys of the SSH server, as lines of SSH's known hosts
  * @throws {Error} with why it cannot be fetched
  */
 export async function bringPull(
@@ -81,7 +80,7 @@ export async function forgetPull(
 
 type Store = (updates: { ref: string; before: string; after: string }[]) => Promise<void>;
 
-/** Changes refs while nothing else does. `store` writes them to the bucket, of an app that keeps its code there. */
+/** Changes refs while nothing else does. For an app that keeps its code in the bucket, `store` writes them there first. */
 function changeRefs<T>(apps: Apps, appId: string, change: (store: Store) => Promise<T>): Promise<T> {
   const app = apps.get(appId)!;
   const stored = app.code?.repository;

@@ -5,7 +5,7 @@ import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { askGitHost, type GitHostTarget } from './git-host-request.ts';
 
 const HTTPS_PORT = 443;
-/** Comments of a pull request in which ours is looked for. */
+/** How many comments of a pull request are searched for Cellar's own. */
 const COMMENTS = 30;
 /** Access level of GitLab's role Developer, the lowest that may push. */
 const DEVELOPER = 30;
@@ -52,7 +52,7 @@ export interface GitHostAccess {
 /** Returns the full name of a repository, such as `ada/shop`. */
 export function repositoryName({ url }: Remote): string {
   const { pathname } = new URL(url);
-  // Connections that were made by an earlier version may have it.
+  // Connections that were made by an earlier version may have a broken escape.
   const path = hasBrokenEscape(pathname) ? pathname : decodeURIComponent(pathname);
   return path.replace(/^\/+|\/+$/g, '').replace(/\.git$/, '');
 }
@@ -140,7 +140,7 @@ interface Comment {
   signal: AbortSignal;
 }
 
-/** Replaces our comment, at `one`/number. When it was deleted, or there is none yet, writes a new one to `all`. */
+/** Replaces Cellar's comment, at `one`/number. When it was deleted, or there is none yet, writes a new one to `all`. */
 async function writeComment(
   target: GitHostTarget,
   replace: 'PATCH' | 'PUT',

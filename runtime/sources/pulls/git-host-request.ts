@@ -9,7 +9,7 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 
 /** Timeout of a request, in ms. */
 const DEADLINE_MS = 15_000;
-/** A page of the longest comments. The gateway's thread parses it, and an account may choose the Git host. */
+/** Maximum bytes of an answer, for a page of the longest comments. The gateway's thread parses it, and accounts choose the Git host. */
 const ANSWER_BYTES = 2 * 2 ** 20;
 const SHOWN_LENGTH = 200;
 
@@ -17,7 +17,6 @@ const SHOWN_LENGTH = 200;
 export interface GitHostTarget {
   /** The host and port of the API. */
   remote: Pick<Remote, 'host' | 'port'>;
-  /** Of every path. */
   prefix: string;
   headers: Record<string, string>;
   reachable: PublicAddresses;

@@ -29,7 +29,7 @@ export async function report(
   signal: AbortSignal,
 ): Promise<StoredPull> {
   const told = { ...pull, reported: stateOf(pull) };
-  // A pull request that never had a preview needs no word at its end.
+  // A pull request that never had a comment needs none when it is closed.
   if (pull.state === 'closed' && pull.comment === null) return told;
   if (pull.state !== 'closed') await api.setStatus(pull.sha, statusOf(pull, slug, url), signal);
   const text = commentOf(pull, slug, url);
@@ -74,7 +74,7 @@ function commentOf({ number, state, sha, error }: StoredPull, slug: string, url:
   }
 }
 
-/** Text of a build may contain anything, also what would call people or close the code. */
+/** A build's text may contain anything, such as mentions of people or the end of a code block. */
 function fenced(text: string): string {
   return `\n\n\`\`\`text\n${text.replaceAll('`', "'")}\n\`\`\``;
 }

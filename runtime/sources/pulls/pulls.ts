@@ -12,15 +12,15 @@ import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
 
-/** Pull requests that are looked at in one second, and pull requests of an app that are kept. */
+/** Most pull requests handled in one second, and most that are kept for an app. */
 const DUE_AT_ONCE = 20;
 const MOST_PULLS = 500;
-/** Interval at which the deploy of a preview is looked at, in ms. */
+/** Interval of checks of a preview's deploy, in ms. */
 const BUILDING_MS = 1_000;
 /** Waits after failed attempts, in ms. After the last, only another delivery or approval starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
 
-/** What opens the repository of an app. */
+/** How to reach the connected repository of an app. */
 export interface OpenConnection {
   remote: Remote;
   credentials: FetchFrom['credentials'];
@@ -49,7 +49,7 @@ export class Pulls {
     this.#options = options;
   }
 
-  /** Returns the pull requests of an app, for people. */
+  /** Returns the pull requests of an app, as the API shows them. */
   list(appId: string): Pull[] {
     return this.#options.store.pulls.list(appId, SHOWN_PULLS).map((row) => this.#shown(row));
   }
@@ -59,13 +59,13 @@ export class Pulls {
     const { store, connection } = this.#options;
     if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
     const known = store.pulls.find(appId, number)?.pull;
-    // When a preview moves to another host, the record of its pull request does not.
+    // A preview that moves to another host leaves the record of its pull request behind, so the preview itself is looked for.
     if (known === undefined)
       return is_open || this.#options.previews.ofSource(appId, pullRef(number)) !== null;
     return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
   }
 
-  /** Takes what a delivery says that is news, in the caller's transaction. */
+  /** Stores what a delivery says, in the caller's transaction. Call it only for news. */
   take(appId: string, { repository: _, is_open, ...event }: PullEvent): void {
     const { store } = this.#options;
     const row = store.pulls.find(appId, event.number);
@@ -86,7 +86,7 @@ export class Pulls {
     store.pulls.save(appId, pull, isSame && row?.dueAt === null ? null : Date.now());
   }
 
-  /** Forgets the oldest of too many. Call it after deliveries. */
+  /** Forgets the oldest pull requests above `MOST_PULLS`. Call it after deliveries. */
   trim(appId: string): void {
     this.#options.store.pulls.trim(appId, MOST_PULLS);
   }
@@ -122,7 +122,7 @@ export class Pulls {
     const rows = store.pulls.list(appId, MOST_PULLS);
     store.pulls.delete(appId);
     const running = this.#running.get(appId);
-    // A fetch may take minutes.
+    // Interrupted, because a fetch may take minutes.
     running?.ending.abort(new Error('the app was disconnected'));
     await running?.done;
     for (const { pull } of rows.filter((row) => row.pull.state !== 'closed')) {
@@ -204,7 +204,7 @@ export class Pulls {
       await previews.push(appId, pullRef(pull.number), pull.sha);
   }
 
-  /** Returns a pull request as its deploy has left it. */
+  /** Returns a pull request with the state that its preview's deploy has now. */
   #built(appId: string, pull: StoredPull): StoredPull {
     const deploy = this.#options.previews.ofSource(appId, pullRef(pull.number))?.deploy;
     if (deploy === undefined) return { ...pull, state: 'failed', error: 'the preview was removed' };
@@ -245,7 +245,7 @@ export class Pulls {
     else this.#save(row, { ...pull, error: words, attempts }, nextAt(wait));
   }
 
-  /** Saves a pull request, unless a delivery or a person has changed it meanwhile: that is to be seen to first. */
+  /** Saves a pull request, unless a delivery or a person has changed it meanwhile: then that change is handled first. */
   #save({ appId, pull: before }: PullRow, pull: StoredPull, dueAt: number | null): void {
     const { store } = this.#options;
     const now = store.pulls.find(appId, before.number);

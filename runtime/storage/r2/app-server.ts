@@ -22,11 +22,14 @@ const REQUEST_MS = 6 * 60 * 60_000;
 /** Keys may have 1,024 bytes, up to six times as many in JSON; a request may name several. */
 const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
-/** Limit of an app's connections. */
+/** Maximum number of an app's connections. */
 const CONNECTIONS = 2_000;
-/** Concurrent bodies of an app. Many may come from slow clients. */
+/** Maximum concurrent bodies of an app. Many may come from slow clients. */
 const WRITES = 128;
-/** Concurrent requests of an app that may take some milliseconds of CPU time. Others wait, so that other apps get turns. */
+/**
+ * Maximum concurrent requests of an app that may take some milliseconds of CPU time. Further ones wait, so that other
+ * apps get turns.
+ */
 const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 

@@ -1,5 +1,5 @@
-// The host's side of the bucket service and the vectors service: an app's buckets and vector indexes lie in one directory, and
-// one user owns them.
+// The host's side of the bucket service and the vectors service. An app's buckets and vector indexes lie in one
+// directory, which one user owns.
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
@@ -16,7 +16,7 @@ const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 const VECTORS_PROGRAM = new URL('../../vectors/program.ts', import.meta.url).pathname;
 /** Name of an app's socket of the vectors service, in the directory of the app's process. */
 const VECTORS_SOCKET = 'vectors.sock';
-/** Its threads mostly wait for the disk, so it has more of them. */
+/** More threads than Node's default, because they mostly wait for the disk. */
 const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
 const MEMORY_BYTES = 3 * 1024 ** 3;
 const HEAP_MB = 512;
@@ -78,7 +78,7 @@ export class Buckets {
     });
   }
 
-  /** The process id while it runs. */
+  /** Process id of the bucket service; null while it does not run. */
   get pid(): Promise<number | null> {
     return this.#service.pid;
   }
@@ -89,12 +89,11 @@ export class Buckets {
     if (existsSync(allBuckets) && readdirSync(allBuckets).length > 0) this.#service.warm();
   }
 
-  /** An app's access to its buckets. */
   access(appId: string): HostServiceAccess {
     return this.#service.access(appId);
   }
 
-  /** An app's access to its vector indexes. @param countsFor whose turn its calls take. Default: its own */
+  /** Returns an app's access to its vector indexes. @param countsFor whose turn its calls take. Default: its own */
   vectors(appId: string, countsFor?: () => CountsFor): HostServiceAccess {
     return this.#vectors.access(appId, countsFor);
   }
@@ -120,7 +119,10 @@ export class Buckets {
     return this.#clusterOf(appId) !== null || existsSync(this.#paths.buckets(appId));
   }
 
-  /** Moves the objects of an app in the bucket there, as its first use does, if some are left on the disk. */
+  /**
+   * For an app in the bucket: moves objects that are still on the disk into the bucket. The first use of the app's
+   * buckets does the same.
+   */
   async moveIn(appId: string): Promise<void> {
     if (existsSync(join(this.#paths.buckets(appId), INDEX))) await this.usage(appId);
   }

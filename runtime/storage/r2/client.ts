@@ -33,11 +33,10 @@ export interface Body {
   bytes: Readable;
 }
 
-/** The body of a request. */
 interface Sent {
   metadata: Buffer;
   body: Body | null;
-  /** R2 reports a missing upload at its end as an internal error. */
+  /** Whether the request completes or aborts an upload. R2 then reports a missing upload as an internal error. */
   endsUpload: boolean;
 }
 
@@ -155,7 +154,9 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
-/** Retries a read once when the service's end interrupted it: the next process answers. @throws {Refusal} */
+/**
+ * Retries a read once when the end of the service's process interrupted it: the next process answers. @throws {Refusal}
+ */
 function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
     if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);

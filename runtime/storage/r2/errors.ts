@@ -11,7 +11,7 @@ export const METADATA_BYTES = 8192;
 export const PART_BYTES = 5 * 2 ** 20;
 /** Incomplete multipart uploads are removed after this time, in ms. */
 export const UPLOAD_MS = 7 * 24 * 60 * 60_000;
-/** Most keys in one answer to `list`. */
+/** Maximum number of keys in one answer to `list`. */
 export const LIST_KEYS = 1000;
 
 /** A refusal, shown to the app as `<method>: <message> (<code>)`. */

@@ -8,11 +8,10 @@ export const SOCKET = 'r2.sock';
 /** Name of the index of objects on this machine, in the same directory. */
 export const INDEX = 'index.sqlite';
 
-/** Start options of the service. */
 export interface ServiceOptions extends QuotaOptions {
   /** Idle timeout of a connection, in ms. Default 60,000. */
   silenceMs?: number;
 }
 
-/** What the service is told about an app: where its objects are in the bucket; null for objects on this machine. */
+/** Where an app's objects are in the bucket; null for objects on this machine. The host sends it with the app. */
 export type AboutApp = S3Place | null;

@@ -22,7 +22,7 @@ serveApps('bucket service', async (app, listener, _, about) => {
   const directory = join(options.directory, app);
   const place = about as AboutApp;
   const stores = place === null ? new OpenStoreCache(directory) : new RemoteStores(directory, place);
-  // The bucket does not use the disk.
+  // Objects in the bucket need no space on the disk.
   const limits = place === null ? options : { ...options, floorMb: 0 };
   const { close } = await AppServer.listen(listener, stores, new Quota(directory, limits, REFUSALS), options);
   return { close, hold: (isHeld) => stores.hold(isHeld) };

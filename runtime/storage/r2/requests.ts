@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { invalidRequest } from './errors.ts';
 
-/** Most keys of one deletion, as in R2. */
+/** Maximum number of keys of one deletion, as in R2. */
 const DELETE_KEYS = 1000;
 
 // workerd writes 64-bit numbers as strings.

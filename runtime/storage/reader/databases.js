@@ -6,7 +6,7 @@ import { bound, sqlValue } from './values.js';
 
 /** Longest wait for a database lock, in ms. */
 const BUSY_MS = 2_000;
-/** Longest text or blob that a statement may create. */
+/** Longest text or blob that a statement may create, in bytes. */
 const VALUE_BYTES = 20 * 1024 * 1024;
 /** Longest cursor as JSON; otherwise pages use row offsets. */
 const PLACE_LENGTH = 600;
@@ -33,7 +33,7 @@ const PRAGMAS = [
   // Full-text tables use it internally.
   'data_version',
 ];
-/** One call, because separate statements are slower. The transaction gives one consistent snapshot. */
+/** One string for one `exec`, because separate statements are slower. The transaction gives one consistent snapshot. */
 const BEGIN = `PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;
   PRAGMA cache_size = -8000; BEGIN`;
 const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];
@@ -79,7 +79,6 @@ function guarded(database, ownTables = false) {
   return database;
 }
 
-/** Prepares a statement of the caller's. */
 export function prepare(database, sql) {
   let statement;
   try {
@@ -110,7 +109,6 @@ function* rowsOf(statement, parameters = []) {
 
 const rest = /^(?:\s|;|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*$/;
 
-/** Runs one statement of the caller's. */
 function query(database, sql) {
   const statement = prepare(database, sql);
   const tail = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length);
@@ -227,7 +225,7 @@ function keysOf({ type, wr }, columns) {
   return free === undefined ? [] : [free];
 }
 
-/** The condition for rows after one. NULL sorts first. */
+/** Returns the condition for the rows after the cursor's row. NULL sorts first. */
 function behind(sorted, keys, descending, place) {
   const than = descending ? '<' : '>';
   const values = sorted === null ? place : place.slice(1);

@@ -34,7 +34,7 @@ function* inserts(database, table) {
   const columns = columnsOf(database, table)
     .filter(({ hidden }) => hidden === 0)
     .map(({ name }) => quoted(name));
-  // As bytes, text is complete, NUL included.
+  // Reads text as bytes, because a text may contain NUL.
   const values = columns.map(
     (name) => `typeof(${name}), iif(typeof(${name}) = 'text', CAST(${name} AS BLOB), ${name})`,
   );
@@ -74,7 +74,7 @@ function literal(type, value) {
   return /[.e]/.test(number) ? number : `${number}.0`;
 }
 
-/** Bytes as an SQL text literal; null when impossible. */
+/** Decodes bytes as UTF-8; null when they contain NUL or are not valid. */
 function textOf(value) {
   if (value.includes(0)) return null;
   try {

@@ -6,8 +6,9 @@ import { isTable, open, prepare } from './databases.js';
 
 /** A row's reference to a file in the namespace's own directory. */
 const BLOB = /^[0-9a-f]{64}\/b\/([0-9a-f]{1,128})$/;
-/** workerd makes one cache for each configuration of the bucket. */
+/** Maximum number of searched caches. workerd makes one for each configuration of the bucket. */
 const MOST_CACHES = 100;
+/** SQL condition for keys that have not expired. Its parameter is the current time, in ms since 1970. */
 export const PRESENT = '(expiration IS NULL OR expiration > ?)';
 
 export function openNamespace(path) {
@@ -66,7 +67,7 @@ function parsed(metadata) {
   }
 }
 
-/** The same directory in each cache of values that are in the bucket. */
+/** Returns the namespace's directories in workerd's caches of values from the bucket. */
 function cached(cache, blobs) {
   if (!isDirectory(cache)) return [];
   const caches = readdirSync(cache).slice(0, MOST_CACHES);

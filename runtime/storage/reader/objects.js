@@ -82,7 +82,7 @@ export function readObject(asked) {
   const items = [];
   let next = null;
   if (isTable(database, '_cf_KV')) {
-    // A key may be the empty string, which is after nothing.
+    // No condition on the first page, because a key may be the empty string.
     const behind = after === null ? '' : 'WHERE key > ?';
     const sql =
       key === null

@@ -4,7 +4,7 @@ import { Deserializer } from 'node:v8';
 /** workerd's tags for values that V8 does not serialize: `SERIALIZATION_TAG_NATIVE_ERROR`, and a DOMException's. */
 const NATIVE_ERROR = 10;
 const DOM_EXCEPTION = 8;
-/** In workerd's order. The first is for any other name, which follows it. */
+/** Names of errors, in workerd's order. The first entry stands for any other name, which follows in the bytes. */
 const ERROR_NAMES = [
   null,
   'Error',
@@ -23,7 +23,7 @@ const ERROR_NAMES = [
 ];
 
 class ValueReader extends Deserializer {
-  /** Called by V8 at such a tag. */
+  /** Called by V8 at a tag for workerd's own values. */
   _readHostObject() {
     const mark = this.readUint32();
     if (mark === NATIVE_ERROR) return this.#nativeError();
@@ -34,14 +34,14 @@ class ValueReader extends Deserializer {
   #nativeError() {
     const name = ERROR_NAMES[this.readUint32()] ?? this.readValue();
     const message = this.readValue();
-    // Its own properties: stack, cause, and those that the app added.
+    // Skips the error's own properties: stack, cause, and those that the app added.
     this.readValue();
     return errorNamed(name, message);
   }
 
   #domException() {
     const [name, message] = [this.#text(), this.#text()];
-    // Its stack.
+    // Skips the stack.
     this.#text();
     return errorNamed(name, message);
   }

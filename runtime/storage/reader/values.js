@@ -1,12 +1,11 @@
 // Converts values of SQLite and of objects, in V8's format, to JSON.
 import { deserialized } from './serialized.js';
 
-/** Longer values are left out of lists of keys. */
+/** Values of more bytes are left out of lists of keys. */
 export const LISTED_BYTES = 64 * 1024;
 /** Deepest nesting that is shown. */
 const DEPTH = 100;
 
-/** Converts an SQLite value to JSON. */
 export function sqlValue(value) {
   if (typeof value === 'bigint') {
     const number = Number(value);

@@ -1,4 +1,5 @@
-// Reads Workflows: an instance is an object of the engine, which stores its state under its own keys.
+// Reads Workflows: an instance is a Durable Object of workerd's Workflows engine, which stores its state under its own
+// keys.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, placeOf, Refusal } from './answer.js';
@@ -7,12 +8,14 @@ import { countObjects, objectsIn } from './objects.js';
 import { deserialized } from './serialized.js';
 import { keptValue, LISTED_BYTES } from './values.js';
 
-/** Most files opened for one page of a list. */
+/** Maximum number of files opened for one page of a list. */
 const SCANNED = 2_000;
-/** Longer values of an instance are left out, and all values after this many bytes. */
+/**
+ * In characters of JSON: longer values of an instance are left out, and all values once the sum exceeds `SHOWN_IN_ALL`.
+ */
 const SHOWN_BYTES = 16 * 1024;
 const SHOWN_IN_ALL = 4 * 1024 * 1024;
-/** Most steps shown of one instance, and most history events searched for their times. */
+/** Maximum number of steps shown of one instance, and of history events searched for their times. */
 const STEPS_SHOWN = 1_000;
 const HISTORY = 50_000;
 
@@ -28,7 +31,7 @@ function timeOf(value) {
   return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
-/** Reads an instance's object under a key; null when it is missing, too long or not an object. */
+/** Deserializes an object that an instance has stored; null when it is missing, too long or not an object. */
 function stateOf(serialized) {
   try {
     const value = serialized === undefined || serialized === null ? null : deserialized(serialized);
@@ -61,7 +64,10 @@ function openInstance(path, statuses) {
   return { database, meta, record };
 }
 
-/** When an instance was made, in ms since 1970. @param isLoaded its file is newer than the instance: it was fetched */
+/**
+ * Returns when an instance was made, in ms since 1970. @param isLoaded whether its file was fetched from the bucket,
+ * and is newer than the instance
+ */
 function madeAt(path, statuses, isLoaded) {
   if (!isLoaded) return Math.floor(lstatSync(path, { throwIfNoEntry: false })?.birthtimeMs ?? 0);
   const found = openInstance(path, statuses);
@@ -132,7 +138,7 @@ function errorOf(error) {
   return { name: text(error.name), message: text(error.message) };
 }
 
-/** Start and end times of steps, by their names in the engine's history. */
+/** Start and end times of steps, by their names in the instance's history. */
 function timesOf(database) {
   const times = new Map();
   const rows = database.prepare(

@@ -10,7 +10,7 @@ const BYTES_MAX = 64 * 1024 * 1024;
 const compress = promisify(gzip);
 const decompress = promisify(gunzip);
 
-/** A row as JSON has it. */
+/** A row as in the JSON of a copy. */
 export interface CopiedRow {
   app_id: string;
   [column: string]: unknown;
@@ -29,7 +29,7 @@ export async function pack(text: string): Promise<Buffer<ArrayBuffer>> {
   return Buffer.from(await compress(text));
 }
 
-/** @throws {Error} when it is damaged, or of a newer Cellar */
+/** @throws {Error} when the copy is damaged, or was written by a newer Cellar */
 export async function unpack(bytes: Uint8Array): Promise<{ rows: CopiedRow[]; hash: string }> {
   const text = (await decompress(bytes, { maxOutputLength: BYTES_MAX })).toString('utf8');
   const { format, rows } = JSON.parse(text) as { format?: unknown; rows?: unknown };

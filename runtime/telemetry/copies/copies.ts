@@ -1,4 +1,4 @@
-// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Nothing waits for it.
+// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Nothing waits for a copy.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketUrl } from '../../bucket/client.ts';
 import type { S3Place } from '../../bucket/place.ts';
@@ -10,13 +10,13 @@ import { type CopiedRow, hashOf, pack, textOf, unpack } from './content.ts';
 import { COPIES, type CopySource } from './source.ts';
 
 const EVERY_MS = 60_000;
-/** Pause after each object, in ms: the thread has more to do. */
+/** Pause after each object, in ms, for other work of the thread. */
 const PAUSE_MS = 20;
 /** Timeout of one attempt of a request, in ms. */
 const DEADLINE_MS = 30_000;
 /** At the end, the longest wait for the last copies, in ms. */
 const CLOSE_MS = 1_000;
-/** In place of the hash of an object that cannot be loaded. */
+/** Stored in place of a hash for an object that cannot be loaded. */
 const UNREADABLE = 'unreadable';
 
 export interface CopiesOptions {
@@ -45,7 +45,7 @@ export class Copies implements Part {
     this.#where = `${bucketUrl(options.place)}/${options.place.prefix}`;
   }
 
-  /** Begins: the bucket is this Cellar's. Further calls do nothing. */
+  /** Begins to copy. Call it once the bucket is this Cellar's. Further calls do nothing. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -57,7 +57,7 @@ export class Copies implements Part {
     return false;
   }
 
-  /** Copies what has changed last, for a second at most. */
+  /** Copies the last changes, for a second at most. */
   async close(): Promise<void> {
     if (this.#running === null) return;
     this.#closing.abort();
@@ -67,7 +67,7 @@ export class Copies implements Part {
     await Promise.race([last.catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
   }
 
-  /** Loads what the bucket has, if that was not done yet, and copies what has changed. @throws {Error} */
+  /** Loads the copies in the bucket, unless that is done already, and copies what has changed. @throws {Error} */
   async round(): Promise<void> {
     await this.#load();
     await this.#copy();
@@ -97,7 +97,7 @@ export class Copies implements Part {
       const { copies, folder } = source;
       const place = copies.place(folder);
       if (place === null) {
-        // The newest first: people look at these.
+        // The newest first: people look at the newest figures.
         for (const name of names.filter((name) => source.has(name)).reverse())
           if (copies.hash(name) === null) await this.#loadOne(source, name);
       } else if (place !== this.#where) copies.clear(folder);
@@ -147,7 +147,7 @@ export class Copies implements Part {
     if (copies.hash(name) === hash) return;
     const forgets = this.#forgets;
     await this.#store.write(name, await pack(text));
-    // An app that was deleted meanwhile may be in the copy.
+    // If an app was deleted meanwhile, the copy may have its rows. Without a hash it is written again.
     copies.save(name, forgets === this.#forgets ? hash : '');
   }
 

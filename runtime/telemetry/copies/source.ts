@@ -12,9 +12,9 @@ export interface CopySource {
   readonly copies: CopyQueries;
   /** Returns the folders that may have changed since they were copied, the oldest first. */
   changed(now: number): string[];
-  /** Returns the rows of a folder, those of each object at once. The same rows give the same objects. */
+  /** Yields the rows of a folder, one list for each object. The same rows always give the same lists. */
   parts(folder: string): Iterable<CopiedRow[]>;
-  /** Everything that `changed` returned last is copied. */
+  /** Called when everything that `changed` last returned is copied. */
   copied?(): void;
   /** Whether an object of the bucket is one of these copies. */
   has(name: string): boolean;
@@ -22,6 +22,6 @@ export interface CopySource {
   isOld(name: string, now: number): boolean;
   /** Adds rows of an object to the table, all or none, with the object's hash. */
   take(name: string, rows: CopiedRow[], hash: string): void;
-  /** The rows of an app are about to be removed. */
+  /** Called before the rows of an app are removed. */
   forget?(appId: string): void;
 }

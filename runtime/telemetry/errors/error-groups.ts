@@ -30,7 +30,7 @@ export interface Occurrence extends ErrorContext {
   appId: string;
   at: number;
   release: string | null;
-  /** The same each time that one error is reported. */
+  /** The same each time that the app reports this error; null: unknown. */
   id: string | null;
   kind: string;
   fingerprint: string;
@@ -81,7 +81,7 @@ export class ErrorGroups {
     return [...this.#changed.values()];
   }
 
-  /** Adds a group of another machine. Call it in a transaction. @returns the group; null when the app has too many */
+  /** Adds a group from another machine's copy. Call it in a transaction. @returns the group; null when the app has too many */
   add({ hours, ...copied }: CopiedGroup): GroupRow | null {
     const found = this.#queries.find(copied.app_id, copied.fingerprint);
     if (found === undefined && this.#queries.count(copied.app_id) >= APP_GROUPS) return null;
@@ -139,7 +139,7 @@ export class ErrorGroups {
     if (group === undefined) return false;
     const row = this.#queries.occurrence(occurrence);
     if (row === undefined) return true;
-    // A later report comes from further out, closer to the original request.
+    // A later report comes from a caller further out, closer to the original request.
     const request = method === null ? {} : { method, path, trace_id };
     const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
     this.#queries.updateOccurrence(group.id, { ...row, ...better });

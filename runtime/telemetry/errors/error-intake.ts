@@ -1,4 +1,4 @@
-// Queues errors from the app to their groups: limits number and length, and finds their places in the sources.
+// Queues the errors of apps on the way to their groups: limits their number and length, and finds their source places.
 import { cutText } from '../../../handlers/contract/text.ts';
 import type { ReportedError } from '../logs/log-lines.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
@@ -10,14 +10,14 @@ import type { SourceStack } from './stack.ts';
 
 /**
  * Rate limit of one app's errors a second, and its largest burst in seconds. The process's own limit
- * (`error-reporter-worker.js`) is lower: an app that exceeds it makes errors up.
+ * (`error-reporter-worker.js`) is lower, so only an app that fakes reports exceeds this one.
  */
 const ERRORS_PER_S = 60;
 const SAVED_S = 4;
-/** Limits of one app's queued errors, and of all apps' in characters. Errors over them are only counted. */
+/** Limits of one app's queued errors, and of all apps' in characters. Errors over these limits are only counted. */
 const APP_WAITING = 200;
 const ALL_LENGTH = 8 * 1024 * 1024;
-/** Characters counted for an error besides its message and stack. */
+/** What each queued error counts towards `ALL_LENGTH` besides its message and stack, in characters. */
 const REST_LENGTH = 500;
 /** Longest message and stack, in characters: an app can report anything. */
 const MESSAGE_LENGTH = 4_000;
@@ -46,7 +46,7 @@ interface Queue {
 export interface ErrorIntakeOptions {
   stacks: SourceStacks;
   onOccurrence: (occurrence: Occurrence) => void;
-  /** Called with the number of an app's errors without details. */
+  /** Called with the number of an app's errors that are dropped, and so only counted. */
   onDropped: (appId: string, count: number) => void;
   /** Limit, for tests. */
   allLength?: number | undefined;

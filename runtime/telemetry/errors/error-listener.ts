@@ -6,9 +6,9 @@ import { type EventSender, eventOf } from '../event-sender.ts';
 /** A listener's request. */
 export interface ErrorFollow {
   status: GroupStatus;
-  /** The last change that it has seen; null: only new ones. */
+  /** The last change that the client has seen; null: it wants only new changes. */
   after: number | null;
-  /** JSON-RPC: each event is a notification of this method. */
+  /** With JSON-RPC, the method: each event is a notification of it. Null: plain events. */
   rpcMethod: string | null;
 }
 

@@ -5,7 +5,6 @@ import { HOURS } from './error-groups.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** Converts a group to the API's form. */
 export function shownGroup(queries: ErrorQueries, row: GroupRow): GroupedError {
   const hour = Math.floor(Date.now() / HOUR_MS);
   const sparkline = Array.from({ length: HOURS }, () => 0);

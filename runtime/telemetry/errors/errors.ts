@@ -33,11 +33,11 @@ const WRITE_AT_ONCE = 1_000;
 const CLOSE_MS = 1_000;
 /** Most groups sent to a listener that reconnects. */
 const MISSED = 500;
-/** Log lines shown with an occurrence: those of its trace, from before it and shortly after, in ms. */
+/** Most log lines of its trace that are shown with an occurrence, and how long before and after it they were printed, in ms. */
 const LINES = 20;
 const LINES_BEFORE_MS = 60_000;
 const LINES_AFTER_MS = 5_000;
-/** A line is stored at most this long after it was printed, in ms. Later lines are not searched. */
+/** Longest delay from printing to storing a line, in ms. Ids hold the time of storing, so the search reaches further. */
 const LINES_KEPT_MS = 20_000;
 /** Groups in one batch of removals. */
 const PIECE = 50;
@@ -57,7 +57,7 @@ export class Errors implements Part {
   readonly name = 'errors';
   readonly answers: Answers;
   #dropped = 0;
-  /** By app, the number of errors without details. */
+  /** By app, the number of errors that were dropped, and so are only counted. */
   #unreported = new Map<string, number>();
   readonly #database: Database;
   readonly #queries: ErrorQueries;
@@ -117,14 +117,13 @@ export class Errors implements Part {
       this.report({ appId, release, at, traceId: null, error: errorOfFailure(failure) });
   }
 
-  /** Takes a reported error. */
   report(reported: ErrorReport): void {
     const { appId, error } = reported;
     if (error.untold > 0) this.#addUnreported(appId, error.untold);
     this.#intake.take(reported);
   }
 
-  /** Resolves when no error waits for its places. */
+  /** Resolves when no error waits for its source places. */
   settled(): Promise<void> {
     return this.#intake.settled();
   }
@@ -140,7 +139,7 @@ export class Errors implements Part {
     this.#notify(changed);
   }
 
-  /** Writes all queued errors with the places found by then. Errors still waiting are only counted. */
+  /** Writes all queued errors. Those that still wait for their source places are only counted. */
   async close(): Promise<void> {
     await Promise.race([this.settled(), sleep(CLOSE_MS, undefined, { ref: false })]);
     this.#intake.giveUp();
@@ -178,7 +177,7 @@ export class Errors implements Part {
     const listener = new ErrorListener(follow, this.#listeners.sender(appId, push));
     const end = this.#listeners.add(appId, listener);
     if (follow.after !== null) {
-      // Groups of any status: one that has left this status must be updated too.
+      // Sends groups of any status, because the client must learn of a group that has left the followed status.
       for (const group of this.#queries.changedAfter(appId, follow.after, MISSED))
         listener.take(group.change, shownGroup(this.#queries, group));
     }
@@ -231,7 +230,7 @@ export class Errors implements Part {
     return { ...shownGroup(this.#queries, group), occurrences };
   }
 
-  /** Returns the copies of groups. */
+  /** Returns the error groups as a source of copies in the bucket. */
   copies(): CopySource {
     return new ErrorCopies(this.#database, this.#queries, (groups) => {
       for (const copied of groups) {

@@ -1,7 +1,7 @@
 // Decides which errors are the same.
 import { createHash } from 'node:crypto';
 
-/** Increase it when an error's fingerprint changes. It is stored with each group. */
+/** Version of the fingerprints, stored with each group. Increase it when an error's fingerprint changes. */
 export const GROUPING = 1;
 /** Frames in a fingerprint. */
 const FRAMES = 3;

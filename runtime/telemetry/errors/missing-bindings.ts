@@ -4,7 +4,7 @@
 /** V8's message for reading a property of undefined. */
 export const READ_OF_UNDEFINED = 'Cannot read properties of undefined ';
 /**
- * A bundle's code that reads `DB` before such a place: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`. The group is
- * its name.
+ * Matches a bundle's code just before the position of such an error: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`.
+ * The captured group is the binding's name, `DB`.
  */
 export const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;

@@ -44,14 +44,14 @@ export async function replacePlaces(directory: string, message: string): Promise
   });
 }
 
-/** A place in a module, and its source place. */
+/** The place in the sources that belongs to a place in a module, with facts about the code there. */
 export interface SourcePlace {
   file: string;
   line: number;
   column: number;
-  /** The source's name there, where the bundle has another one. */
+  /** The name at this place in the source, if the bundle has another name. */
   name: string | null;
-  /** Whether the bundle renamed things. */
+  /** Whether the bundler has renamed anything in the module. */
   renamed: boolean;
   /** The literal text where an error is created: `new Error('…')`. It distinguishes throws in one function. */
   words: string | null;
@@ -99,7 +99,7 @@ function nameIn(name: string): string {
 
 interface ReadModule {
   map: SourceMap | null;
-  /** Source lines. */
+  /** Lines of the bundled module. */
   code: string[];
 }
 
@@ -124,7 +124,7 @@ function wordsAt(code: string[], line: number, column: number): string | null {
   return quoted ?? template ?? null;
 }
 
-/** Characters searched before a place. */
+/** How many characters before a place are searched for `FROM_ENV`. */
 const FROM_ENV_LENGTH = 200;
 
 async function unboundAt(

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type SourcePlace, toSources } from './source-places.ts';
 import { placesIn, type SourceStack, withSources } from './stack.ts';
 
-/** Cached places. */
+/** Most cached places. */
 const PLACES = 5_000;
 
 export class SourceStacks {
@@ -14,7 +14,7 @@ export class SourceStacks {
 
   /**
    * @param releases the directory with the releases of each app
-   * @param versions that of the uploaded versions, which serve before they are releases of their app
+   * @param versions the directory with uploaded versions, which serve before they are releases of their app
    */
   constructor(releases: string, versions = releases) {
     this.#releases = releases;
@@ -48,7 +48,7 @@ export class SourceStacks {
     return this.#unknown(release, text).length === 0;
   }
 
-  /** As `find`, from the cache only. */
+  /** Like `find`, but uses only cached places. */
   known(release: string | null, text: string): SourceStack {
     const places = placesIn(text);
     return withSources(

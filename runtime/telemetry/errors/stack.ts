@@ -14,7 +14,7 @@ const MADE_SHORT = 2;
 interface Frame {
   /** Its line number in the stack. */
   line: number;
-  /** The text before and after it in its line: an error may be printed among other things. */
+  /** The line's text before and after the frame: an error may be printed among other things. */
   indent: string;
   rest: string;
   isAsync: boolean;
@@ -38,7 +38,7 @@ export function placesIn(stack: string): string[] {
   return [...new Set(framesOf(stack.split('\n')).map(({ place }) => place))];
 }
 
-/** @param sources the source maps' places; unmapped ones stay unchanged */
+/** @param sources the source maps' places, by place in the bundle. Unmapped places stay unchanged */
 export function withSources(stack: string, sources: ReadonlyMap<string, SourcePlace | null>): SourceStack {
   const lines: (string | null)[] = stack.split('\n');
   const frames = framesOf(lines as string[]);

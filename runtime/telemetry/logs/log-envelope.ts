@@ -3,20 +3,20 @@
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The blank that follows is not part of the text. */
+/** The end marker when `console` has added a blank before the text. */
 const END_WITH_BLANK = '\u001f';
 
 /** A text and the entry's data about it. */
 export interface LogEnvelope {
   text: string;
-  /** Unchecked: the event's `trace_id`, the `error` that was thrown or printed. */
+  /** Unchecked members of the JSON, such as `trace_id` and `error`. */
   said: Record<string, unknown>;
 }
 
 /** Parses a message of workerd's log; null without a marker or with invalid data after it. */
 export function readLogEnvelope(message: string): LogEnvelope | null {
   if (!message.startsWith(MARK)) return null;
-  // JSON contains neither of them.
+  // JSON contains neither end marker.
   const ends = [END, END_WITH_BLANK]
     .map((mark) => message.indexOf(mark, MARK.length))
     .filter((at) => at !== -1);

@@ -31,7 +31,7 @@ export interface LogRecord {
 
 /** An exception reported by a Worker's entry. Untrusted: the app can fake all of it. */
 export interface ReportedError {
-  /** The same each time that one error is reported; null when missing. */
+  /** The same each time that the app reports this error; null when missing. */
   id: string | null;
   type: string;
   message: string;
@@ -89,7 +89,7 @@ const MARK = ' …';
 const LATE_MS = 10_000;
 /** The start of a line of workerd's log, for lines that were cut. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
-/** A longer reported run, in ms, is ignored. */
+/** A reported duration or age of a run above this, in ms, is ignored. */
 const RUN_MS = 24 * 3_600_000;
 /** More errors than a cell can throw between two reports. */
 const UNTOLD_MOST = 1_000_000;
@@ -98,7 +98,7 @@ const POINT_MEMBERS = 20;
 /** Traces of V8 and workerd after a crash or without memory. None of their places is in the app's code. */
 const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
-/** After workerd's own messages: addresses in its program, with its path. */
+/** What follows workerd's own messages: addresses in its program, with the program's path. */
 const WORKERD_STACK = /\nstack: \/.*$/s;
 /** Most characters of a report's JSON; the binding to `cellar` refuses more. */
 const REPORT_LENGTH = 20_000;
@@ -270,7 +270,7 @@ function runOf(given: unknown, now: number): ReportedRun | null {
   };
 }
 
-/** NaN for anything but a number: others may not be converted to one. */
+/** Rounds a number. Any other value gives NaN and is not converted. */
 function rounded(value: unknown): number {
   return typeof value === 'number' ? Math.round(value) : Number.NaN;
 }

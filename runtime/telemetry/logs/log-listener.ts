@@ -6,15 +6,15 @@ import { LEVELS, type Level } from './log-lines.ts';
 
 /** A listener's request. */
 export interface LogFollow {
-  /** The lowest level. */
+  /** The lowest level that the client wants; null: all levels. */
   level: Level | null;
-  /** A text in the lines, case-insensitive. */
+  /** A text that lines must contain, case-insensitive; null: all lines. */
   search: string | null;
-  /** The id of the last line that it has seen; null: only new lines. */
+  /** The id of the last line that the client has seen; null: it wants only new lines. */
   after: number | null;
-  /** JSON-RPC: each event is a notification of this method. */
+  /** With JSON-RPC, the method: each event is a notification of it. Null: plain events. */
   rpcMethod: string | null;
-  /** Whether it also wants a tail's data. */
+  /** Whether the client also wants the data of a tail. */
   isTail: boolean;
 }
 

@@ -14,7 +14,6 @@ export function idAt(at: number): number {
   return at * IDS_PER_MS;
 }
 
-/** Converts a record to a row. */
 export function rowOf(id: number, { at, level, source, text, fields, traceId, release }: LogRecord): LogRow {
   return {
     id,
@@ -47,7 +46,7 @@ export function lengthOf({ text, fields }: LogRow): number {
   return ROW_LENGTH + text.length + (fields?.length ?? 0);
 }
 
-/** Returns the total length of several lines, in the same way. */
+/** Approximate total length of lines in characters, overhead included. */
 export function lengthOfAll(rows: readonly LogRow[]): number {
   return rows.reduce((sum, row) => sum + lengthOf(row), 0);
 }

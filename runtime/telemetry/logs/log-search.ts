@@ -29,7 +29,7 @@ export async function searchLogs(
       if (items.length === limit) return { items, next: Number(items.at(-1)!.id) };
       items.push(lineOf(row));
     }
-    // All older lines arrived before that time.
+    // All older lines arrived before `since`.
     if (from === null || (since !== undefined && from < idAt(since))) return { items, next: null };
     before = from;
     if (performance.now() > deadline) return { items, next: before };

@@ -1,16 +1,16 @@
-// Queues log lines with stacks until their places in the sources are found. An app's lines stay in order: later lines wait
-// too.
+// Queues log lines with stacks until their source places are found. Later lines of the app wait too, so that its lines stay in
+// order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceStacks } from '../errors/source-stacks.ts';
 import { maxBy } from '../store/max-by.ts';
 import { type LogRecord, shownText } from './log-lines.ts';
 
-/** Time limit for a line's places, in ms. After a timeout, the app's lines do not wait for the second time. */
+/** Time limit to find a line's source places, in ms; and after a timeout, the time for which the app's lines do not wait. */
 const WAIT_MS = 5_000;
 const GIVEN_UP_MS = 60_000;
 /**
- * Queue limits: an app's lines and characters, and all characters. Over the limit the app's queue is flushed with unmapped
- * places; over the total, the largest.
+ * Queue limits: an app's lines and characters, and the characters of all apps. A queue over its limit is flushed with unmapped
+ * places. Over the limit of all apps, the largest queue is flushed.
  */
 const WAITING_LINES = 2_000;
 const WAITING_LENGTH = 2 * 1024 * 1024;

@@ -18,13 +18,13 @@ import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 export interface OutputTaker {
   onRecord: (appId: string, record: LogRecord) => void;
   onError: (report: ErrorReport) => void;
-  /** A run of a cron has ended. */
+  /** Called when a run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
   onCalls: (appId: string, at: number, traceId: string, calls: ReportedCalls) => void;
-  /** The app has called its binding to `cellar`. */
+  /** Called when the app has called its binding to `cellar`. */
   onReport: (appId: string, at: number, report: ReportedByApp) => void;
-  /** This many lines are missing. */
+  /** Called with the number of lines that were dropped from the output. */
   onLost: (appId: string, lines: number) => void;
 }
 
@@ -55,7 +55,7 @@ export class OutputReader {
     if (dropped !== null) reader.skip();
     const wasSkipping = reader.isSkipping;
     reader.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    // The line that ends here began in dropped output.
+    // The line that ends here began in dropped output, so it is lost too.
     if (wasSkipping && !reader.isSkipping) lost++;
     if (isLast) {
       reader.end();

@@ -1,9 +1,9 @@
-// Reads a Worker's report of what one of its events waited for.
+// Parses a Worker's report of the calls that one of its events waited for.
 import { CALL_KINDS, type CallKind } from '../../../handlers/contract/telemetry/requests.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
 
-/** What an event waited for. Untrusted: the app can fake all of it. */
+/** The calls that an event waited for. Untrusted: the app can fake all of it. */
 export interface ReportedCalls {
   /** The called handler, such as `fetch` or `Room.alarm`. */
   handler: string;
@@ -29,7 +29,7 @@ const DETAIL_LENGTH = 500;
 /** A call that is longer, in ms, or began longer ago, is left out. */
 const LONGEST_MS = 24 * 3_600_000;
 
-/** Parses the report: `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null when it is none. */
+/** Parses a report: `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null for anything else. */
 export function callsOf(given: unknown, now: number): ReportedCalls | null {
   if (!Array.isArray(given) || typeof given[0] !== 'string') return null;
   const calls = given.slice(1, CALLS_MAX + 1).flatMap((call) => callOf(call, now));

@@ -5,7 +5,7 @@
 import { Recent } from '../store/recent.ts';
 import type { ReportedError } from './log-lines.ts';
 
-/** The message follows, as in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
+/** Matches all before the message in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
 const UNCAUGHT = /^Uncaught exception: .*?\bjsg\.(\w+)(?:\((\w+)\))?(?:: |$)/;
 /** workerd's text for a thrown object that is not an `Error`. */
 const THROWN_OBJECT = /^#<.*>$/;

@@ -26,7 +26,7 @@ const BY_HOUR_MAX = 48;
 const HOURS_KEPT_MS = (BY_HOUR_MAX + 2) * HOUR_MS;
 /** Longest key, in characters. */
 const KEY_MAX = 200;
-/** Cached keys after a write. */
+/** Most cached keys after a write. */
 const CACHED_KEYS_MAX = 200_000;
 /** Limit of unwritten keys: over it, all are dropped. */
 const UNWRITTEN_KEYS_MAX = 400_000;
@@ -110,7 +110,7 @@ export class Breakdowns implements Part {
     return hours + days + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows of any app: each app's keys are limited. @returns how many */
+  /** Removes the oldest rows, whichever app has them: the keys of each app are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -148,7 +148,7 @@ export class Breakdowns implements Part {
     return { items, next: rows.length > limit ? offset + limit : null };
   }
 
-  /** The tallies of an hour and its day. The last ones used are usually used next. */
+  /** Returns the tallies of an hour and its day. The tallies used last are usually used next. */
   #talliesOf(app: string, time: number): Last['tallies'] {
     const hour = time - (time % HOUR_MS);
     if (this.#last?.hour === hour && this.#last.app === app) return this.#last.tallies;

@@ -6,9 +6,9 @@ import type { CopiedRow } from '../copies/content.ts';
 import { COPIES, type CopySource } from '../copies/source.ts';
 
 const HOUR_MS = 3_600_000;
-/** Rows of an object. */
+/** Most rows of an object. */
 const ROWS = 2_000;
-/** Rows are written this long after their time at most, in ms. */
+/** Longest time from a row's period to its write, in ms. */
 const LATE_MS = 5 * 60_000;
 /** Characters of a time in ISO format, up to its day and its hour. */
 const DAY_LENGTH = '2026-01-01'.length;
@@ -21,9 +21,9 @@ export interface BucketCopiesOptions {
   keptMs: number;
   /** Adds rows to the table, in a transaction. */
   add: (rows: CopiedBucket[]) => void;
-  /** Writes everything that is not in the table. */
+  /** Writes all buckets that are not in the table yet. */
   flush: () => void;
-  /** The table has changed. */
+  /** Called when the table has changed: cached buckets are out of date. */
   reset: () => void;
 }
 

@@ -27,7 +27,7 @@ export function emptyBucket(): Bucket {
 
 export function addRequest(bucket: Bucket, request: CountedRequest): void {
   bucket.requests++;
-  // The owner asked for the 503 of a maintenance page.
+  // The owner asked for the 503 of a maintenance page, so it is no error.
   if (request.status >= 500) bucket.errors += request.refused === 'maintenance' ? 0 : 1;
   else if (request.status >= 400) bucket.client_errors++;
   if (request.status === 429) bucket.rate_limited++;
@@ -47,7 +47,6 @@ export function addUsage(bucket: Bucket, { cpuMs, memoryBytes, wakes }: Required
   bucket.wakes += wakes;
 }
 
-/** Adds a row. */
 export function addRow(bucket: Bucket, { latency, memory_bytes, ...sums }: BucketRow): void {
   for (const name of Object.keys(sums) as (keyof typeof sums)[]) {
     if (name in bucket) bucket[name] += sums[name];

@@ -2,7 +2,7 @@
 import type { BucketQueries, BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import { addRow, type Bucket, emptyBucket, toRow } from './bucket.ts';
 
-/** Cached buckets after a write. */
+/** Most cached buckets after a write. */
 const CACHED_MAX = 2_000;
 /** Limit of unwritten buckets: over it, all are dropped. */
 const UNWRITTEN_MAX = 50_000;
@@ -18,7 +18,7 @@ export class Buckets {
   readonly #rows: BucketQueries;
   readonly #cached = new Map<string, Cached>();
   readonly #unwritten = new Set<Cached>();
-  /** The last one used, which is usually used next. */
+  /** The bucket that was used last, which is usually used next. */
   #last: Cached | null = null;
 
   /** @param lengthMs the length of a bucket */
@@ -57,7 +57,7 @@ export class Buckets {
     if (this.#cached.size > CACHED_MAX) this.#cached.clear();
   }
 
-  /** The write failed. @returns how many buckets are dropped because there are too many */
+  /** Call when the write failed. @returns how many buckets are dropped because there are too many */
   notWritten(): number {
     const given = this.#unwritten.size > UNWRITTEN_MAX ? this.#unwritten.size : 0;
     if (given > 0) {
@@ -77,7 +77,7 @@ export class Buckets {
     this.#rows.save(appId, at, toRow(bucket));
   }
 
-  /** Reads buckets from the table again. */
+  /** Empties the cache, so that buckets are read from the table again. */
   reset(): void {
     this.#last = null;
     this.#cached.clear();

@@ -13,7 +13,7 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import { maxBy } from '../store/max-by.ts';
 import type { Store } from '../store/store.ts';
 
-/** Limit of an app's points between two writes, about a second. Others are dropped and counted. */
+/** Limit of an app's points between two writes, about a second apart. Points over the limit are dropped and counted. */
 const AT_ONCE_MAX = 2_000;
 /** Limit of queued bytes while writes fail. */
 const UNWRITTEN_BYTES = 16 * 1024 * 1024;

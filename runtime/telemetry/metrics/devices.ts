@@ -5,7 +5,7 @@ import Bowser from 'bowser';
 const LENGTH_MAX = 400;
 /** Longest name, in characters: programs may choose any. */
 const NAME_MAX = 40;
-/** Cached user agents. */
+/** Most cached user agents. */
 const REMEMBERED = 2_000;
 const BOT = /bot\b|bot[/;)]|crawl|spider|slurp|preview|monitor|scan|archiver|headless|lighthouse/i;
 

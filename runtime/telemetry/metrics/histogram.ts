@@ -26,7 +26,7 @@ export function middleOf(found: number): number {
   return ((CLASSES + (found % CLASSES)) * width + (width - 1) / 2) * UNIT_MS;
 }
 
-/** Adds `count` durations of `ms`. */
+/** Adds one duration of `ms`. */
 export function count(histogram: Histogram, ms: number): void {
   const found = classOf(ms);
   histogram.set(found, (histogram.get(found) ?? 0) + 1);

@@ -24,7 +24,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Retention of minute buckets. Older times have hour buckets. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
-/** Copies of minutes are removed before the minutes of an hour are: a copy has all or none of them. */
+/** Retention of the minutes' copies. The minutes are kept longer, so that a copy never lacks minutes of its hour. */
 const MINUTES_COPIED_MS = 73 * HOUR_MS;
 /** In an overview: number of separate hours, and the time that counts as now. */
 const OVERVIEW_HOURS = 24;
@@ -36,7 +36,7 @@ const PIECE = 500;
 
 type Items = Result<'metrics.get'>['items'];
 
-/** Steps by the longest range in hours, in ms: a few hundred steps at most. */
+/** The step for ranges up to so many hours: an answer has a few hundred steps at most. */
 const STEPS: readonly [hours: number, stepMs: number][] = [
   [6, MINUTE_MS],
   [24, 5 * MINUTE_MS],
@@ -110,7 +110,7 @@ export class Metrics implements Part {
     return minutes + hours + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows of any app: each app's buckets are limited. @returns how many */
+  /** Removes the oldest rows, whichever app has them: the buckets of each app are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -130,7 +130,7 @@ export class Metrics implements Part {
     return this.#written.apps();
   }
 
-  /** Returns the copies of hours and minutes. */
+  /** Returns the hours and the minutes as sources of copies in the bucket. */
   copies(): CopySource[] {
     const minutesMs = Math.min(MINUTES_COPIED_MS, this.#retentionMs);
     const of = (table: BucketTable, buckets: Buckets, periodMs: number, keptMs: number) =>

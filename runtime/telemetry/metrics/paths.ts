@@ -1,7 +1,7 @@
-// Folds paths to kinds of pages: a segment that names one user, order or file becomes a placeholder. This limits their
-// number, and keeps personal names and secret links out of storage.
+// Folds paths to kinds of pages: a segment that names one user, order or file becomes a placeholder. This limits the number
+// of paths, and keeps personal names and secret links out of storage.
 
-/** Segments kept; deeper ones become `…`. */
+/** Most segments that are kept; deeper ones become `…`. */
 const SEGMENTS_MAX = 8;
 /** Longer segments are not names chosen by people. */
 const SEGMENT_LENGTH = 64;
@@ -13,7 +13,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORDS = /^[a-z][a-z._-]{0,31}$/i;
 const EMAIL = /@|%40/;
 
-/** Cached paths. */
+/** Most cached paths. */
 const REMEMBERED = 2_000;
 const known = new Map<string, string>();
 

@@ -26,7 +26,6 @@ export class Tally {
     return this.#counts.size + this.#changed.size;
   }
 
-  /** Counts a request. */
   add(key: string, isError: boolean): void {
     let counts = this.#counts.get(key);
     if (counts === undefined) {

@@ -4,7 +4,7 @@ import type { HostStats } from '../../../handlers/contract/admin.ts';
 import type { Immediate, Part, Taken } from '../part.ts';
 import { type Family, labelsText, prometheusText, type Sample } from './prometheus.ts';
 
-/** Upper bounds of durations, in s: OpenTelemetry's for HTTP. */
+/** Upper bounds of durations, in s: the default buckets of Prometheus. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const MS = 1000;

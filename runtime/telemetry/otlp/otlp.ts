@@ -31,7 +31,7 @@ const METRICS_EVERY_MS = 60_000;
 const TIMEOUT_MS = 10_000;
 /** Limit of distinct combinations of app, method and status. */
 const CARDINALITY = 10_000;
-/** Bounds in s: OpenTelemetry's for durations of HTTP requests. */
+/** Bounds of durations, in s: those that OpenTelemetry advises for HTTP requests. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const SEVERITIES: Record<Level, SeverityNumber> = {
   debug: SeverityNumber.DEBUG,
@@ -130,7 +130,7 @@ export class Otlp implements Part {
     });
   }
 
-  /** Stores nothing of any app. */
+  /** Forgets the app's resources. Nothing else of an app is stored. */
   forget(appId: string): boolean {
     for (const [key, { attributes }] of this.#resources)
       if (attributes['cellar.app.id'] === appId) this.#resources.delete(key);

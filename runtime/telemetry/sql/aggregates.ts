@@ -14,7 +14,7 @@ export interface Accumulator {
 
 export interface Aggregate {
   type: Type;
-  /** Starts a group. */
+  /** Returns the accumulator of a new group. */
   start: () => Accumulator;
 }
 
@@ -26,7 +26,7 @@ interface AggregateCall extends Called {
 
 type AggregateDefinition = (called: AggregateCall) => Aggregate;
 
-/** An aggregate of numbers that are computed for each row. */
+/** Defines an aggregate whose accumulator gets each row. @param kinds of the arguments, as in `check` */
 function folded(
   kinds: string,
   type: (values: Expression[]) => Type,
@@ -43,7 +43,7 @@ function folded(
   };
 }
 
-/** Passes on the first row with each value. */
+/** Passes on only the first row with each value. */
 function distinct(value: Expression, inner: Accumulator, budget: Budget): Accumulator {
   const seen = new Set<Value>();
   return {
@@ -84,7 +84,7 @@ function averaged(value: Expression, holds: (row: Row) => boolean = () => true):
   };
 }
 
-/** Keeps `value` of the row that wins by `by`. */
+/** Keeps `value` of the row whose `by` wins over the `by` of all others. */
 function best(value: Expression, by: Expression, wins: (a: Value, b: Value) => boolean): Accumulator {
   let kept: Value = EMPTY[value.type.name] ?? 0;
   let most: Value | null = null;
@@ -110,7 +110,7 @@ function bestOf(wins: (a: Value, b: Value) => boolean): AggregateDefinition {
   return folded('a', first, ([value]) => best(value!, value!, wins));
 }
 
-/** The smallest value at which the weights up to it have reached their share. */
+/** The smallest value up to which the weights add up to the share `level` of all weights. */
 function quantile(level: number, value: Expression, weight: Expression, budget: Budget): Accumulator {
   const weights = new Map<number, number>();
   return {
@@ -139,7 +139,7 @@ function levelOf(given: Expression | undefined, at: number): number {
   throw new SqlError('the level of a quantile must be a number from 0 to 1', given?.at ?? at);
 }
 
-/** `quantileExactWeighted(0.5)(double1, _sample_interval)`. */
+/** For calls such as `quantileExactWeighted(0.5)(double1, _sample_interval)`. */
 const quantileOfParameter: AggregateDefinition = (called) => {
   check(called, 'nn');
   const level = levelOf(called.parameters[0], called.at);
@@ -147,7 +147,7 @@ const quantileOfParameter: AggregateDefinition = (called) => {
   return { type: value!.type, start: () => quantile(level, value!, weight!, called.budget) };
 };
 
-/** `quantileWeighted(0.5, double1, _sample_interval)`. */
+/** For calls such as `quantileWeighted(0.5, double1, _sample_interval)`. */
 const quantileOfValues: AggregateDefinition = (called) => {
   if (called.parameters.length > 0) return quantileOfParameter(called);
   check(called, 'nnn');
@@ -184,7 +184,7 @@ function top(kinds: 'a' | 'an'): AggregateDefinition {
   };
 }
 
-/** By their names in lower case. */
+/** Aggregate functions, by their names in lower case. */
 export const aggregates: Record<string, AggregateDefinition> = {
   count: folded(
     '|a',

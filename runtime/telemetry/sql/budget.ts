@@ -2,7 +2,7 @@
 import { SqlError } from './tokens.ts';
 import type { Value } from './types.ts';
 
-/** A value counts as one, and so do 16 characters of a text: some 150 MB in all. */
+/** Limit in units. A value costs one unit, and a text one more for each 16 characters. All units take some 150 MB. */
 const UNITS = 3_000_000;
 const CHARACTERS = 16;
 

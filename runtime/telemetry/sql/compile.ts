@@ -53,7 +53,7 @@ export function isAggregate(node: Node): boolean {
   );
 }
 
-/** Equal for nodes of equal meaning. */
+/** Returns a text that is equal for nodes of equal meaning. */
 export function identity(node: Node): string {
   return JSON.stringify(node, (key, value) => (key === 'at' ? undefined : value));
 }
@@ -104,7 +104,7 @@ function wholeType(value: number): Type {
   return value < 2 ** 8 ? UINT8 : value < 2 ** 32 ? UINT32 : UINT64;
 }
 
-/** Compiles expressions of groups, and collects the aggregates in them. Their rows have the keys, then the aggregates. */
+/** Compiles expressions of groups, and collects their aggregates. A group's row has the keys, then the aggregates. */
 export class GroupCompiler {
   readonly #columns: readonly Column[];
   readonly #keys: { identity: string; type: Type }[];

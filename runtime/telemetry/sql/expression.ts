@@ -34,7 +34,7 @@ const KINDS: Record<string, { is: (type: Type) => boolean; name: string }> = {
 
 /**
  * Checks the arguments of a function.
- * @param kinds a letter of `KINDS` for each; those after `|` may be missing, and the last one before `*` may be repeated
+ * @param kinds a letter of `KINDS` for each argument. Arguments after `|` may be missing. The last one before `*` may be repeated
  * @throws {SqlError}
  */
 export function check({ name, values, at }: Called, kinds: string): void {

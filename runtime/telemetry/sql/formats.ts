@@ -13,7 +13,7 @@ export interface Written {
   text: string;
 }
 
-/** @throws {SqlError} when it gets too long */
+/** @throws {SqlError} when the response gets too long */
 export function write({ columns, rows, beforeLimit }: Result, format: Format): Written {
   const lines: string[] = [];
   let left = ANSWER_BYTES;
@@ -39,7 +39,7 @@ function shownRow(row: readonly Value[], columns: readonly Column[]): Record<str
   return Object.fromEntries(row.map((value, i) => [columns[i]!.name, shown(value, columns[i]!)]));
 }
 
-/** As in JSON: integers of 64 bits are texts there, as Cloudflare and ClickHouse write them, and NaN is null. */
+/** Converts a value for JSON. As at Cloudflare and ClickHouse, 64-bit integers become texts, and NaN becomes null. */
 function shown(value: Value, { type }: Column): unknown {
   if (typeof value !== 'number') return value;
   if (isTime(type)) return showTime(value, type.zone ?? UTC).slice(0, type.name === 'Date' ? 10 : undefined);

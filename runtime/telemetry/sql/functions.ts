@@ -36,7 +36,7 @@ function joined(parts: readonly string[]): string {
   return parts.join('');
 }
 
-/** Makes both sides of a comparison comparable: a literal text beside a time is one. */
+/** Makes both sides of a comparison comparable: a text beside a time becomes a time. */
 function comparable([a, b]: Expression[], name: string, at: number): [Expression, Expression] {
   if (isTime(a!.type) && b!.type.name === 'String') return [a!, toTime(b!, a!.type.zone ?? UTC)];
   if (isTime(b!.type) && a!.type.name === 'String') return [toTime(a!, b!.type.zone ?? UTC), b!];
@@ -184,7 +184,7 @@ const digits = (places = 0) => 10 ** places;
 const rounded = (round: (value: number) => number) =>
   of('n|n', same, (value: number, places?: number) => round(value * digits(places)) / digits(places));
 
-/** By their names in lower case. */
+/** Functions and operators, by their names in lower case. */
 export const functions: Record<string, Definition> = {
   ...timeFunctions,
   plus: moved(1, ofNumbers(of('aa', whole, (a, b) => a + b))),

@@ -32,7 +32,7 @@ export interface Select {
   kind: 'select';
   isDistinct: boolean;
   selected: Selected[];
-  /** A dataset; null: one row without columns. */
+  /** A dataset or a subquery; null: one row without columns. */
   from: { dataset: string; at: number } | Select | null;
   where: Node | null;
   groupBy: Node[];
@@ -276,7 +276,7 @@ class Parser {
     return { values, isDistinct };
   }
 
-  /** Parses `EXTRACT(MONTH FROM timestamp)` as a call of a function such as that for the month of a time. */
+  /** Parses `EXTRACT(MONTH FROM timestamp)` as the call `tomonth(timestamp)`. */
   #extract(at: number): Node {
     this.#expectsSymbol('(');
     const unit = this.#unit();

@@ -8,7 +8,7 @@ import type { Written } from './formats.ts';
 import { DatasetSpread, QueryRefused, type query } from './query.ts';
 
 const DEADLINE_MS = 10_000;
-/** Two queries run at once, one of each account. */
+/** At most two queries run at once, and only one of each account. */
 const threads = new WorkerThreads(2, 1);
 const MODULE = new URL('./query.ts', import.meta.url);
 

@@ -9,7 +9,7 @@ import { UTC } from './times.ts';
 import { SqlError } from './tokens.ts';
 import { type Column, FLOAT64, STRING, UINT32, type Value } from './types.ts';
 
-/** Blobs and doubles of a data point. */
+/** How many blobs, and how many doubles, a data point has. */
 const MEMBERS = 20;
 const numbers = Array.from({ length: MEMBERS }, (_, i) => i + 1);
 
@@ -101,7 +101,7 @@ function dataset(reads: DatapointReads, name: string, elsewhere: readonly string
   return { columns: COLUMNS, rows: rowsOf(reads, name) };
 }
 
-/** A missing blob is the empty text, a missing double 0. Nothing is sampled. */
+/** Yields rows of `COLUMNS`. A missing blob is the empty text, a missing double 0. Nothing is sampled. */
 function* rowsOf(reads: DatapointReads, name: string): Generator<Value[]> {
   for (const { at, dataset, index, blobs, doubles } of reads.scan(name)) {
     const texts = JSON.parse(blobs) as (string | null)[];

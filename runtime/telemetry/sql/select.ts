@@ -14,7 +14,7 @@ export interface Table {
 export interface Result {
   columns: Column[];
   rows: Value[][];
-  /** Number of rows without LIMIT, or less if the query ended early. */
+  /** How many rows there would be without LIMIT; fewer if the query ended early. */
   beforeLimit: number;
 }
 
@@ -116,7 +116,7 @@ function keyOf(values: readonly Value[]): string {
   return JSON.stringify(values);
 }
 
-/** Computes the selected columns of the rows, sorts them, and takes what LIMIT leaves. */
+/** Computes the selected columns of the rows, sorts them, and applies LIMIT and OFFSET. */
 function projected(
   rows: Iterable<Row>,
   columns: readonly Expression[],

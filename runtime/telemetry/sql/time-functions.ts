@@ -7,7 +7,7 @@ import { isTime, STRING, type Type, UINT8, UINT32 } from './types.ts';
 
 const DATE: Type = { name: 'Date' };
 
-/** Returns the zone that a call names, or that of its time. */
+/** Returns the zone that a call names, or else the zone of its time. */
 function zoneOf({ values }: Called, place: number): string {
   const given = values[place];
   if (given === undefined) return values[0]?.type.zone ?? UTC;
@@ -16,7 +16,7 @@ function zoneOf({ values }: Called, place: number): string {
   return zone;
 }
 
-/** Makes a time of a text or a number. @throws {SqlError} for a literal text that is not a time */
+/** Converts a text or a number to a time. @throws {SqlError} for a literal text that is not a time */
 export function toTime({ type, run, constant, at }: Expression, zone: string): Expression {
   const own: Type = { name: 'DateTime', zone };
   const wrong = (text: string) =>
@@ -101,7 +101,7 @@ function now(type: Type, unit: Unit): Definition {
   };
 }
 
-/** By their names in lower case. */
+/** Functions of times, by their names in lower case. */
 export const timeFunctions: Record<string, Definition> = {
   now: now({ name: 'DateTime' }, 'second'),
   today: now(DATE, 'day'),

@@ -12,10 +12,10 @@ const SECONDS: Partial<Record<Unit, number>> = {
 const MONTHS: Partial<Record<Unit, number>> = { month: 1, quarter: 3, year: 12 };
 /** 1970-01-05, a Monday. */
 const FIRST_MONDAY_S = 4 * DAY_S;
-/** Zones change their offsets only at multiples of this. */
+/** Zones change their offsets only at multiples of this, in s. */
 const OFFSET_S = 900;
 const MOST_OFFSETS = 100_000;
-/** The times that a `Date` can have in every zone. */
+/** Limit of times, before and after 1970, that a `Date` can have in every zone, in s. */
 const LAST_S = 8.64e12 - 2 * DAY_S;
 
 export const UTC = 'Etc/UTC';
@@ -26,7 +26,6 @@ interface Zone {
 }
 const zones = new Map<string, Zone>();
 
-/** Whether a time zone is known. */
 export function isZone(name: string): boolean {
   try {
     zoneOf(name);
@@ -81,7 +80,7 @@ function fromLocal(local: number, zone: string): number {
   return local - offsetAt(local - offsetAt(local, zone), zone);
 }
 
-/** Returns the start of the interval with a time: a week starts on Monday. */
+/** Returns the start of the interval that contains a time. A week starts on Monday. */
 export function startOf(seconds: number, count: number, unit: Unit, zone: string): number {
   const local = seconds + offsetAt(seconds, zone);
   const months = MONTHS[unit];
@@ -96,7 +95,7 @@ export function startOf(seconds: number, count: number, unit: Unit, zone: string
   return fromLocal(Date.UTC(Math.floor(month / 12), month % 12) / 1_000, zone);
 }
 
-/** Adds an interval. A day that the month does not have becomes its last one. */
+/** Adds an interval. A day that the month does not have becomes the month's last day. */
 export function add(seconds: number, count: number, unit: Unit, zone: string): number {
   const months = MONTHS[unit];
   if (months === undefined) return seconds + SECONDS[unit]! * count;

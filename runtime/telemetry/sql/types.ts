@@ -17,7 +17,7 @@ export type TypeName =
 
 export interface Type {
   name: TypeName;
-  /** The time zone in which a DateTime is shown and cut. */
+  /** The time zone in which a DateTime is shown, and in which its days begin. */
   zone?: string;
 }
 

@@ -12,7 +12,7 @@ export class AppAllowances {
     this.#savedS = savedS;
   }
 
-  /** Whether an app may have one more; counts it if so. */
+  /** Whether the rate allows an app one more item. If so, counts the item. */
   takes(appId: string): boolean {
     let allowance = this.#byApp.get(appId);
     if (allowance === undefined) {

@@ -18,7 +18,7 @@ export interface ByteBoundsOptions {
 /** Access to apps' rows. */
 interface Rows {
   sizes: () => { app_id: string; bytes: number }[];
-  /** Removes up to `limit` of an app's oldest rows, but only as many as free `most.bytes`. @returns how many */
+  /** Removes an app's oldest rows until they free `most.bytes`, but at most `limit` rows. @returns how many */
   removeOldest: (appId: string, limit: number, most: { bytes: number }) => number;
 }
 

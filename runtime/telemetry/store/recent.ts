@@ -1,7 +1,7 @@
 // Remembers recent values of each app, such as reported errors. An app with many values evicts only its own.
 import { hash } from 'node:crypto';
 
-/** Least values remembered of one app, and least number of apps: the most recent ones. */
+/** How many of an app's latest values, and of the latest apps, are remembered at least. */
 const OF_APP = 300;
 const APPS = 200;
 
@@ -33,8 +33,8 @@ function keyOf(words: string): string {
 }
 
 /**
- * A map of the last entries: between `most` and twice as many. Removing a map's first entry each time gets slower with its
- * size.
+ * A map of the last entries: between `most` and twice as many. It drops a whole map at a time, because removing the first
+ * entry of a large map is slow.
  */
 class Generations<Value> {
   readonly #most: number;

@@ -16,7 +16,7 @@ export class Store {
   /**
    * Opens `<name>.sqlite`. @throws {Error} when a newer Cellar wrote it
    * @param migrations as of `openTelemetryDatabase`
-   * @param isShared as there
+   * @param isShared as of `openTelemetryDatabase`
    */
   open(name: string, migrations: readonly string[], isShared = false): Database {
     const database = openTelemetryDatabase(join(this.#directory, `${name}.sqlite`), migrations, isShared);

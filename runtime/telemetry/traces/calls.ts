@@ -1,4 +1,4 @@
-// Stores for a day what events of apps waited for, within limits, and returns one trace.
+// Stores the calls that apps' events waited for, for a day and within limits. Returns the requests and calls of a trace.
 import type { Database } from 'better-sqlite3';
 import type { Call } from '../../../handlers/contract/telemetry/requests.ts';
 import {
@@ -16,9 +16,9 @@ import type { Store } from '../store/store.ts';
 import type { Requests } from './requests.ts';
 import { type Spans, shownSpan } from './spans.ts';
 
-/** Limit of an app's events between two writes, about a second. Others are dropped and counted. */
+/** Limit of an app's events between two writes, about a second apart. Events over the limit are dropped and counted. */
 const AT_ONCE_MAX = 200;
-/** Most bytes that wait while writes fail, about. Others are dropped and counted. */
+/** Approximate limit of bytes that wait while writes fail. Events over the limit are dropped and counted. */
 const UNWRITTEN_BYTES = 8 * 1024 * 1024;
 /** Limit of the stored events of an app, in bytes. Over it, events are removed until a quarter is free. */
 const APP_BYTES = 16 * 1024 * 1024;
@@ -28,7 +28,7 @@ const KEPT_MS = 24 * 3_600_000;
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
-/** Requests, events and calls of one trace that are returned. */
+/** Most requests, events and calls that are returned of one trace. */
 const TRACE_REQUESTS = 100;
 const TRACE_EVENTS = 100;
 const TRACE_CALLS = 500;
@@ -41,7 +41,7 @@ export class Calls implements Part {
   readonly #rows: CallQueries;
   readonly #unwritten = new Map<string, Omit<CallsRow, 'id'>[]>();
   #unwrittenBytes = 0;
-  /** The most that the stored events of an app can have, in bytes. */
+  /** Upper bound of the bytes of each app's stored events. */
   readonly #bytes = new Map<string, number>();
 
   constructor(store: Store, requests: Requests, spans: Spans) {

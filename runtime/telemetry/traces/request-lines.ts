@@ -1,5 +1,5 @@
-// Encodes requests for the thread: their numbers as numbers, and one line of text for each. This is much cheaper to transfer
-// than objects.
+// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line of text.
+// This is much cheaper to transfer than objects.
 import type { RequestRecord } from '../../edge/log/record.ts';
 
 /** The fields of a finished request that telemetry needs, as in `RequestRecord`. */
@@ -31,14 +31,14 @@ export interface EncodedRequests {
   lines: string;
 }
 
-/** Numbers of each request. */
+/** How many numbers `add` writes for a request, and `readRequest` reads. */
 const NUMBERS = 9;
 const NUMBER_BYTES = 8;
 /** Values of `cellStart`, by number. */
 const STARTS = [null, 'warm', 'cold'] as const;
 /** Longest text of a request, in characters. */
 const TEXT_MAX = 512;
-/** The gateway accepts neither in any part of a request's head. */
+/** The gateway accepts neither of these characters in any part of a request's head. */
 const FIELD_END = '\0';
 const LINE_END = '\n';
 
@@ -51,7 +51,7 @@ export class RequestLines {
     return this.#lines === '';
   }
 
-  /** @param line of the request, from `requestLine` */
+  /** @param line the request's, from `requestLine` */
   add(record: RequestRecord, line: string): void {
     this.#lines += line;
     this.#numbers.push(
@@ -67,7 +67,7 @@ export class RequestLines {
     );
   }
 
-  /** Returns and clears all of them. */
+  /** Returns the collected requests, and begins with none again. */
   take(): EncodedRequests {
     const taken = { numbers: new Float64Array(this.#numbers), lines: this.#lines };
     this.#numbers = [];
@@ -95,15 +95,14 @@ function cut(text: string): string {
   return text.length > TEXT_MAX ? text.slice(0, TEXT_MAX) : text;
 }
 
-/** Decodes requests. */
 export function readRequests({ numbers, lines }: EncodedRequests): CountedRequest[] {
   const texts = lines.split(LINE_END, numbers.length / NUMBERS);
   return texts.map((line, index) => readRequest(numbers, index * NUMBERS, line));
 }
 
-/** @param at the index of its numbers */
+/** @param at the index of the request's first number */
 function readRequest(numbers: Float64Array, at: number, line: string): CountedRequest {
-  // By index: array destructuring costs as much as all the rest.
+  // Reads by index, because array destructuring costs as much as all the rest.
   const texts = line.split(FIELD_END);
   return {
     endedAt: numbers[at]!,

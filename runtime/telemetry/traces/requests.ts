@@ -16,10 +16,10 @@ import { rowOf, shownSpan } from './spans.ts';
 
 /** Most requests of an app that are stored in a second. The next stored request has the number of those left out before it. */
 const STORED_PER_S = 100;
-/** Limit of stored requests of an app, about 400 bytes each with their indexes. More are removed after so many were stored. */
+/** Limit of an app's stored requests, about 400 bytes each; and after how many new ones the excess is removed. */
 const KEPT_MAX = 50_000;
 const TRIMMED_EVERY = 1_000;
-/** Requests of an app, and of all apps, that wait while writes fail. */
+/** Most requests of an app, and of all apps, that wait while writes fail. */
 const UNWRITTEN_MAX = 1_000;
 const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;

@@ -15,7 +15,7 @@ import type { CountedRequest } from './request-lines.ts';
 
 /** A request of this duration is slow, in ms. */
 const SLOW_MS = 1_000;
-/** Limit of an app's spans between two writes, about a second. Others are dropped and counted. */
+/** Limit of an app's spans between two writes, about a second apart. Spans over the limit are dropped and counted. */
 const AT_ONCE_MAX = 20;
 /** Limit of stored spans of an app, about 400 bytes each. */
 const KEPT_MAX = 2_000;
@@ -102,7 +102,6 @@ function isSlow({ durationMs, upgraded }: CountedRequest): boolean {
   return durationMs >= SLOW_MS && !upgraded;
 }
 
-/** Returns the row of a request. */
 export function rowOf(request: CountedRequest): Omit<SpanRow, 'id'> {
   return {
     app_id: request.appId,

@@ -32,7 +32,7 @@ export interface AppRow {
   home_name: string | null;
   replicas: number;
   maintenance: 0 | 1;
-  /** The revision of its last undeletion. */
+  /** The generation of its last undeletion; null if it was never undeleted. */
   undeleted: number | null;
   /** Of a script: its namespace and its name there. */
   dispatch_namespace: string | null;
@@ -46,7 +46,10 @@ export interface AppRow {
 /** Whether app `?1` exists and is not a tombstone. For statements that write rows of an app. */
 export const LIVE_APP = 'EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND deleted_at IS NULL)';
 
-/** The first condition that holds. A hibernated release (`idle`) counts as running: the next request starts it. */
+/**
+ * The first condition that holds gives the status. A hibernated release (`idle`) counts as running: the next request starts
+ * it.
+ */
 const STATUS = `CASE
     WHEN desired_state = 'stopped' THEN 'stopped'
     WHEN asleep_since IS NOT NULL THEN 'sleeping'
@@ -85,7 +88,7 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
  * @param filter.home the id of the host that runs them; null for all
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
  * @param filter.only the id of the one app that may be listed; null for all
- * @param filter.namespace the name of the dispatch namespace, `*` for all; null: apps that are not scripts, but all of a home
+ * @param filter.namespace a dispatch namespace, or `*` for all; null: no scripts, unless `home` is given
  * @param filter.before the `seq` to continue from
  */
 export async function listApps(
@@ -139,7 +142,7 @@ export async function readOfApp<Row>(
 }
 
 /**
- * Returns a page of an app's rows, in the order of a column in which they differ; null for an unknown app.
+ * Returns a page of an app's rows, ordered by a column whose values differ; null for an unknown app.
  * @param select the columns and the table
  */
 export async function listOfApp<Row>(

@@ -13,8 +13,8 @@ export type Change =
   | { kind: 'vars_set'; name: string; value: string; limit: number }
   | { kind: 'vars_unset'; name: string }
   /**
-   * `proof`: null leaves it pending. `names` takes it from another app where it is pending; `points` does not. `reason`: why
-   * it is pending. `reservedFrom`: hostnames removed after this time are reserved for their last owner.
+   * `proof`: null leaves the hostname pending. `names` takes a pending hostname from another app; `points` does not.
+   * `reason`: why it is pending. `reservedFrom`: hostnames removed after this time are reserved for their last owner.
    */
   | {
       kind: 'domain_add';

@@ -72,8 +72,8 @@ export async function findDeploy(
 }
 
 /**
- * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A host that is no longer the app's
- * home only completes what it has reported itself: it may come back after the next home has decided how the deploy ended.
+ * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A former home of the app only
+ * updates rows that it has reported itself, because it may come back after the next home has ended the deploy.
  * @param host the id of the host; null for the only host
  */
 export function writeDeploy(
@@ -158,7 +158,7 @@ export async function repairDeployRows(
   at: string,
   host: string | null,
 ): Promise<void> {
-  // From then the row is this host's: an earlier home may come back with a fact that it had not delivered.
+  // The row then has a fact of this host, so that a late fact of an earlier home does not change it.
   const end = db.prepare(
     `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2,
        observed_outbox = ?3, observed_seq = ?4

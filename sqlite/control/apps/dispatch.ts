@@ -6,7 +6,7 @@ export interface DispatchNamespace {
   id: string;
   name: string;
   created_at: string;
-  /** Scripts in it. */
+  /** Number of its scripts. */
   scripts: number;
 }
 
@@ -65,7 +65,7 @@ export async function addDispatchNamespace(
   return findDispatchNamespace(db, owner, name);
 }
 
-/** A namespace with scripts stays. */
+/** Whether a namespace has no scripts. Others are neither renamed nor deleted. */
 const IS_EMPTY = `NOT EXISTS (SELECT 1 FROM apps WHERE apps.owner_id = dispatch_namespaces.owner_id
   AND apps.dispatch_namespace = dispatch_namespaces.name AND apps.deleted_at IS NULL)`;
 

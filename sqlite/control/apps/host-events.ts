@@ -7,7 +7,7 @@ import { writeObserved } from './transitions.ts';
  * Applies facts in one transaction. A row with a newer fact stays. Facts about unknown apps are dropped: those apps were
  * deleted meanwhile. Log lines are not stored here.
  * @param host the id of the host that sends them; null for the only host
- * @returns the ids of existing apps, of those that the deploys and log lines are about
+ * @returns the ids of the existing apps that the deploys and log lines are about
  */
 export async function applyHostEvents(
   db: D1Database,

@@ -10,17 +10,16 @@ export interface Wanted {
   wanted: WantedApp;
 }
 
-/** A transition that was written. */
+/** A written transition. `changed`: the row that the change returned; null when it changed nothing. */
 export interface Transition extends Wanted {
   changed: Record<string, string | number | null> | null;
 }
 
-/** The result of `insertApp`. */
 export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded' | 'guest';
 
 /**
- * Returns how many apps an account may own, or scripts if `namespace` is one: an account that may own no apps may own no scripts.
- * `?4`: the number for accounts without a maximum of their own.
+ * Returns SQL for the maximum of an account's apps, or of its scripts if `namespace` is not null. `max_apps` limits apps
+ * only, but 0 forbids scripts too. `?4`: the maximum for accounts without one of their own.
  */
 export function quotaOf(namespace: string): string {
   return `coalesce(CASE WHEN ${namespace} IS NULL OR max_apps = 0 THEN max_apps END, ?4)`;
@@ -143,7 +142,7 @@ export async function readWanted(db: D1Database, id: string): Promise<Wanted | n
 
 /**
  * Marks an app as deleted.
- * @param slug the one by which it can be undeleted; null for its present one
+ * @param slug the slug by which it can be undeleted; null: its present one
  * @returns the generation to delete it with and its home, or null for an unknown app
  */
 export async function buryApp(
@@ -200,7 +199,7 @@ export function writeObserved(
   condition = '',
 ): D1PreparedStatement {
   const { id, generation, process_state, live_deploy_id, deployed_at, last_error } = observed;
-  // An older host does not know them.
+  // An older host does not send these.
   const { asleep_since = null, woke_at = null, storage = null } = observed;
   return db
     .prepare(

@@ -1,4 +1,5 @@
--- The outbox and fact that a deploy row is from. A pending fact delays only facts of its own app.
+-- The host's outbox, and the number in it, of the fact from which a deploy's row was copied. So a pending fact delays only
+-- facts of its own app.
 ALTER TABLE deploys ADD COLUMN observed_outbox TEXT;
 ALTER TABLE deploys ADD COLUMN observed_seq INTEGER NOT NULL DEFAULT 0;
 DROP TABLE outboxes;

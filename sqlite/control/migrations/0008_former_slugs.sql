@@ -1,4 +1,5 @@
--- Slugs that apps had before a rename, for clients with an old remote. Each statement ends at a line end.
+-- Slugs that apps had before a rename, for clients with an old remote. The trigger is on one line, because `applyMigrations`
+-- splits at each `;` that ends a line.
 CREATE TABLE former_slugs (
   slug TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE

@@ -1,2 +1,2 @@
--- Whether a push to a branch other than main creates a preview. Each statement ends at a line end.
+-- Whether a push to a branch other than main creates a preview.
 ALTER TABLE apps ADD COLUMN previews_branches INTEGER NOT NULL DEFAULT 0 CHECK (previews_branches IN (0, 1));

@@ -5,7 +5,7 @@ ALTER TABLE domains ADD COLUMN reason TEXT;
 UPDATE domains SET proved_at = created_at;
 CREATE INDEX domains_pending ON domains (checked_at) WHERE proved_at IS NULL;
 
--- Removed hostnames that were served, with the account that they are reserved for. Each statement ends at a line end.
+-- Removed hostnames that were served, with the account that they are reserved for.
 CREATE TABLE removed_domains (
   hostname TEXT PRIMARY KEY,
   owner_id TEXT NOT NULL,

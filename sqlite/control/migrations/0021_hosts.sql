@@ -1,5 +1,4 @@
--- The machines of this Cellar, if they are several; the state of an active one is neither of the last two columns. Each
--- statement ends at a line end.
+-- The hosts of this Cellar, if there are several. An active host is neither draining nor silent.
 CREATE TABLE hosts (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL,
@@ -24,7 +23,7 @@ CREATE TABLE deleted_apps (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deleted_apps_revision ON deleted_apps (revision);
 CREATE TRIGGER apps_buried AFTER UPDATE OF deleted_at ON apps WHEN old.deleted_at IS NULL AND new.deleted_at IS NOT NULL AND new.home IS NOT NULL BEGIN INSERT OR REPLACE INTO deleted_apps (id, revision) VALUES (new.id, (SELECT revision FROM meta)); DELETE FROM deleted_apps WHERE revision < (SELECT revision FROM deleted_apps ORDER BY revision DESC LIMIT 1 OFFSET 999); END;
--- An app whose creation has failed.
+-- Records an app whose creation has failed.
 CREATE TRIGGER apps_undone AFTER DELETE ON apps WHEN old.deleted_at IS NULL AND old.home IS NOT NULL BEGIN UPDATE meta SET revision = revision + 1; INSERT OR REPLACE INTO deleted_apps (id, revision) VALUES (old.id, (SELECT revision FROM meta)); END;
 -- A move between the machine and the bucket is a fact of the host. The other hosts have to know it too.
 CREATE TRIGGER apps_stored AFTER UPDATE OF storage ON apps WHEN old.storage <> new.storage AND new.home IS NOT NULL BEGIN UPDATE meta SET revision = revision + 1; UPDATE apps SET generation = (SELECT revision FROM meta) WHERE id = new.id; END;

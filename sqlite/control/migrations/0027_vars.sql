@@ -1,4 +1,4 @@
--- Overrides of the Worker's variables: of an app, and of all its previews. Values are JSON. Each statement ends at a line end.
+-- Overrides of the Worker's variables: of an app, and of all its previews. Values are JSON.
 CREATE TABLE vars (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,

@@ -1,3 +1,3 @@
--- Whether visitors of an app get its maintenance page, and that page. NULL: Cellar's own. Each statement ends at a line end.
+-- Whether visitors of an app get its maintenance page, and that page. NULL: Cellar's own.
 ALTER TABLE apps ADD COLUMN maintenance INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE apps ADD COLUMN maintenance_html TEXT;

@@ -1,4 +1,4 @@
--- The e-mail addresses of an app: `name@domain`, or `*@domain` for all others. Each statement ends at a line end.
+-- The e-mail addresses of an app: `name@domain`, or `*@domain` for all others.
 CREATE TABLE mail_routes (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   address TEXT NOT NULL,

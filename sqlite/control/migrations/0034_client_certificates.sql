@@ -12,7 +12,7 @@ CREATE TABLE client_certificates (
   created_at TEXT NOT NULL
 ) STRICT;
 CREATE INDEX client_certificates_owner ON client_certificates (owner_id);
--- The apps that have deployed a release with one.
+-- The apps that have deployed a release with a certificate.
 CREATE TABLE client_certificate_apps (
   certificate_id TEXT NOT NULL REFERENCES client_certificates (id) ON DELETE CASCADE,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,

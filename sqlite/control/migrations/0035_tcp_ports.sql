@@ -1,4 +1,4 @@
--- The TCP ports of apps. Each statement ends at a line end.
+-- The TCP ports of apps.
 CREATE TABLE tcp_ports (
   port INTEGER PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,

@@ -1,4 +1,3 @@
-// Accounts.
 import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
@@ -34,7 +33,7 @@ export interface AccountRow {
   email: string | null;
   /** `owner`: the first account, an admin too. `guest`: invited to an app, and owns none. */
   role: 'owner' | 'admin' | 'member' | 'guest';
-  /** Most apps that it may own; null: as the settings say. */
+  /** Maximum apps that it may own; null: the maximum in the settings. */
   max_apps: number | null;
   created_at: string;
 }
@@ -94,8 +93,8 @@ export async function listAccounts(db: Reader, { after, limit }: Position): Prom
 }
 
 /**
- * Deletes an account that owns no app, except the owner's. Its keys, its roles and its deleted apps that could still be restored
- * are deleted too. An app whose deletion the host has not confirmed yet still counts as an app.
+ * Deletes an account, unless it owns an app or is the first account. Its keys, its roles and its deleted apps that could
+ * still be restored are deleted too. An app whose deletion the host has not confirmed yet still counts as an app.
  */
 export async function deleteAccount(
   db: D1Database,

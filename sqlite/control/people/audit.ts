@@ -6,7 +6,7 @@ export interface AuditRow {
   at: string;
   /** An account's id, or `runner`. */
   actor: string;
-  /** Of the API key, where one was used. */
+  /** Id of the API key, if one was used. */
   key_id: string | null;
   via: string;
   address: string;
@@ -26,9 +26,11 @@ export interface AuditEntryRow extends AuditRow {
   actor_name: string | null;
 }
 
-/** Most entries of one actor, so that nobody pushes out the entries of others. */
+/** Maximum entries of one actor, so that nobody pushes out the entries of others. */
 const ENTRIES_LIMIT = 20_000;
-/** Most refused sign-ins of an actor in a day: in the days that entries are kept, they push out none of the actor's own entries. */
+/**
+ * Most refused sign-ins of an actor in a day. Even those of the whole retention push out none of the actor's other entries.
+ */
 const REFUSED_SIGN_INS = 100;
 const DAY_MS = 24 * 3_600_000;
 /** The actor of refused sign-ins that lead to no account. */
@@ -113,7 +115,9 @@ export interface AuditFilter {
   limit: number;
 }
 
-/** Returns entries, newest first. Those of one actor are found by the index: an account cannot have all others' read. */
+/**
+ * Returns entries, newest first. Finds those of one actor by the index, so that an account cannot make it read all entries.
+ */
 export async function listAuditEntries(db: Reader, filter: AuditFilter): Promise<Page<AuditEntryRow>> {
   const byActor = filter.actor === null ? '?1 IS NULL' : 'actor = ?1';
   const statement = db

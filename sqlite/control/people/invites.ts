@@ -26,7 +26,7 @@ export interface ListedInvite extends InviteRow {
 
 /** An invite whose link can still be used. */
 export interface OpenInvite extends ListedInvite {
-  /** Of the account whose password it sets; null when it creates one. */
+  /** Name and e-mail address of the account whose password the link sets; null when it creates an account. */
   account_name: string | null;
   account_email: string | null;
 }
@@ -181,9 +181,9 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Links an invite to its account, and creates one if needed, with the invite's role. The new account gets the invite's address:
- * its link proves no other. Without one it gets the given address. An account without an address gets the name and the address; another keeps its
- * own. The call is idempotent.
+ * Links an invite to its account, which is created if needed, with the invite's role and address: the link proves no other
+ * address. Without an address in the invite, the account gets the given one. An existing account without an address gets the
+ * name and the address; others keep their own. The call is idempotent.
  * @param account.id id of a new account
  * @returns the updated invite, without an account when another has the address; null when the link cannot be used
  */

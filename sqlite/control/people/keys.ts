@@ -23,7 +23,7 @@ export interface ListedKey extends KeyRow {
 /** A key that a request came with. */
 export type FoundKey = KeyRow & Pick<ListedKey, 'last_used_at'>;
 
-/** Most keys of one account, expired ones included. */
+/** Maximum keys of one account, expired ones included. */
 export const KEYS_LIMIT = 1_000;
 
 const LISTED = `keys.id, account_id, name, scope, app_id, keys.created_at, expires_at, last_used_at,

@@ -1,12 +1,12 @@
 // Accounts of people who sign in by a provider.
 import { ACCOUNT, type AccountRow } from './accounts.ts';
 
-/** A person who comes from the provider. */
+/** A person whom the identity provider has signed in. */
 export interface Arrival {
   /** The account that the person had before; null when the person is new. */
   account: string | null;
   email: string;
-  /** Whether the provider has proved the address. Otherwise it finds and makes no account. */
+  /** Whether the provider has verified the address. An unverified address neither finds nor creates an account. */
   verified: boolean;
   name: string;
   /** The role on this machine; null: a new account is a member, and another keeps its role. */
@@ -19,7 +19,7 @@ export interface Arrival {
 /**
  * Returns a person's account: the one from before, or the one with the address, or a new one. Sets its role, except the first
  * account's.
- * @returns the account, and whether the address led to that of a guest. Null when there is none from before, and the address is not proved
+ * @returns the account, and whether the address led to a guest's. Null for a new person whose address is not verified
  */
 export async function arriveAccount(
   db: D1Database,

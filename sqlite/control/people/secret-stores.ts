@@ -103,7 +103,7 @@ export async function addStoreSecrets(
   return meta.changes > 0;
 }
 
-/** Changes what of a secret is given. */
+/** Changes the given fields of a secret. */
 export async function updateStoreSecret(
   db: D1Database,
   id: string,

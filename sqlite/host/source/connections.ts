@@ -37,11 +37,10 @@ interface Stored {
   lastFetch: string | null;
 }
 
-/** Deliveries that are kept of each app, by which repeated ones are known. */
+/** Deliveries that are kept of each app, to recognise repeated ones. */
 const KEPT_DELIVERIES = 1000;
 const COLUMNS = 'app_id AS appId, source, sealed, due_at AS dueAt, attempts, last_fetch AS lastFetch';
 
-/** Typed queries over `sources` and `source_deliveries`. */
 export function sourceQueries(database: Database) {
   const find = database.prepare<[string], Stored>(`SELECT ${COLUMNS} FROM sources WHERE app_id = ?`);
   const due = database.prepare<[number, number], Stored>(
@@ -57,7 +56,7 @@ export function sourceQueries(database: Database) {
      WHERE app_id = ? AND source ->> 'url' = ?`,
   );
   const remove = database.prepare<[string]>('DELETE FROM sources WHERE app_id = ?');
-  // A fetch under way must see that another is wanted after it: the time changes in any case.
+  // The time always changes, so that a running fetch sees that another one is wanted after it.
   const want = database.prepare<{ appId: string; at: number }>(
     'UPDATE sources SET due_at = iif(due_at <= @at, due_at + 1, @at), attempts = 0 WHERE app_id = @appId',
   );
@@ -120,7 +119,7 @@ export function sourceQueries(database: Database) {
       const at = new Date().toISOString();
       return addDelivery.run(appId, digest, delivery, event, result, at).changes > 0;
     },
-    /** Removes the oldest of too many deliveries. */
+    /** Removes the oldest deliveries beyond `KEPT_DELIVERIES`. */
     trimDeliveries: (appId: string): void => {
       trim.run(appId, appId, KEPT_DELIVERIES);
     },

@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { PullEvent, PullState } from '../../../handlers/contract/source/pulls.ts';
 
-/** A pull request, and how far its preview and the reports to the Git host are. */
+/** A pull request, with the progress of its preview and of the reports to the Git host. */
 export interface StoredPull extends Omit<PullEvent, 'repository' | 'is_open'> {
   state: PullState;
   /** The commit that a person approved; null for none. */
@@ -12,7 +12,7 @@ export interface StoredPull extends Omit<PullEvent, 'repository' | 'is_open'> {
   error: string | null;
   /** The state and the commit that the Git host was last told; null for none. */
   reported: string | null;
-  /** The Git host's number of the comment; null before there is one. */
+  /** The Git host's number of Cellar's comment; null before there is one. */
   comment: number | null;
   /** ISO 8601. */
   updated_at: string;
@@ -22,7 +22,7 @@ export interface StoredPull extends Omit<PullEvent, 'repository' | 'is_open'> {
 export interface PullRow {
   appId: string;
   pull: StoredPull;
-  /** When there is work, in ms since 1970; null for none. */
+  /** When it has work to do, in ms since 1970; null for none. */
   dueAt: number | null;
 }
 
@@ -35,7 +35,6 @@ interface Stored {
 const COLUMNS = 'app_id AS appId, pull, due_at AS dueAt';
 const NEWEST_FIRST = "ORDER BY pull ->> 'updated_at' DESC, number DESC";
 
-/** Typed queries over `pulls`. */
 export function pullQueries(database: Database) {
   const find = database.prepare<[string, number], Stored>(
     `SELECT ${COLUMNS} FROM pulls WHERE app_id = ? AND number = ?`,
@@ -43,7 +42,7 @@ export function pullQueries(database: Database) {
   const list = database.prepare<[string, number], Stored>(
     `SELECT ${COLUMNS} FROM pulls WHERE app_id = ? ${NEWEST_FIRST} LIMIT ?`,
   );
-  // Otherwise SQLite reads all rows, to group them by their key.
+  // `INDEXED BY`, because SQLite would otherwise read all rows, to group them by their key.
   const due = database.prepare<{ now: number; running: string; limit: number }, Stored>(
     `SELECT app_id AS appId, pull, min(due_at) AS dueAt FROM pulls INDEXED BY pulls_due
      WHERE due_at <= @now AND app_id NOT IN (SELECT value FROM json_each(@running))
@@ -63,18 +62,18 @@ export function pullQueries(database: Database) {
     find: (appId: string, number: number): PullRow | undefined => parsed(find.get(appId, number)),
     /** Returns the pull requests of an app, those that changed last first. */
     list: (appId: string, limit: number): PullRow[] => list.all(appId, limit).map((row) => parsed(row)!),
-    /** Returns one with work at `now` of each app that is not among `running`, those that wait longest first. */
+    /** Returns one pull request with work at `now` of each app that is not in `running`, the longest wait first. */
     due: (now: number, running: string[], limit: number): PullRow[] =>
       due.all({ now, running: JSON.stringify(running), limit }).map((row) => parsed(row)!),
     /** Adds a pull request, or replaces it. */
     save: (appId: string, pull: StoredPull, dueAt: number | null): void => {
       save.run(appId, pull.number, JSON.stringify(pull), dueAt);
     },
-    /** Removes those beyond the `most` newest of an app. */
+    /** Removes the pull requests of an app, except the `most` newest. */
     trim: (appId: string, most: number): void => {
       trim.run({ appId, most });
     },
-    /** Removes those of an app. */
+    /** Removes all pull requests of an app. */
     delete: (appId: string): void => {
       remove.run(appId);
     },

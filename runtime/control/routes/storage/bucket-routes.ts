@@ -19,7 +19,6 @@ export interface BucketOptions {
   buckets: Buckets;
 }
 
-/** Returns the routes of these calls. */
 export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
   const { storageQueries, buckets } = options;
   return {

@@ -25,7 +25,7 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
       const [appId] = words as [string];
       const known = (await storageQueries.places(appId)).vectorIndexes;
       const described: ({ index: string; binding: string | null } & IndexSettings)[] = [];
-      // One after another: an app's calls at once are limited, and the number of its former indexes is not.
+      // One after another: an app's concurrent calls are limited, and the number of its former indexes is not.
       for (const stored of known) {
         const text = await callIndex(await placeOf(options, appId, stored), 'settings', null);
         described.push({
@@ -40,7 +40,7 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
     'POST /apps/:id/vectors/write': async (call) => {
       const app = apps.get(apps.originOf(call.words[0]!));
       if (!app) throw noSuchApp();
-      // A move of the app waits for a change.
+      // Counts as a change of the app, so a move of the app waits until it has ended.
       return app.changes.during(() => passed(options, call, vectorWrites));
     },
   };

@@ -3,18 +3,19 @@
 import { ownCopy } from '../../../sockets/gateway-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
-/** Most spare capacity when the buffer grows. It is never more than the length, so small buffers stay small. */
+/**
+ * Maximum spare capacity, in bytes, when the buffer grows. It never exceeds the length, so small buffers stay small.
+ */
 const SPARE_CAPACITY = 16 * 1024;
 const TAB = 9;
 const LF = 10;
 const CR = 13;
 
-/** The received bytes of a socket that nobody has read. */
 export class Backlog {
   #bytes: Buffer = NOTHING;
-  /** The buffer's own memory, which contains `#bytes` and spare capacity behind it. Null while none is needed. */
+  /** The buffer's own memory, which contains `#bytes` and spare capacity after it. Null while none is needed. */
   #memory: Buffer | null = null;
-  /** Length of the prefix without the end of a head. */
+  /** Length of the prefix in which no end of a head was found. */
   #searched = 0;
   /** Length of the prefix whose bytes are valid in a head. */
   #checked = 0;

@@ -3,17 +3,17 @@ import { readFields } from '../head/fields.ts';
 
 /** Longest size line of a chunk, its extensions included, in bytes. */
 const SIZE_LINE_BYTES = 256;
-/** Most bytes of trailers. */
+/** Maximum bytes of trailers. */
 const TRAILER_BYTES = 8 * 1024;
-/** Most digits of a chunk's size, which allow 2^48 bytes. */
+/** Maximum digits of a chunk's size, which allow 2^48 bytes. */
 const SIZE_DIGITS = 12;
 
 /** Rejects blanks around extension names. They are legal, but clients do not send them, and Node rejects them too. */
 const SIZE_LINE =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
-/** Most digits of a size on the fast path without a regular expression. */
+/** Maximum digits of a size on the fast path without a regular expression. */
 const PLAIN_DIGITS = 7;
-/** Most bytes of a data segment that is moved next to the one before: separate pieces would cost more. */
+/** Data segments of up to this many bytes are moved next to the one before. Separate pieces would cost more. */
 const JOINED_BYTES = 256;
 const CR = 13;
 const LF = 10;
@@ -40,7 +40,7 @@ export class ChunkReader {
    */
   read(bytes: Buffer, pieces: Buffer[]): number {
     let at = 0;
-    // The current piece.
+    // The bounds of the current piece in `bytes`.
     let from = 0;
     let to = 0;
     while (at < bytes.length && this.#state !== 'done') {

@@ -11,7 +11,10 @@ export interface AnswerHead {
   headers: string[];
   /** The header lines that are passed on, each with its CRLF. Those for the body's framing are left out. */
   lines: string;
-  /** The first part of the client's head: up to the value of `X-Request-Id`. If the process sent that, all but the last lines. */
+  /**
+   * The first part of the head for the client. It ends with `x-request-id: `, after which the gateway writes the id,
+   * unless the process has sent that header.
+   */
   start: HeadPart;
   contentType: string | undefined;
   /** Whether `lines` contain an `X-Request-Id`, and a `Date`. */

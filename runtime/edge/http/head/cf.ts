@@ -13,7 +13,7 @@ export interface ClientConnection {
 }
 
 /**
- * Returns the object as ASCII JSON.
+ * Returns `request.cf` as ASCII JSON.
  * @param located the client's location: fields of the object, without its braces
  */
 export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection, located: string): string {

@@ -18,9 +18,9 @@ export const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Most fields of one head. Node allows 2,000, Apache 100. A field costs as much as dozens of bytes. */
+/** Maximum number of fields of one head. Node allows 2,000, Apache 100. A field costs as much as dozens of bytes. */
 export const FIELDS_MAX = 256;
-/** Most characters of all `Connection` fields, because each option needs an entry in a set. */
+/** Maximum characters of all `Connection` fields together, because each option needs an entry in a set. */
 const OPTIONS_LENGTH = 1_024;
 
 /**
@@ -44,7 +44,7 @@ export function readFields(text: string, from: number, to: number): string[] | n
   return fields;
 }
 
-/** Not `trim()`, which also removes bytes of other character sets. */
+/** Removes spaces and tabs. `trim()` also removes other characters, such as the byte 0xA0. */
 function withoutBlanks(value: string): string {
   let from = 0;
   let to = value.length;

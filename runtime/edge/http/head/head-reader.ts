@@ -6,24 +6,24 @@ import { type HeadFields, readHead, readHeadAgain } from './head.ts';
 /** Longest fields that are cached for the next head, in bytes. */
 const KEPT_BYTES = 1_024;
 const LF = 10;
-/** The minor version behind `HTTP/1.`. */
+/** Length of the minor version, the digit after `HTTP/1.`. */
 const DIGIT_BYTES = 1;
 const LINE_END_BYTES = 2;
 
 /** The cached end of a head. */
 interface Tail {
-  /** The bytes behind `HTTP/1.`. */
+  /** The bytes from the minor version to the end of the head. */
   known: KnownBytes;
-  /** The fields that were parsed from them. */
+  /** The fields that were parsed from these bytes. */
   fields: HeadFields;
 }
 
 export class HeadReader {
-  /** From the head before; null when the next head must be parsed in full. */
+  /** From the previous head; null when the next head must be parsed in full. */
   #tail: Tail | null = null;
   readonly #mayRepeat: boolean;
 
-  /** @param mayRepeat whether a head may have the fields of the one before */
+  /** @param mayRepeat whether a head may repeat the fields of the previous one */
   constructor(mayRepeat = true) {
     this.#mayRepeat = mayRepeat;
   }

@@ -1,4 +1,5 @@
-// Parses the head of a request. Everything that is not exactly HTTP/1.1, or is ambiguous, is refused before routing.
+// Parses the head of a request. Everything that is not exactly HTTP/1.0 or 1.1, or is ambiguous, is refused before
+// routing.
 import type { ClientInfo } from '../../log/client-info.ts';
 import { badRequest, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../../refusals.ts';
 import type { Framing } from '../body/body.ts';
@@ -24,11 +25,11 @@ export interface RequestHead {
   fields: HeadFields;
   /** Length of the whole head, in bytes. */
   bytes: number;
-  /** Of HTTP/1.x. */
+  /** 1 for HTTP/1.1; 0 for HTTP/1.0. */
   minorVersion: number;
   framing: Framing;
   hasBody: boolean;
-  /** The options in the `Connection` fields, in lower case. */
+  /** The options in the `Connection` fields, in lower case; null without any. */
   options: Set<string> | null;
   /** Whether the client waits for a 100 before it sends its body. */
   awaitsContinue: boolean;
@@ -78,7 +79,7 @@ interface Special {
   isConditional: boolean;
 }
 
-/** Removes the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
+/** Removes the empty lines before a head, which some clients send after a body (RFC 9112, 2.2). */
 export function withoutEmptyLines(bytes: Buffer): Buffer {
   let at = 0;
   while (bytes[at] === 13 && bytes[at + 1] === 10) at += 2;
@@ -175,7 +176,7 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
     const value = headers[i + 1]!;
-    // No other field that matters has these lengths.
+    // Looks at the length of the name first: each field that matters has a length of its own.
     switch (name.length) {
       case 4:
         if (name.toLowerCase() !== 'host') break;

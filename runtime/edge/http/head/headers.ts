@@ -32,7 +32,7 @@ const OWN = new Set([
   'traceparent',
 ]);
 
-/** Written by Cloudflare's edge, behind which apps may run. Never accepted from a client. */
+/** Written by Cloudflare's edge, which may be in front of Cellar. Never accepted from a client. */
 const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
 
 /** Prefix of Cellar's own headers. Never accepted from a client, except one that the target allows. */
@@ -43,7 +43,6 @@ const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
 
 /** The client's connection, as `forwardedHeaders` needs it. */
 export interface Caller {
-  /** The peer's address. */
   peer: string;
   /** Whether the peer's X-Forwarded-* headers are trusted. */
   trusted: boolean;
@@ -77,7 +76,7 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   const known = fields.crossing;
   const crossing =
     known !== null && known.located === caller.locate(known.client) ? known : crossingFields(head, caller);
-  // The fields belong to one connection, so to one caller with one request at a time.
+  // Can be cached: the fields belong to one connection, which has one request at a time.
   fields.crossing = crossing;
   return crossing.lines.identify(crossing.client);
 }
@@ -205,7 +204,7 @@ export function dateLine(): string {
   return date;
 }
 
-/** Returns the end of most heads: everything behind the request's id. */
+/** Returns the end of most heads: everything after the request's id. */
 function usualEnd(): Buffer {
   keepTime();
   return endWithDate;

@@ -1,5 +1,5 @@
-// The headers of a request from another host of this Cellar: all that its gateway wrote about the client, without those that
-// are for this host.
+// The headers of a request from another host of this Cellar. Keeps all that the other gateway wrote about the client,
+// and drops those that are only for this host.
 import { isIP } from 'node:net';
 import { headerValue } from './fields.ts';
 import type { RequestHead } from './head.ts';
@@ -8,8 +8,9 @@ import type { ForwardedHeaders } from './identified-lines.ts';
 import { describedHeaders, ITSELF } from './service-headers.ts';
 
 /**
- * The purpose of a request from another host: a visitor's request to an app, or to one of its previews; a call by another app; the
- * wake of an app; the question which classes of Durable Objects it has; a HOST call; or the question whether this host answers.
+ * The purpose of a request from another host. `app`, `preview`: a visitor's request to an app or a preview. `call`: a
+ * call by another app. `wake`: wakes an app. `classes`: asks which Durable Object classes an app has. `host`: a call of
+ * the control plane's `HOST` binding. `ping`: asks whether this host answers.
  */
 export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';
 
@@ -18,7 +19,7 @@ export function hostsHeaders(head: RequestHead, isSampled: boolean): ForwardedHe
   const client = headerValue(head.headers, 'x-real-ip') ?? '';
   // An app that calls another may set any header.
   const isVisitor = headerValue(head.headers, HOP_TO) !== 'call' && isIP(client) !== 0;
-  // One request is one span, which the home exports.
+  // Both hosts use the same span for the request, and only the app's host records it.
   const parentSpanId = headerValue(head.headers, HOP_PARENT) ?? null;
   return describedHeaders(head, isSampled, isVisitor ? client : ITSELF, { parentSpanId });
 }

@@ -18,7 +18,7 @@ export interface ForwardedHeaders {
   lines: Buffer;
   /** Also sent to the client. */
   requestId: string;
-  /** The same as a slice of `lines`. */
+  /** `requestId` as a slice of `lines`. */
   requestIdBytes: Buffer;
   /** The request's trace: 32 hexadecimal digits. */
   traceId: string;
@@ -26,7 +26,6 @@ export interface ForwardedHeaders {
   spanId: string;
   /** The caller's span; null when the trace begins here. */
   parentSpanId: string | null;
-  /** The client's address. */
   client: string;
 }
 
@@ -43,7 +42,7 @@ export class IdentifiedLines {
   readonly #requestId: string | null;
   readonly #traceId: string | null;
   readonly #parentSpanId: string | null;
-  /** The caller's span, when it goes on; null for one to generate. */
+  /** The caller's span, when the request continues it; null to generate a span. */
   readonly #spanId: string | null;
 
   /**
@@ -52,7 +51,7 @@ export class IdentifiedLines {
    * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`
    * @param isKept whether the lines are for many requests
-   * @param continued whether the caller's span goes on, and which span called it; null for a span of the request's own
+   * @param continued the parent of the caller's span, when the request continues that span; null for a span of its own
    */
   constructor(
     before: string,

@@ -3,9 +3,9 @@ import { randomFillSync } from 'node:crypto';
 
 /** Random bytes, drawn in one system call for hundreds of ids. */
 const pool = Buffer.allocUnsafe(4 * 1024);
-/** The same in hexadecimal: to slice a string is much faster than to format one. */
+/** `pool` in hexadecimal: slicing a string is much faster than formatting one. */
 let digits = '';
-/** The same as bytes, for `putRandomHex`. */
+/** `digits` as bytes, for `putRandomHex`. */
 const digitBytes = Buffer.allocUnsafeSlow(2 * pool.length);
 let used = 0;
 

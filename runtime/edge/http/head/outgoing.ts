@@ -4,7 +4,10 @@ import { send } from '../../../sockets/gateway-socket.ts';
 import { Prefixes } from '../../../sockets/prefixes.ts';
 import { countGarbage } from '../../../threads/collect-garbage.ts';
 
-/** Size of the buffers for a small message, and for one read with a head. A slow client keeps one of them. */
+/**
+ * Sizes of the shared buffers, in bytes: for a small message, and for a head with one read of a body. A slow client
+ * keeps one buffer.
+ */
 const SMALL_BYTES = 4 * 1024;
 const LARGE_BYTES = 96 * 1024;
 /** Shared buffers into which messages are gathered. The kernel mostly takes all bytes at once, so they can be reused. */

@@ -2,7 +2,6 @@
 import { METHODS } from 'node:http';
 import { badRequest, NO_CONNECT, NOT_HTTP, type OwnRefusal } from '../../refusals.ts';
 
-/** The parsed request line. */
 export interface RequestLine {
   method: string;
   /** The target, percent-encoded. */

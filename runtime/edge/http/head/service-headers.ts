@@ -1,5 +1,5 @@
-// The headers of a request from one app to another: all that the calling Worker set, as on Cloudflare, and those that only
-// the host may set.
+// The headers of a request from one app to another. Keeps all that the calling Worker set, as Cloudflare does, except
+// those that only the host may set.
 import { HOP_BY_HOP, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
 import { HOP_NAMES } from './hop-names.ts';
@@ -11,22 +11,26 @@ export const CALLING_HEADER = 'x-cellar-calling';
 export const CALL_HEADER = 'x-cellar-call';
 /** Names the object that is called, as JSON. Written by the calling app's workerd. */
 export const OBJECT_HEADER = 'x-cellar-object';
-/** Names the script of a dispatch namespace that is called, and the call by a random text. Written by the calling app's process. */
+/**
+ * The name of the called script of a dispatch namespace, and a random text for the call. Written by the calling app's
+ * process.
+ */
 export const SCRIPT_HEADER = 'x-cellar-script';
-/** Of an answer: there is no such script. It has the text that names the call, which no script can repeat. */
+/** In a response: the script does not exist. The value is the call's random text, which no script can forge. */
 export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /**
- * Of a call of a script with an outbound Worker: the values of its parameters as JSON, from the calling process to the host, and from
- * the host to the outbound Worker. Between the host and the script: a random text in their place.
+ * In a call of a script with an outbound Worker. From the calling process to the host, and from the host to the
+ * outbound Worker: the values of the Worker's parameters, as JSON. Between the host and the script: a random text for
+ * them.
  */
 export const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** Of an answer: what the called object's `fetch()` threw, as JSON. */
+/** In a response: what the called object's `fetch()` threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';
 /** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
 export const PROTO_HEADER = 'X-Cellar-Proto';
 export const CF_HEADER = 'X-Cellar-Cf';
 
-/** The client address in the records of such requests. */
+/** The client address in the records of requests between apps. */
 export const ITSELF = '127.0.0.1';
 
 /** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
@@ -87,7 +91,7 @@ const OWN = [
   ...HOP_BY_HOP,
 ];
 const CLAIMED = ['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()];
-/** What becomes of a header, by its name in lower case. One look-up for each, because most have no entry. */
+/** How a header is handled, by its name in lower case. One map for all kinds, because most headers have no entry. */
 const KINDS = new Map<string, 'own' | 'claimed' | 'cookie'>([
   ...OWN.map((name) => [name, 'own'] as const),
   ...CLAIMED.map((name) => [name, 'claimed'] as const),

@@ -1,5 +1,5 @@
-// An app whose data is in the bucket: its processes, usually one, are the members of the app's own cluster. workerd writes there
-// before it acknowledges, and the disk is a cache.
+// An app whose data is in the bucket: its processes, usually one, are the members of the app's own cluster. workerd writes to
+// the bucket before it acknowledges a write, and the disk is a cache.
 import type { Fields } from '../capnp.ts';
 
 /** How a process reaches its app's cluster. */
@@ -10,7 +10,7 @@ export interface ClusterSettings {
   key: string;
   /** Where the process listens for other members. Left out: on loopback, for the only member. */
   address?: string;
-  /** The address that its lease names instead. */
+  /** The address that the process's lease names instead of `address`. */
   advertise?: string;
 }
 

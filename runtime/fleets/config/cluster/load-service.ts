@@ -1,5 +1,5 @@
-// The workerd service that loads objects of an app in the bucket into its process when the host asks for it. Their files are
-// then on this disk and can be read.
+// The workerd service that loads objects of an app in the bucket into its process when the host asks for it. The objects'
+// files are then on this disk, where the host can read them.
 import type { Release } from '../../../../bundler/release.ts';
 import { QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';

@@ -1,17 +1,17 @@
-// Crons with a field for seconds in front of the five others. workerd's own module reads the five fields, and arms each
-// schedule at the start of the process. As there, runs of a cron never overlap. A time that passes during a run is skipped.
-// Times that passed without a process make one run.
+// Crons with a field for seconds in front of the five others. workerd's `cron.js` reads the five fields, and arms each
+// schedule at the start of the process. As in `cron.js`, runs of a cron never overlap. A time that passes during a run is
+// skipped. Times that passed without a process make one run.
 import { DurableObject, env } from 'cloudflare:workers';
 import { next, parse } from 'cron.js';
 
 const MINUTE_MS = 60_000;
 /** A longer run counts as failed, as in workerd's module. */
 const RUN_MS = 10 * MINUTE_MS;
-/** How often, and how long after its end, a failed run is repeated: after 30 s, then twice as long each time. */
+/** Most repetitions of a failed run, and the pause before the first, in ms. Each further pause is twice as long. */
 const RETRIES = 6;
 const BACKOFF_MS = 30_000;
 
-/** The times of a cron by the second. @throws {Error} for a wrong field */
+/** The times at which a cron with a field for seconds runs. @throws {Error} for a wrong field */
 class Times {
   #minutes;
   #seconds;
@@ -28,7 +28,7 @@ class Times {
     }
   }
 
-  /** Returns the first time after another, in ms since 1970; null for never. */
+  /** Returns the cron's first time after `time`, in ms since 1970; null for never. */
   after(time) {
     const now = Math.floor(time / MINUTE_MS) * MINUTE_MS;
     // The running minute counts while some of its seconds are left.
@@ -41,8 +41,8 @@ class Times {
 }
 
 /**
- * One cron, by its text. It stores `at`, the time of its alarm; `name`; `owed`, the failed run that the alarm repeats, or null; and
- * `ran`, the last time that ran.
+ * The schedule of one cron. It stores `name`, the expression; `at`, the time of its alarm; `owed`, the failed run that the alarm
+ * repeats, or null; and `ran`, the last scheduled time that ran.
  */
 export class Schedule extends DurableObject {
   #running = null;
@@ -70,7 +70,7 @@ export class Schedule extends DurableObject {
     const { storage } = this.ctx;
     const stored = await storage.get(['name', 'at', 'owed']);
     const name = stored.get('name');
-    // The alarm of a cron that the release no longer has.
+    // The release no longer has this cron.
     if (this.env[name] === undefined) return storage.deleteAll();
     const { time, retry } = stored.get('owed') ?? { time: stored.get('at'), retry: 0 };
     const isDone = await this.#run(name, time);
@@ -88,7 +88,7 @@ export class Schedule extends DurableObject {
     await this.ctx.storage.setAlarm(entries.at);
   }
 
-  /** Runs the cron for a time. Returns whether it needs no repetition. */
+  /** Runs the cron for its scheduled `time`. Returns whether it needs no repetition. */
   async #run(name, time) {
     let timer;
     const timeout = new Promise((_, reject) => {
@@ -107,7 +107,7 @@ export class Schedule extends DurableObject {
   }
 }
 
-// A wrong cron fails the config when it loads.
+// A wrong cron makes workerd refuse the config when it loads.
 for (const cron of env.SECONDS) new Times(cron);
 
 export default {};

@@ -9,7 +9,7 @@ import {
 import { type CapnpValue, embed, type Fields } from '../capnp.ts';
 import { type CellModule, textOf } from '../texts.ts';
 
-/** Plans crons by seconds. Imports workerd's own module. */
+/** The module that plans crons by seconds. It imports workerd's `cron.js`. */
 export const CRON_SECONDS: CellModule = {
   name: 'cron-seconds.js',
   text: textOf('./crons/cron-seconds-worker.js'),
@@ -80,7 +80,8 @@ export function cronServices(crons: string[], target: string, bySecond: boolean)
               durableObjectStorage: { localDisk: 'do' },
             },
           },
-          // workerd starts the schedules of a Worker whose main module is its own. They are the objects of the service above.
+          // workerd arms schedules only for a Worker whose main module is its own `cron.js`. The schedules are the objects of the
+          // service above.
           {
             name: 'cron-seconds-start',
             worker: {
@@ -94,7 +95,7 @@ export function cronServices(crons: string[], target: string, bySecond: boolean)
   ];
 }
 
-/** That module accepts five fields only. */
+/** Leaves the seconds out, because `cron.js` accepts only five fields. */
 function startBindings(seconds: string[], targets: CapnpValue[]): CapnpValue[] {
   const withoutSeconds = seconds.map((cron) => [cron, [cron.split(/\s+/).slice(1).join(' ')]]);
   return [

@@ -2,11 +2,11 @@
 
 /** The header that names the called script, and the call by a random text. The host reads it, and no script gets it. */
 const SCRIPT_HEADER = 'x-cellar-script';
-/** The header of an answer of the host when there is no such script. It repeats the call's text, which no script knows. */
+/** The header of the host's answer when there is no such script. It repeats the call's random text, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /** The header with the parameters for the outbound Worker, as JSON. The host reads it, and no script gets it. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** Longest JSON of them, in ASCII characters. */
+/** Longest JSON of these parameters, in ASCII characters. */
 const VALUES_LENGTH = 4_096;
 const NAME = /^[A-Za-z0-9_-]{1,63}$/;
 
@@ -15,7 +15,7 @@ const { Request, console, crypto } = globalThis;
 
 let hasWarned = false;
 
-/** workerd has no limits of a request. A Worker that is written for Cloudflare runs, and its author learns of it. */
+/** workerd has no limits for a single request. A Worker written for Cloudflare runs all the same, with this warning. */
 function warnOfLimits() {
   if (hasWarned) return;
   hasWarned = true;
@@ -70,7 +70,7 @@ class DispatchNamespace {
   #scripts;
   #parameters;
 
-  /** @param parameters names of those for the outbound Worker; null without one */
+  /** @param parameters names of the parameters for the outbound Worker; null without such a Worker */
   constructor(scripts, parameters) {
     this.#scripts = scripts;
     this.#parameters = parameters;

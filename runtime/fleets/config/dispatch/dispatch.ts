@@ -1,20 +1,19 @@
-// Bindings to dispatch namespaces in a cell. Calls of scripts go to the host, through a socket of the calling app alone.
+// Bindings to dispatch namespaces in a cell. Calls of scripts go to the host, through a socket that only the calling app has.
 
 import type { Release } from '../../../../bundler/release.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
 import { type CellModule, textOf } from '../texts.ts';
 
-/** By this the host knows what a script fetches. */
+/** The value of the calling header by which the host recognises a script's outgoing requests. */
 const OUTBOUND = 'outbound';
-/** The name of that service. */
+/** The name of the service for a script's outgoing requests. */
 export const OUTBOUND_SERVICE = `service ${OUTBOUND}`;
 const MODULE: CellModule = {
   name: 'cellar-internal:dispatch',
   text: textOf('./dispatch/dispatch-module.js'),
 };
 
-/** The bindings of the app's Worker. */
 export function dispatchBindingsOf({ dispatchNamespaces = [] }: Release): CapnpValue[] {
   return dispatchNamespaces.map(({ binding, outbound }, index) => ({
     name: binding,
@@ -28,24 +27,23 @@ export function dispatchBindingsOf({ dispatchNamespaces = [] }: Release): CapnpV
   }));
 }
 
-/** The module behind the bindings. */
 export function dispatchModules({ dispatchNamespaces = [] }: Release): Fields[] {
   return dispatchNamespaces.length === 0
     ? []
     : [{ name: MODULE.name, internal: true, esModule: MODULE.text }];
 }
 
-/** The services behind the bindings. @param socket where the host takes the app's calls */
+/** The services behind the bindings. @param socket where the host accepts the app's calls */
 export function dispatchServices({ dispatchNamespaces = [] }: Release, socket: string): CapnpValue[] {
   return dispatchNamespaces.map((_, index) => externalService(wayOf(index), socket));
 }
 
-/** The service that takes what a script fetches, for its outbound Worker. It refuses `connect()`. @param socket as above */
+/** The service that gets a script's outgoing requests. It refuses `connect()`. @param socket where the host accepts calls */
 export function outboundService(socket: string): CapnpValue {
   return externalService(OUTBOUND, socket);
 }
 
-/** By this the host knows the binding. @param index its number */
+/** The value of the calling header by which the host recognises a binding. @param index the binding's number */
 function wayOf(index: number): string {
   return `dispatch ${index}`;
 }

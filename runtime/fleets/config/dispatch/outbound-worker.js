@@ -1,5 +1,5 @@
-// Tells the host for which call a script of a dispatch namespace fetches, so that the outbound Worker gets the call's parameters. A
-// script that hides this reaches the same Worker, without parameters.
+// Adds a header to a script's outgoing requests that names the call of the script, so that the outbound Worker gets the call's
+// parameters. A script that removes the header reaches the same Worker, without parameters.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** The header that names the call. The host reads it, and nobody else gets it. */
@@ -28,7 +28,7 @@ function run(request, handle) {
   return calls.run(call, () => handle(passed));
 }
 
-/** Returns a default export whose `fetch()` runs for its call. */
+/** Wraps a default export so that its `fetch()` runs for the call that the request names. */
 export function withOutbound(main) {
   if (typeof main === 'function') {
     if (typeof main.prototype?.fetch !== 'function') return main;

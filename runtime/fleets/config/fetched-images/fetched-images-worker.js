@@ -1,5 +1,5 @@
-// Transforms images that the app fetches with `cf.image`. The app's own `fetch()` gets the image, so the app reaches no other
-// address than before. The images service only gets the bytes.
+// Transforms images that the app fetches with `cf.image`. The original comes through the app's own `fetch()`, so the app
+// reaches no other address than before. The images service only gets the bytes.
 import { env } from 'cloudflare:workers';
 
 const BINDING = 'cellar images';
@@ -83,7 +83,7 @@ async function transformed(request, image) {
   return answerFor(original, image, await sent(form, request.signal));
 }
 
-/** Cloudflare sends no cookies, keys and headers of the app's own, unless `origin-auth` says so. Other origins never get them. */
+/** As on Cloudflare, an original's server gets the app's own headers, such as cookies, only with `origin-auth`. */
 function headersFor(request, image, url) {
   const isShared = image['origin-auth'] === 'share-publicly' && originOf(url) === originOf(request.url);
   const headers = new Headers(isShared ? request.headers : {});
@@ -116,7 +116,7 @@ async function fetchOriginal(request, image, url) {
   throw new Refusal(code === 9408 && status >= 400 ? status : 502, code, `its server answered ${status}`);
 }
 
-/** Returns the bytes of an image. @param left what all images of the call may have together */
+/** Returns the bytes of an image. @param left the bytes that remain for all images of the call */
 async function blobOf(answer, left) {
   const chunks = [];
   for await (const chunk of answer.body ?? []) {

@@ -1,4 +1,4 @@
-// Images that an app's `fetch()` transforms by `cf.image`, in a cell. Apps whose code does not mention it get none of this.
+// Images that an app's `fetch()` transforms by `cf.image`, in a cell. Apps whose code does not mention `cf.image` lack this.
 import { type CellModule, textOf } from '../texts.ts';
 
 /** Replaces `fetch()` in the app's process. */
@@ -9,12 +9,12 @@ export const FETCHED_IMAGES: CellModule = {
 /** The binding to the images service. The module removes it before the app's code runs. No app can choose this name. */
 export const FETCHED_IMAGES_BINDING = 'cellar images';
 
-/** Names of a property, or a variable that gives its value. */
+/** The words `cf` and `image`, as the name of a property or of a variable with its value. */
 const NAMES = /(?<![\w$-])(cf|image)["']?\]?\s*[:,}=.?)[]/g;
-/** Most characters between the two names. */
+/** Most characters between `cf` and `image`. */
 const NEAR = 1_000;
 
-/** Whether a module may set `cf.image`: both names are near each other. */
+/** Whether a module may set `cf.image`: both words are near each other. */
 export function mayFetchImages(text: string): boolean {
   let last = { name: '', at: 0 };
   for (const { 1: name = '', index: at } of text.matchAll(NAMES)) {

@@ -52,7 +52,7 @@ class AnalyticsEngine {
     const bytes = blobs.reduce((sum, blob) => sum + bytesOf(blob), 0);
     require(bytes <= BLOB_BYTES &&
       point.length <= LINE_LENGTH, `Cumulative size of blobs exceeds ${BLOB_BYTES} bytes).`);
-    // `console` interprets `%` in the first text.
+    // `console` interprets `%` in its first argument.
     log(MARK + point.replaceAll('%', '\\u0025') + END);
   }
 }

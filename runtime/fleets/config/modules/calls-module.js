@@ -1,19 +1,19 @@
-// Times what an event waits for: storage, objects, queues, services, AI and outgoing requests. Reports it to the host when the
-// event's handler has ended. The app sees no difference, except that its promises settle a microtask later.
+// Times what an event waits for: storage, objects, queues, services, AI and outgoing requests. Reports the times to the host
+// when the event's handler has ended. The app sees no difference, except that its promises settle a microtask later.
 
 import { env, ServiceStub } from 'cloudflare:workers';
 import { watcher } from './cellar-capture.js';
 import { reportCalls } from './cellar-error-reporter.js';
 import { currentEvent } from './cellar-events.js';
 
-/** Calls of one event that are timed, and characters of a call's detail. The host enforces its own limits. */
+/** Most timed calls of one event, and most characters of a call's detail. The host enforces its own limits. */
 const CALLS_MOST = 50;
 const DETAIL_LENGTH = 500;
-/** Statements of a batch that its detail shows. */
+/** Most statements of a batch that its detail shows. */
 const STATEMENTS_SHOWN = 20;
 /**
- * Characters reported a second, and the burst after a quiet time. The last ones of it are for slow events. The host keeps five
- * times as much of what an app prints, and the app's own lines need that.
+ * Most characters reported a second, and in a burst after a quiet time. The last `SAVED_FOR_SLOW` of a burst are for slow
+ * events. The host forwards five times as much of an app's output, because the app's own lines need room, too.
  */
 const LENGTH_PER_S = 50_000;
 const LENGTH_SAVED = 100_000;
@@ -27,7 +27,7 @@ const SLOW_MS = 100;
 let left = LENGTH_SAVED;
 let filledAt = 0;
 
-/** In place of an event's calls once they were reported: what begins later is not timed. */
+/** Replaces an event's calls once they were reported: calls that begin later are not timed. */
 const REPORTED = [];
 
 /** Starts to time a call. @returns null when it is not timed */
@@ -47,7 +47,7 @@ function end(call, failed) {
   call.failed = failed;
 }
 
-/** Times a promise. Returns the promise that the app gets: a rejection that it does not handle stays unhandled. */
+/** Times a promise. Returns the promise for the app: a rejection that the app does not handle stays unhandled. */
 function timed(call, result) {
   if (!(result instanceof Promise)) {
     end(call, false);
@@ -85,14 +85,14 @@ function time(owner, method, kind, nameOf, detailOf = () => null) {
   owner[method] = timing;
 }
 
-/** Names of bindings, by the app's value. */
+/** The bindings' names, by the binding's value in `env`. */
 const names = new Map(
   Object.entries(env)
     .filter(([, value]) => typeof value === 'object' && value !== null)
     .map(([name, value]) => [value, name]),
 );
 
-/** Methods that wait, by the class of a binding. */
+/** Methods to time, with their kind, by the class of a binding. */
 const METHODS = {
   D1Database: ['d1', ['batch', 'exec', 'dump']],
   KvNamespace: ['kv', ['get', 'getWithMetadata', 'put', 'list', 'delete']],
@@ -136,7 +136,7 @@ for (const binding of names.keys()) {
   }
 }
 
-/** Returns what a stub leads to; null for one of workerd's own, such as D1's. */
+/** Returns the kind of thing that a stub leads to; null for a stub of workerd's own, such as D1's. */
 function kindOf(stub) {
   if (stub.constructor.name === 'DurableObject') return 'object';
   return names.has(stub) || stub.constructor.name === 'LoopbackServiceStub' ? 'service' : null;
@@ -171,8 +171,8 @@ function addressOf(input) {
 }
 
 /**
- * Times a method call of another object. Its promise also has the properties of the result, so it is kept, and timed when the
- * app waits for it.
+ * Times a method call of another object. Its promise also has the result's properties, so it cannot be replaced by a timed one.
+ * Only its `then` is replaced, so the call ends when the app awaits it.
  */
 watcher.called = (stub, method, result) => {
   const call = begin(
@@ -217,7 +217,7 @@ watcher.ended = (event) => {
     const isSlow = shown.some(([, , , , ms]) => ms >= SLOW_MS);
     if (mayReport(now, isSlow, lengthOf(shown))) reportCalls(event, shown);
   } catch {
-    // Such as a value that cannot be shown.
+    // For example a value that cannot become a string.
   }
 };
 

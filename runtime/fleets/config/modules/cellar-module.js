@@ -3,7 +3,7 @@
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The host reads lines of at most 64 KiB, in which each byte may need two. */
+/** The host reads lines of at most 64 KiB, in which an escaped character takes twice its bytes. */
 const REPORT_BYTES = 20_000;
 
 /** Taken before the app's code runs, and before the entry wraps `console`. */
@@ -16,7 +16,7 @@ function report(kind, input) {
   const text = JSON.stringify({ report: { kind, input } });
   if (encoder.encode(text).length > REPORT_BYTES)
     throw new TypeError(`${kind}(): the argument must have at most ${REPORT_BYTES} bytes as JSON.`);
-  // `console` interprets `%` in the first text. Escaped, each would take seven bytes of the line.
+  // `console` interprets `%` in its first argument, so the report is the second. Escaped, each `%` would take seven bytes.
   log('%s', MARK + text + END);
 }
 

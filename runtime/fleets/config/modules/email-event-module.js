@@ -1,5 +1,5 @@
-// Gives the app an e-mail. The host's receiver is at the other end of a WebSocket: it sends the content as the app reads it, and
-// answers forwards and replies.
+// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. It sends the content as the app reads
+// it, and answers forwards and replies.
 
 import { rejections } from './cellar-error-reporter.js';
 
@@ -42,7 +42,7 @@ class Link {
     });
   }
 
-  /** Returns the next bytes of the content; none at its end. */
+  /** Returns the next bytes of the content; an empty array at its end. */
   chunk() {
     this.#chunk = Promise.withResolvers();
     this.#socket.send('{"more":true}');
@@ -70,7 +70,7 @@ class Link {
   }
 }
 
-/** What `email()` gets. */
+/** The argument of the app's `email()`. */
 class ForwardableEmailMessage {
   #link;
   #raw = null;
@@ -87,7 +87,7 @@ class ForwardableEmailMessage {
       try {
         this.headers.append(name, value);
       } catch {
-        // An invalid value: the content has it.
+        // `Headers` refuses an invalid value. The raw content still has it.
       }
     }
   }
@@ -111,7 +111,7 @@ class ForwardableEmailMessage {
 }
 
 function contentOf(link, size) {
-  // Its length is known, as R2 needs it.
+  // R2 only takes a stream of known length.
   const { readable, writable } = new FixedLengthStream(size);
   const writer = writable.getWriter();
   const write = async () => {
@@ -119,7 +119,7 @@ function contentOf(link, size) {
       await writer.write(chunk);
     await writer.close();
   };
-  // An app that does not read all ends it. One that reads when the receiver is gone gets the error.
+  // Fails when the app stops reading, or when the receiver is gone. The app's next read then gets the error.
   write().catch((error) => writer.abort(error).catch(() => {}));
   return readable;
 }
@@ -171,7 +171,7 @@ async function give(link, handler) {
     const reason = rejections.get(message);
     link.end(reason === undefined ? { kind: 'accepted' } : { kind: 'rejected', reason });
   } catch (error) {
-    // The app's error is in its log: strangers do not see it.
+    // The app's error is in its log. The sender of the e-mail must not see it.
     link.end({ kind: 'failed', reason: handler === null ? error.message : 'the app failed' });
   }
 }

@@ -1,4 +1,4 @@
-// A Hyperdrive binding in an app's Worker. The connection string is a secret of the app; its address is reached like any
+// A Hyperdrive binding in an app's Worker. The connection string is a secret of the app, which reaches its address like any
 // other. Nothing is pooled or cached: each connection is the driver's own.
 import sockets from 'cloudflare-internal:sockets';
 

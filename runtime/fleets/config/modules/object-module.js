@@ -1,4 +1,5 @@
-// Objects of another app, in the calling cell. Each stands for the object of the same id there, has no data and passes calls on.
+// Durable Objects of another app, in the calling cell. Each stands for the other app's object of the same id, has no data,
+// and passes calls on.
 
 import { DurableObject } from 'cloudflare:workers';
 import { connect, forwarding } from './cellar-service.js';

@@ -11,7 +11,6 @@ function refusal(code, message) {
   return Object.assign(new Error(message), { code });
 }
 
-/** Bytes as base64. */
 async function base64Of(content) {
   const bytes = new Uint8Array(await new Response(content).arrayBuffer());
   if (bytes.length > MESSAGE_BYTES)

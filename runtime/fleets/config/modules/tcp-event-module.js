@@ -1,11 +1,11 @@
-// Gives the app a TCP connection. The host's relay is at the other end of a WebSocket: binary messages are the bytes. Texts are
-// JSON: `{"end":true}` ends a direction, `{"ack":n}` says that n more bytes were taken.
+// Passes a TCP connection to the app. The host's relay is at the other end of a WebSocket. Binary messages carry the bytes.
+// Text messages are JSON: `{"end":true}` ends a direction, `{"ack":n}` acknowledges n more bytes.
 
-/** Most bytes on the way to the relay, which has the same limit. */
+/** Flow-control window: most unacknowledged bytes to the relay, which has the same limit. */
 const WINDOW_BYTES = 128 * 1024;
 /** Most bytes of one message. */
 const CHUNK_BYTES = 64 * 1024;
-/** Codes of the WebSocket's end: whole, or broken off. */
+/** Close codes of the WebSocket: a normal end, and a broken connection. */
 const WHOLE = 1000;
 const BROKEN = 1011;
 
@@ -22,13 +22,13 @@ class Link {
   #onMessage = Promise.withResolvers();
   #unacknowledged = 0;
   #onAck = Promise.withResolvers();
-  /** Settles when the last bytes that the app wrote are sent; null when they are. */
+  /** Settles when the last bytes that the app wrote are sent; null when nothing is being sent. */
   #sending = null;
 
   constructor(socket) {
     this.#socket = socket;
     this.closed = this.#ended.promise;
-    // Without a handler it would be an unhandled rejection.
+    // Without a handler, a lost connection would be an unhandled rejection.
     this.closed.catch(() => {});
     socket.binaryType = 'arraybuffer';
     socket.addEventListener('message', ({ data }) => this.#take(data));
@@ -50,7 +50,7 @@ class Link {
         },
         cancel: async () => {
           isCancelled = true;
-          // The client may go on sending.
+          // Reads and drops what the client still sends.
           while ((await this.#next()) !== null);
         },
       },
@@ -67,10 +67,10 @@ class Link {
     });
   }
 
-  /** Ends the connection once what the app has written before is on the way. */
+  /** Ends the connection once everything that the app wrote before is sent. */
   async end() {
     for (;;) {
-      // The next write begins in a later turn.
+      // The stream begins its next write only in a later turn.
       await scheduler.wait(0);
       if (this.#sending === null) break;
       await this.#sending.catch(() => {
@@ -102,7 +102,7 @@ class Link {
     this.#onMessage = Promise.withResolvers();
   }
 
-  /** Returns the next bytes of the client, which may then send more; null at its end. @throws {Error} when it was lost */
+  /** Returns the client's next bytes and acknowledges them; null at the client's end. @throws {Error} for a lost connection */
   async #next() {
     while (this.#unread.length === 0) await Promise.race([this.#onMessage.promise, this.#brokenOff()]);
     // A null marks the end. It stays, for later reads.
@@ -128,7 +128,7 @@ class Link {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(told));
   }
 
-  /** Never resolves. */
+  /** Rejects when the connection has ended. Never resolves. */
   async #brokenOff() {
     await this.closed;
     throw new Error('The TCP connection is closed.');
@@ -146,7 +146,7 @@ function bytesOf(chunk) {
   throw new TypeError('A TCP connection takes bytes: an ArrayBuffer or a view of one, such as a Uint8Array.');
 }
 
-/** What `connect()` gets: the members of the `Socket` of `cloudflare:sockets`. */
+/** The argument of the app's `connect()`. It has the members of the `Socket` of `cloudflare:sockets`. */
 class Socket {
   #link;
   #opened;
@@ -193,7 +193,7 @@ class Socket {
 
 /**
  * Answers the relay's request with a WebSocket, and calls the app.
- * @param addresses `remote`: of the client, with its port; `local`: the port that it has reached
+ * @param addresses `remote`: the client's address and port; `local`: the address and port that it has reached
  * @param handler calls the app's `connect()`; null when it has none
  * @returns the response, and a promise that resolves when the connection has ended
  */
@@ -218,7 +218,7 @@ async function give(link, addresses, handler) {
   try {
     await handler(new Socket(link, addresses));
   } catch {
-    // Reported already. The connection ends as workerd ends it.
+    // The error is already reported. The connection ends as it would in workerd.
   }
   await link.end();
 }

@@ -12,7 +12,7 @@ interface MtlsOptions {
   directory: string;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
-  /** Path of a file with authorities of the operator's own, in PEM; null: none. */
+  /** Path of a PEM file with the operator's own certificate authorities; null: none. */
   authorities: string | null;
   /** A trial gets no keys: its requests are sent without the certificates. */
   isTrial: boolean;
@@ -28,20 +28,19 @@ export interface SealedKey {
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Returns the keys that a process of the release needs, in the order of its texts. */
+/** Returns the keys that a process of the release needs. The process gets them, decrypted, as its texts in this order. */
 export function sealedKeys({ mtlsCertificates = [] }: Release): SealedKey[] {
   return mtlsCertificates.flatMap(({ certificate, sealedKey }) =>
     sealedKey === null ? [] : [{ certificate, sealedKey }],
   );
 }
 
-/** The bindings of the app's Worker. */
 export function mtlsBindings({ mtlsCertificates = [] }: Release): CapnpValue[] {
   return mtlsCertificates.map(({ binding }, index) => ({ name: binding, service: serviceOf(index) }));
 }
 
 /**
- * The services behind the bindings. They reach what the app's own `fetch()` may reach.
+ * The services behind the bindings. They reach the same addresses as the app's own `fetch()`.
  */
 export function mtlsServices(
   release: Release,
@@ -64,7 +63,7 @@ function serviceOf(index: number): string {
   return `mtls ${index}`;
 }
 
-/** The authorities of the operator's own, which Node trusts too. Servers that ask for a certificate are often private. */
+/** Returns the operator's own certificate authorities: servers that ask for a client certificate are often private. */
 function operatorsAuthorities(path: string | null): string[] {
   if (path === null) return [];
   try {

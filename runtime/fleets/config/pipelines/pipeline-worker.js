@@ -7,14 +7,14 @@ const SEND_BYTES = 1024 * 1024;
 /** A batch is written when it has this many bytes, or after this time. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MS = 60_000;
-/** Most bytes that wait while R2 takes no object. */
+/** Most bytes that wait while R2 accepts no object. */
 const WAITING_BYTES = 64 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
 export class CellarPipeline extends DurableObject {
   #bytes = 0;
-  /** Whether R2 did not take the last object: then only the alarm tries again, not each `send()`. */
+  /** Whether R2 refused the last object: then only the alarm tries again, not each `send()`. */
   #hasFailed = false;
 
   constructor(context, env) {
@@ -54,7 +54,7 @@ export class CellarPipeline extends DurableObject {
         httpMetadata: { contentType: 'application/x-ndjson' },
       });
     } catch (error) {
-      // workerd would give up after six attempts.
+      // Does not throw: workerd would give up the alarm after six attempts.
       console.error(`the pipeline ${pipeline} could not write ${key}: ${error.message}`);
       this.#hasFailed = true;
       await storage.setAlarm(Date.now() + BATCH_MS);
@@ -91,7 +91,7 @@ export class CellarPipeline extends DurableObject {
   }
 }
 
-/** The binding of the app's Worker. */
+/** The entrypoint behind the bindings. */
 export class PipelineEntrypoint extends WorkerEntrypoint {
   async send(records) {
     if (!Array.isArray(records)) throw new TypeError('send() takes a list of records.');

@@ -5,7 +5,7 @@ import type { CapnpValue, Fields } from '../capnp.ts';
 import { bucketServiceName } from '../storage.ts';
 import { textOf } from '../texts.ts';
 
-/** Unique key of the pipelines. A pipeline's alarm is its next batch. Changing it loses access to records that wait. */
+/** Unique key of the pipelines. A pipeline's alarm is its next batch. A changed key loses access to records that wait. */
 export const PIPELINE_KEY = 'CellarPipeline';
 const SERVICE = 'pipeline-service';
 const MODULE = textOf('./pipelines/pipeline-worker.js');
@@ -16,7 +16,6 @@ export function pipelinesOf({ outward = [] }: Release): Pipeline[] {
   return outward.filter((bound): bound is Pipeline => bound.type === 'pipelines');
 }
 
-/** The bindings of the app's Worker. */
 export function pipelineBindings(release: Release): CapnpValue[] {
   return pipelinesOf(release).map(({ binding, pipeline }) => ({
     name: binding,
@@ -28,7 +27,7 @@ export function pipelineBindings(release: Release): CapnpValue[] {
   }));
 }
 
-/** The service behind the bindings. It has the bucket of the pipeline `events` as `bucket events`. */
+/** The service behind the bindings. Its own binding to the bucket of a pipeline `events` is named `bucket events`. */
 export function pipelineServices(release: Release): Fields[] {
   const pipelines = new Map(pipelinesOf(release).map(({ pipeline, bucket }) => [pipeline, bucket]));
   if (pipelines.size === 0) return [];

@@ -15,7 +15,6 @@ export function siteOf({ assets }: Pick<Release, 'assets'>): (Assets & { siteMan
   return assets?.siteManifest === undefined ? null : { ...assets, siteManifest: assets.siteManifest };
 }
 
-/** The bindings of the app's Worker. */
 export function siteBindings(release: Release): CapnpValue[] {
   return siteOf(release) === null ? [] : [{ name: SITE_NAMESPACE, kvNamespace: SERVICE }];
 }

@@ -1,4 +1,5 @@
-// Bindings to secrets of the account's Secrets Store in a cell. The values come from the host, through a socket of the app alone.
+// Bindings to secrets of the account's Secrets Store in a cell. The values come from the host, through a socket that only the
+// app has.
 import type { Release } from '../../../../bundler/release.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
@@ -9,7 +10,6 @@ const MODULE: CellModule = {
   text: textOf('./store-secrets/store-secret-module.js'),
 };
 
-/** The bindings of the app's Worker. */
 export function storeSecretBindingsOf({ storeSecrets = [] }: Release): CapnpValue[] {
   return storeSecrets.map(({ binding, secret }, index) => ({
     name: binding,
@@ -23,17 +23,16 @@ export function storeSecretBindingsOf({ storeSecrets = [] }: Release): CapnpValu
   }));
 }
 
-/** The module behind the bindings. */
 export function storeSecretModules({ storeSecrets = [] }: Release): Fields[] {
   return storeSecrets.length === 0 ? [] : [{ name: MODULE.name, internal: true, esModule: MODULE.text }];
 }
 
-/** The services behind the bindings. @param socket where the host takes the app's calls */
+/** The services behind the bindings. @param socket where the host accepts the app's calls */
 export function storeSecretServices({ storeSecrets = [] }: Release, socket: string): CapnpValue[] {
   return storeSecrets.map((_, index) => externalService(wayOf(index), socket));
 }
 
-/** By this the host knows the binding. @param index its number */
+/** The value of the calling header by which the host recognises a binding. @param index the binding's number */
 function wayOf(index: number): string {
   return `secret ${index}`;
 }

@@ -1,19 +1,19 @@
-// Sends the events of the app's Worker to its tail Workers, in batches. Each of them has a bounded queue: the app never waits.
-// An event is sent at most once.
+// Sends the events of the app's Worker to its tail Workers, in batches. Each tail Worker has a bounded queue, so that the app
+// never waits. An event is sent at most once.
 
 import { env } from 'cloudflare:workers';
 
 /** Prefix, and the two end markers, of what Cellar's entry prints before a text of the app. See `cellar-error-reporter.js`. */
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The end marker when the text after it comes from Cellar, not from the app. */
+/** The end marker when this first text has nothing from the app: all that the app printed is in later arguments. */
 const END_WITHOUT_TEXT = '\u001f';
 /** Frames of Cellar's entry in a stack. */
 const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
 /** Exports of the entry for the host. Their events are Cellar's own. */
 const OWN_EXPORTS = ['CellarState', 'CellarCache'];
 
-/** Why most events are dropped. */
+/** The usual reason for dropping events. */
 const TOO_MANY = 'too many events wait for it';
 /** How long a batch collects events, in ms. */
 const COLLECT_MS = 200;
@@ -55,7 +55,7 @@ class Consumer {
     return this.#isFull;
   }
 
-  /** @param context of the event, which sends until nothing waits if no other event does */
+  /** @param context the event's. Unless another event already sends, this one sends until the queue is empty */
   add(text, context) {
     if (text.length > WAITING_LENGTH) return this.drop(1, 'an event has too much text', context);
     this.#isFull ||= this.#waiting.length === WAITING_EVENTS || this.#length + text.length > WAITING_LENGTH;
@@ -88,7 +88,7 @@ class Consumer {
 
   async #sendBatch(context) {
     const batch = this.#waiting;
-    // `flush` may have sent it.
+    // `flush` may have sent the batch.
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#length = 0;
@@ -99,7 +99,7 @@ class Consumer {
     if (reason !== null) this.drop(batch.length, reason, context);
   }
 
-  /** Sends what waits at once, and resolves when all batches have their answer. The process ends then. */
+  /** Sends the waiting events at once. Resolves when all batches are answered, so that the process may end. */
   async flush(context) {
     await this.#sendBatch(context);
     while (this.#posts > 0) await scheduler.wait(LOOK_MS);
@@ -136,9 +136,9 @@ export default {
   },
 };
 
-/** Gives an event to all queues. */
+/** Puts an event into the queues of all tail Workers. */
 function send(event, context) {
-  // Making the JSON costs most, and none would take it. Few of Cellar's own events are passed on, which only `jsonOf` knows.
+  // Saves the costly JSON when all queues are full. Events of Cellar's own exports do not count: `jsonOf` omits most of them.
   if (consumers.every(({ isFull }) => isFull) && !OWN_EXPORTS.includes(event.entrypoint))
     return dropForAll(TOO_MANY, context);
   try {
@@ -167,7 +167,7 @@ async function post(service, body) {
   }
 }
 
-/** Reads the start of a refusal only: an app may answer anything. */
+/** Reads only the start of a refusal, because an app may answer anything. */
 async function reasonOf({ body, status }) {
   const reader = body?.getReader();
   const { value } = (await reader?.read()) ?? {};
@@ -180,7 +180,7 @@ async function reasonOf({ body, status }) {
   }
 }
 
-/** An event as JSON; null for one of Cellar's own. */
+/** An event as JSON; null for one of Cellar's own that ran no handler of the app. */
 function jsonOf(item) {
   const reports = [];
   const logs = item.logs.flatMap((log) => logOf(log, reports));
@@ -190,7 +190,7 @@ function jsonOf(item) {
   const { request } = item.event ?? {};
   const passed = {
     ...item,
-    // workerd does not measure it.
+    // workerd does not measure the wall time.
     wallTime: Date.now() - (item.eventTimestamp ?? Date.now()),
     scriptVersion: env.VERSION,
     logs,
@@ -206,14 +206,14 @@ function jsonOf(item) {
   );
 }
 
-/** The messages of diagnostics channels that have a JSON: the others may be bigints or circles. */
+/** Events of diagnostics channels. A message without a JSON form, such as a bigint or a circular object, becomes null. */
 function channelEventsOf({ diagnosticsChannelEvents }) {
   return diagnosticsChannelEvents.map((each) =>
     stringified(each) === null ? { ...each, message: null } : each,
   );
 }
 
-/** @returns null for what has no JSON */
+/** @returns null for a value without a JSON form */
 function stringified(value) {
   try {
     return JSON.stringify(value);
@@ -253,7 +253,7 @@ function stackOf(stack) {
   return stack.replace(OWN_FRAME, '');
 }
 
-/** What ran within a call of the host: a cron at once, or the handler of an e-mail. Undefined for another call. */
+/** What ran within a call by the host: a manual cron run, or the handler of an e-mail. Undefined for other calls. */
 function ranBy(reports) {
   const { run, email } = reports.find(({ run, email }) => run?.trigger === 'manual' || email) ?? {};
   if (email) {
@@ -284,7 +284,7 @@ function framesOf({ stack }) {
   return at === -1 ? '' : stack.slice(at);
 }
 
-/** The whole address and headers of a request. workerd hides what looks like a secret. */
+/** The complete address and headers of a request. By default workerd hides what looks like a secret. */
 function unredactedOf(request) {
   const { url, headers } = request.getUnredacted();
   return { url, headers };

@@ -8,7 +8,7 @@ import { externalService } from '../services.ts';
 import { textOf } from '../texts.ts';
 
 const TAILS = 'tails';
-/** The socket where the host sends the waiting events, before it ends the process. Only for a release with tail Workers. */
+/** The socket where the host asks for the waiting events to be sent, before it ends the process. */
 export const TAILS_SOCKET = 'tails';
 const TAILS_WORKER = textOf('./tails/tails-worker.js');
 
@@ -22,7 +22,7 @@ export function tailsSockets({ tailConsumers = [] }: Release): Fields[] {
   return tailConsumers.length === 0 ? [] : [{ name: TAILS_SOCKET, http: {}, service: TAILS }];
 }
 
-/** The services that pass events on; empty without tail Workers. @param socket where the host takes the app's calls */
+/** The services that pass events on; empty without tail Workers. @param socket where the host accepts the app's calls */
 export function tailsServices(
   { deployId, tailConsumers = [], versionMetadata }: Release,
   socket: string,

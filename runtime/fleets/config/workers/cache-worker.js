@@ -10,7 +10,7 @@ const MAX_BYTES = env.MAX_BYTES;
 const ENTRY_BYTES = MAX_BYTES / 2;
 /** Approximate bytes of a response besides body, key and head. */
 const OVERHEAD_BYTES = 1_024;
-/** Bytes of a row, which holds part of a body or of a head. */
+/** Bytes of a row, which holds part of a body, and most bytes of a head. */
 const ROW_BYTES = 512 * 1024;
 const HEAD_BYTES = 64 * 1024;
 /** Bytes of one read. */
@@ -46,7 +46,7 @@ export class CacheStore extends DurableObject {
   /** Bytes of cached bodies, of those being written, and of removed ones that are still read. */
   #bytes;
   #lastId;
-  /** Bodies being read, by id: number of readers, length in bytes, and whether to remove it afterwards. */
+  /** Bodies being read, by id: number of readers, and whether to remove the body's rows afterwards. */
   #readers = new Map();
 
   constructor(context, bindings) {
@@ -179,7 +179,7 @@ export class CacheStore extends DurableObject {
   #keep(key, id, { status, headers, age }, length) {
     const now = Date.now();
     const text = JSON.stringify(headers);
-    // The key is also in an index.
+    // The key is stored twice: in the table and in its index.
     const besides = OVERHEAD_BYTES + 2 * bytesOf(key) + bytesOf(text);
     this.ctx.storage.transactionSync(() => {
       this.#remove(key);
@@ -236,7 +236,7 @@ async function* chunksOf(body) {
   }
 }
 
-/** Rows of a serialized response: its head, then its body. */
+/** Splits a serialized response: keeps the head in memory, and passes the body to `write` in rows. */
 class Rows {
   length = 0;
   head = new Uint8Array(0);

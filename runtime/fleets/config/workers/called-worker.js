@@ -57,7 +57,7 @@ export async function answerCall(request, exports, { tail, outbound }) {
   return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
 }
 
-/** Has the Worker fetch for a script. The host passes on the parameters of the script's call. */
+/** Calls the Worker as the outbound Worker of a script, with the parameters of the script's call. */
 function answerOutbound(request, outbound) {
   const parameters = JSON.parse(request.headers.get(OUTBOUND_HEADER));
   const passed = new Request(request);
@@ -66,14 +66,14 @@ function answerOutbound(request, outbound) {
   return outbound(passed, parameters);
 }
 
-/** Calls `tail()` with another app's events, and answers when it has ended. Its error is one of this app. */
+/** Calls `tail()` with another app's events, and answers when it has ended. An error of `tail()` is an error of this app. */
 async function answerTail(request, scriptName, tail) {
   if (tail === undefined) return refusal('Its Worker has no tail() handler.', 'tail_not_found');
   const items = await request.json();
   try {
     await tail(items.map((item) => traceItem(item, scriptName)));
   } catch {
-    // Reported already.
+    // The error is already reported.
   }
   return new Response(null, { status: 204 });
 }
@@ -85,7 +85,7 @@ function traceItem({ unredacted, ...item }, scriptName) {
     const value = () => ({ ...event.request, ...unredacted });
     Object.defineProperty(event.request, 'getUnredacted', { value });
   }
-  // That of an alarm is a date, that of a cron a number.
+  // The time of an alarm is a `Date`, the time of a cron is a number.
   if (typeof event?.scheduledTime === 'string') event.scheduledTime = new Date(event.scheduledTime);
   return { ...item, scriptName };
 }
@@ -107,7 +107,7 @@ function entrypointOf({ entrypoint, props }, exports) {
   return props === undefined ? found : found({ props });
 }
 
-/** Returns a stub of an object, or a refusal. An object that was found by its name knows it. */
+/** Returns a stub of an object, or a refusal. An object that is found by its name has it in `ctx.id`. */
 function objectOf({ className, id, name }, exports) {
   const namespace = exportOf(className, exports);
   // An entrypoint has every method, also this one, but only an entrypoint has `fetch`.
@@ -123,11 +123,11 @@ function objectOf({ className, id, name }, exports) {
   }
 }
 
-/** Passes on what `fetch()` throws, as the caller expects it of an object. */
+/** Calls an object's `fetch()`. An error that it throws is passed in a header, so that the calling app can throw it. */
 async function fetchObject(stub, request) {
   try {
     const answer = await stub.fetch(request);
-    // The object may pass on the answer of a stranger.
+    // The object may pass on a response from elsewhere, which must not fake this header.
     return answer.headers.has(THROWN_HEADER) ? withoutThrown(answer) : answer;
   } catch (error) {
     const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };

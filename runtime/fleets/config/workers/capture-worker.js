@@ -31,9 +31,9 @@ export function eventTraceId() {
 
 /** Replaced by the module that times calls, where it is loaded. */
 export const watcher = {
-  /** The running event has called a method of another object. */
+  /** Called when the running event has called a method of another object. */
   called(_stub, _method, _result) {},
-  /** The handler of an event with calls has ended. */
+  /** Called when the handler of an event with calls has ended. */
   ended(_event) {},
 };
 
@@ -136,7 +136,7 @@ export function guardInstance(className, instance) {
   });
 }
 
-/** Makes the methods of a class of RPC targets enter an event when workerd calls them. It accepts no proxies of RPC targets. */
+/** Makes methods of an RPC target's class enter an event when workerd calls them. workerd accepts no proxies of RPC targets. */
 function guard(main) {
   if (guarded.has(main.prototype)) return;
   const before = new Set(guarded);
@@ -160,7 +160,7 @@ function guardedMethod(className, name, method) {
       const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
       if (trace !== undefined) event.trace = trace;
-      // workerd runs an object's method calls, and one caller's calls of an entrypoint, as one request.
+      // No pooled frame: workerd runs an object's method calls, and one caller's calls of an entrypoint, as one request.
       if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
       return enter(handler, method, this, values, event);
     },
@@ -168,10 +168,10 @@ function guardedMethod(className, name, method) {
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
 }
 
-/** By RPC target that was passed out: the trace of the event that passed it. */
+/** The trace of the event that passed out an RPC target, by the target. */
 const givenAway = new WeakMap();
 
-/** Makes the methods of an RPC target that the running event passes out enter events. */
+/** If the running event passes out an RPC target, makes the target's methods enter events. */
 function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
@@ -179,7 +179,7 @@ function guardGiven(value) {
   if (event !== undefined) givenAway.set(value, traceparentOf(event));
 }
 
-/** Replacement for the app's import of the same name. */
+/** Called for each use of the `waitUntil` that the app imports. The entry replaces it to count the tasks. */
 export const imported = { waitUntil(_promise) {} };
 
 /**
@@ -188,14 +188,14 @@ export const imported = { waitUntil(_promise) {} };
  */
 const CARRIED = '\u001ecellar-traceparent ';
 
-/** The trace in an argument; null for one of the app's own. */
+/** Returns the trace in an argument; null for an argument of the app's own. */
 function carriedBy(value) {
   if (typeof value !== 'string' || !value.startsWith(CARRIED)) return null;
   const carried = value.slice(CARRIED.length);
   return isTraceparent(carried) ? carried : null;
 }
 
-/** Names that are not a method in some class: there the carried trace would arrive as an argument. */
+/** Names that are not a method in some class. Calls of them carry no trace, which would arrive there as an argument. */
 const unsure = new Set();
 const expected = new Set();
 
@@ -215,7 +215,7 @@ export function expectCalls(main) {
 
 /** Class names of stubs of the app's own classes: an object, and an entrypoint in `ctx.exports`. */
 const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
-/** The host's bindings. Service bindings are handled by `expectCallsBy`. */
+/** All values in `env`. For service bindings see `expectCallsBy`. */
 const bindings = new Set(Object.values(env));
 /** Whether the app may load Workers, whose methods would get the trace as an argument. */
 const loadsWorkers = [...bindings].some((binding) => binding?.constructor?.name === 'WorkerLoader');
@@ -259,7 +259,7 @@ function carryingMethod(stub, name, method) {
 /**
  * Makes method calls through a service binding carry the caller's trace. Such a binding has a method for every name that its
  * prototype lacks.
- * @param isOwn whether it leads to the app itself, whose classes are known here. Another app uses `calledBy`
+ * @param isOwn whether it leads to the app itself, whose classes are known here. Another app removes the trace by `calledBy`
  */
 export function expectCallsBy(service, isOwn) {
   const stubs = ServiceStub.prototype;
@@ -276,7 +276,7 @@ export function expectCallsBy(service, isOwn) {
   Object.setPrototypeOf(service, before);
 }
 
-/** Returns the arguments of a call by another app. Removes the trace if no method here would. */
+/** Returns the arguments of a call by another app. Removes the trace, unless the called method removes it. */
 export function calledBy(name, values) {
   return expected.has(name) || carriedBy(values.at(-1)) === null ? values : values.slice(0, -1);
 }

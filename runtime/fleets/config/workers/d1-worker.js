@@ -16,7 +16,7 @@ const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSI
 /** SQLite's error when a row may refer to a missing table. */
 const MISSING_PARENT = /^no such table: main\./;
 
-/** In a statement of more bytes, too long for SQLite, literals of `LITERAL_LENGTH` become parameters: at most `PARAMETERS`. */
+/** In statements of more bytes, which SQLite may refuse, up to `PARAMETERS` literals of `LITERAL_LENGTH` become parameters. */
 const STATEMENT_BYTES = 90_000;
 const LITERAL_LENGTH = 5_000;
 const PARAMETERS = 100;
@@ -77,8 +77,8 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs one statement and adds its result, with D1's counts: changes by triggers and cascades included.
-   * @returns the figures after it
+   * Runs one statement and adds its result to `answer`, with D1's counts, which include changes by triggers and cascades.
+   * @returns the figures after the statement
    */
   #run(text, values, answer, before) {
     const cursor = this.ctx.storage.sql.exec(text, ...values);
@@ -156,7 +156,7 @@ export class D1Database extends Database {
 
   /**
    * Runs `work` as one transaction without foreign keys: SQLite ignores the setting within a transaction. Blocks other use of
-   * the database meanwhile. Before the commit no row may refer to a missing one.
+   * the database meanwhile. Fails if a row refers to a missing row before the commit.
    */
   async withoutForeignKeys(work) {
     const { storage } = this.ctx;
@@ -185,7 +185,7 @@ export class D1Database extends Database {
     const { foreign_keys: isOn } = storage.sql.exec('PRAGMA foreign_keys').one();
     if (isOn === (state === 'ON' ? 1 : 0)) return;
     const why = `foreign keys could not be turned ${state.toLowerCase()}`;
-    // A new connection has foreign keys on.
+    // The object gets a new connection then, which has foreign keys on.
     if (state === 'ON') this.ctx.abort(why);
     throw new Error(why);
   }
@@ -207,13 +207,13 @@ export class HostDatabases extends WorkerEntrypoint {
       const object = DATABASE.get(DATABASE.idFromName(decodeURIComponent(database)));
       return await object.fetch(new Request(`http://d1/${way}`, request));
     } catch (error) {
-      // A failed commit, such as a broken foreign key, fails the object and not the preceding call.
+      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot catch it.
       return failure(error);
     }
   }
 }
 
-/** Keeps SQLite's message only. */
+/** Returns the error as JSON, with SQLite's message only. */
 function failure(error) {
   return Response.json({ failed: String(error.message).replace(RESET, '').slice(0, 2000) });
 }

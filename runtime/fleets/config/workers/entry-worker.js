@@ -1,5 +1,5 @@
 // The entry of every Worker. All calls of the app's code pass `wrap`: the default export, and each class and object that the
-// release names. It counts work after answers, and reports errors to the host.
+// release names. The entry counts work after answers, and reports errors to the host.
 
 // First, so that the app's code already finds the wrapped `console` when it loads.
 import './cellar-capture.js';
@@ -49,7 +49,7 @@ function count(context) {
   };
 }
 
-/** Counts work until it ends, or for `limitMs`. @param isStep of a Workflow @returns a function that ends it */
+/** Counts work until it ends, or for `limitMs`. @param isStep whether it is a Workflow step @returns a function that ends it */
 function begin(limitMs, isStep = false) {
   const work = { until: Date.now() + limitMs, isStep };
   pending.add(work);
@@ -70,7 +70,7 @@ function countWork(promise, limitMs = LIMIT_MS) {
 }
 imported.waitUntil = (promise) => countWork(promise);
 
-/** Writes through the app's bindings, which the host makes for the app's owner. */
+/** Writes that the host makes for the app's owner, through the app's bindings. */
 const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
@@ -89,7 +89,7 @@ const writes = {
     else if (action !== 'create') await found[action](options);
     return action === 'delete' ? null : { id: found.id, status: (await found.status()).status };
   },
-  /** Reading an instance that should run, but does not, makes the engine run it. */
+  /** Reading an instance that should run, but does not, makes workerd's Workflows engine run it. */
   async resume(workflow, { instances }) {
     const ids = instances.values();
     const next = async () => {
@@ -111,7 +111,7 @@ function tailOf(env, context) {
   return async (events) => handlersOf(env, context).tail(events, env, context);
 }
 
-/** Returns a function that has the Worker fetch for a script of a dispatch namespace. */
+/** Returns a function that calls the Worker's `fetch()` as the outbound Worker of a script. */
 function outboundOf(env, context) {
   return async (request, parameters) => {
     const given = { ...env, ...parameters };
@@ -145,7 +145,7 @@ async function runCron(cron, env, context) {
   return result ?? { cron, outcome: 'running', duration_ms: null, error: null, trace_id: null };
 }
 
-/** Gives the app's `email()` handler an e-mail, which the host's receiver sends over the answer. */
+/** Passes an e-mail to the app's `email()` handler. The host's receiver sends it over the WebSocket of the answer. */
 async function receiveEmail(env, context) {
   const { answerEmail } = await import('./cellar-email.js');
   const handlers = handlersOf(env, context);
@@ -157,7 +157,7 @@ async function receiveEmail(env, context) {
   return response;
 }
 
-/** Gives the app's `connect()` handler a TCP connection, which the host's relay copies over the answer. */
+/** Passes a TCP connection to the app's `connect()` handler. The host's relay copies it over the WebSocket of the answer. */
 async function receiveConnection(call, env, context) {
   const { answerConnection } = await import('./cellar-tcp.js');
   const handlers = handlersOf(env, context);
@@ -191,13 +191,13 @@ async function drain({ body }) {
   try {
     await body?.pipeTo(new WritableStream());
   } catch {
-    // It was read, or has broken off.
+    // The body was already read, or the connection has broken off.
   }
 }
 
 /**
- * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or run. Else returns the number of pending tasks, at
- * `/steps` those of Workflow steps.
+ * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or a cron run. A GET returns the number of pending
+ * tasks; at `/steps`, of those in Workflow steps.
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {

@@ -6,7 +6,7 @@ import { currentEvent, eventOfRejection, readRequest, traceIdOf } from './cellar
 /** Prefix of a report. Then come JSON for the host, one of two end markers, and the text. */
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The end marker when the blank before the text is not part of it. */
+/** The end marker when the app's first value is not a text: `console` then puts a blank before the value. */
 const END_WITH_BLANK = '\u001f';
 /** Most characters of an app's text. The host enforces its own limit: an app can print anything. */
 const MESSAGE_LENGTH = 4_000;
@@ -19,7 +19,7 @@ const VALUES_MEMBERS = 500;
 /** Errors reported a second, and the burst after a quiet time. */
 const ERRORS_PER_S = 50;
 const ERRORS_SAVED = 200;
-/** Errors thrown by other objects that are remembered, so that the caller does not report them again. */
+/** Ids of errors that are remembered by text: an error of another object keeps its id when its caller reports it, too. */
 const REMEMBERED = 50;
 const CAUSES = 3;
 
@@ -34,9 +34,9 @@ let unreported = 0;
 
 /**
  * Reports an error to the host. Never throws.
- * @param mechanism how it was noticed
- * @param event its event; undefined for none
- * @param printed prints the app's own text after this JSON; null when the app printed nothing
+ * @param mechanism how the error was noticed
+ * @param event the error's event; undefined for none
+ * @param printed gets the report's JSON, and prints it with the app's own text; null when the app printed nothing
  * @returns whether it was reported
  */
 export function report(error, mechanism, event = currentEvent(), printed = null) {
@@ -72,7 +72,7 @@ function marked(head, end) {
   return MARK + textOf(head) + end;
 }
 
-/** JSON with `%` escaped, because `console` interprets it in the first text. */
+/** Returns JSON with `%` escaped, because `console` interprets `%` in its first argument. */
 function textOf(head) {
   return JSON.stringify(head).replaceAll('%', '\\u0025');
 }
@@ -110,7 +110,7 @@ function stackOf(error) {
   return cut(stack, STACK_LENGTH);
 }
 
-/** The same id each time one error is reported: printed and thrown, or thrown by an object and by its caller. */
+/** Returns the same id each time an error is reported: printed and thrown, or thrown by an object and by its caller. */
 function idOf(error, words) {
   if (error === null || typeof error !== 'object') return shortId();
   let id = ids.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
@@ -162,7 +162,7 @@ export class ManualRun {
   }
 }
 
-/** E-mails of the host, each with the reason of `setReject()`; undefined before that. */
+/** E-mails that the host passed to the app, each with its reason of `setReject()`; undefined before that call. */
 export const rejections = new WeakMap();
 
 /** Wraps a handler whose runs are in the app's log: `scheduled` and `email`. Returns others as they are. */
@@ -194,7 +194,7 @@ function reportedEmail(email) {
     }
   };
   return function (message, ...others) {
-    // An object's own method with that name.
+    // Another method of the app that has the same name.
     if (!rejections.has(message)) return Reflect.apply(email, this, [message, ...others]);
     return run(this, message, others);
   };
@@ -204,7 +204,7 @@ function reportedEmail(email) {
 function reportedRun(scheduled) {
   return function (event, ...others) {
     const { cron } = event ?? {};
-    // An object's own method with that name.
+    // Another method of the app that has the same name.
     if (typeof cron !== 'string' || typeof event.scheduledTime !== 'number')
       return Reflect.apply(scheduled, this, [event, ...others]);
     const running = currentEvent();
@@ -320,7 +320,7 @@ function printWith(level, head, values) {
   print[level](...values);
 }
 
-// Sync errors in their callbacks reach no listener and no log.
+// Synchronous errors in a timer's callback reach no listener and no log.
 for (const name of ['setTimeout', 'setInterval']) {
   const { [name]: set } = globalThis;
   globalThis[name] = {
@@ -344,7 +344,7 @@ addEventListener('unhandledrejection', ({ reason }) => {
 });
 addEventListener('error', ({ error }) => report(error, 'error event'));
 
-/** Whether the rejected call was workerd's own: to print an object such as a stub, it calls its `entries`. */
+/** Whether the rejected call was workerd's own: to print an object such as a stub, workerd calls the object's `entries`. */
 function isOfInspect(reason) {
   return reason instanceof Error && /\bmaybeGetEntries \(node-internal:/.test(reason.stack);
 }

@@ -21,8 +21,8 @@ const { Request } = globalThis;
  * an event; entering an existing one takes a tenth of that.
  *
  * A request's code may still run when another request has its frame. Most requests are answered in their first turn and leave
- * no code behind. Others are bound when that turn ends, or when work after the answer begins. workerd enters a bound resource
- * only within the request that made it, which identifies the request.
+ * no code behind. For other requests, the frame is bound when that turn ends, or when work after the answer begins. workerd
+ * enters a bound resource only within the request that made it, which identifies the request.
  */
 class PooledFrame {
   #enter = frames.run(this, () => AsyncLocalStorage.snapshot());
@@ -103,7 +103,7 @@ function freeFrame() {
 
 /**
  * @param handler a name for people, such as `fetch` or `Room.alarm`
- * @param given the handler's argument. A request has more data
+ * @param given the handler's argument. If it is a request, the event has the request's data
  */
 export function eventOf(handler, given = null) {
   const request = given instanceof Request ? given : null;
@@ -147,8 +147,8 @@ function newTraceparent() {
 }
 
 /**
- * Runs a callback in an event. A request not read yet gets a pooled frame: workerd must run it apart from others, as it does
- * for requests to entrypoints.
+ * Runs a callback in an event. An event whose request is not read yet gets a pooled frame. workerd must run such a request
+ * apart from others, as it does for requests to entrypoints.
  */
 export function runEvent(event, callback) {
   latest = event.request === null ? null : freeFrame();
@@ -191,7 +191,7 @@ export function keepEvent() {
   return found instanceof PooledFrame && found.event !== undefined ? found.keep() : doNothing;
 }
 
-// These let a request's code run while its answer is read. No event reports the end.
+// Objects of these classes let a request's code run while its answer is read. Nothing reports when that ends.
 for (const name of [
   'FixedLengthStream',
   'HTMLRewriter',

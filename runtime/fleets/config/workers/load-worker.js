@@ -1,10 +1,10 @@
-// Loads Durable Objects so that the host can read their files. It calls a missing method: workerd fetches the storage, and runs
-// only the constructor.
+// Loads Durable Objects so that the host can read their files. It calls a method that no object has: workerd then fetches the
+// storage, and runs only the constructor.
 import { DurableObject } from 'cloudflare:workers';
 
 const AT_ONCE = 16;
 
-/** A namespace's next look for expired keys while no release uses it, in ms. Without a handler the alarm would be lost. */
+/** Delay of the alarm for expired keys while no release uses the KV namespace, in ms. Without a handler it would be lost. */
 const LATER_MS = 3_600_000;
 
 /** Stand-ins for workerd's own classes that the release does not use. Without a class, stored objects cannot be loaded. */
@@ -30,7 +30,7 @@ async function loadValue(namespace, key) {
 }
 
 export default {
-  /** The body: `{objects: {"<unique key>": ["<id>", …]}, value: null | {namespace, key}}`. Answers the unknown unique keys. */
+  /** The body: `{objects: {"<unique key>": ["<id>", …]}, value: null | {namespace, key}}`. Answers with unknown unique keys. */
   async fetch(request, env) {
     const { objects, value } = await request.json();
     const wanted = Object.entries(objects).filter(([, ids]) => ids.length > 0);

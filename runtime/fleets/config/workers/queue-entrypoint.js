@@ -34,7 +34,7 @@ export class QueueShard extends Bundled {
   }
 }
 
-/** Sends to a queue. The binding's error has a refusal's cause and code. */
+/** Sends to a queue. The binding makes its error from the cause and code in a refusal. */
 async function send(request, context) {
   const wrong = await wrongDelay(request);
   if (wrong !== null) {
@@ -68,7 +68,7 @@ async function wrongDelay(request) {
   if (isWrong(all)) return [isBatch ? CODES.batchDelay : CODES.messageDelay, all];
   if (!isBatch) return null;
   const text = await request.clone().text();
-  // Bodies are base64, so only this key can match.
+  // Bodies are base64, so this text can only be a key.
   if (!text.includes('"delaySecs"')) return null;
   const found = JSON.parse(text).messages.find(({ delaySecs = 0 }) => isWrong(delaySecs));
   return found ? [CODES.messageDelay, found.delaySecs] : null;

@@ -25,9 +25,9 @@ export default class Service extends WorkerEntrypoint {
 }
 
 /**
- * Returns an object in whose place another app answers.
+ * Returns a stand-in for an object or entrypoint of another app. It passes all calls on.
  * @param to.fetch answers a request
- * @param to.connect opens a connection for a method call with these headers more
+ * @param to.connect opens a connection for a method call, with additional headers
  * @param to.context keeps the connection open while a result of the call refers to the other app
  */
 export function forwarding(self, { fetch, connect, context }) {

@@ -1,5 +1,5 @@
-// Counts Workflow work for the host, and reports errors in steps. The engine calls `run()`, which calls the engine for each
-// step. In between, an instance works or waits.
+// Counts Workflow work for the host, and reports errors in steps. workerd's Workflows engine calls `run()`, which calls the
+// engine for each step. In between, an instance works or waits.
 
 import { NonRetryableError } from 'cloudflare:workflows';
 import { enter, nestedEvent } from './cellar-capture.js';
@@ -10,7 +10,7 @@ const { scheduler } = globalThis;
 
 /** Longer work keeps no process: the engine retries its step once the process has ended. */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
-/** The engine's error for a step of a run that it has ended: for a long wait, or with the instance. */
+/** The engine's error for a step of a run that the engine has ended, for a long wait or together with the instance. */
 const ENDED = /\bWorkflowAbortedError: /;
 const STEPS = ['do', 'sleep', 'sleepUntil', 'waitForEvent'];
 
@@ -60,7 +60,7 @@ class Work {
     this.#look();
   }
 
-  /** The run waits for a step. @returns a function for its result */
+  /** Counts a step for which the run waits, until `result` settles. @returns `result` */
   step(result) {
     this.#steps++;
     const end = () => {
@@ -110,7 +110,7 @@ function stepsOf(step, work, className) {
         }
       : call;
   let ended = 0;
-  // workerd accepts new requests only when idle. A timer lets it, between steps that wait for nothing.
+  // workerd accepts new requests only when idle. A timer makes it idle between steps that wait for nothing.
   const pause = () => (++ended % STEPS_AT_ONCE === 0 ? scheduler.wait(0) : undefined);
   const paused = (result) =>
     result.then(

@@ -1,12 +1,12 @@
-// workerd's Workflows engine. Here an instance at work has an alarm soon, which runs it again if it was interrupted.
+// Changes workerd's Workflows engine: an instance at work has an early alarm, which runs it again if it was interrupted.
 
 import { Engine as Bundled } from './workflows.js';
 
 export { WorkflowBinding } from './workflows.js';
 
 /**
- * How far ahead the alarm of an instance at work is set, in ms. The engine would take ten minutes: for so long an instance would
- * stand still whose object ended without its process, as when a write to the bucket fails.
+ * How far ahead the alarm of an instance at work is set, in ms. workerd alone would take ten minutes. For so long, an instance
+ * would stand still if its object ended without its process, for example when a write to the bucket failed.
  */
 const WATCH_MS = 30 * 1000;
 /** States in which an instance runs the app's code. In others, its alarm is the end of a wait, or of its retention. */

@@ -34,9 +34,9 @@ import {
 } from './object-rules.ts';
 import type { Body, Found, ObjectStore } from './object-store.ts';
 
-/** The directory of the objects' files, in that of an app's buckets. */
+/** The directory of the objects' files, in the directory of an app's buckets. */
 export const BLOBS = 'blobs';
-/** Limit of an app's uploads, open or recently ended. */
+/** Maximum number of an app's uploads, open or recently ended. */
 const UPLOADS = 100_000;
 const UPLOADS_AT_ONCE = 20;
 /** How often an open index is searched for expired uploads, in ms. */
@@ -57,14 +57,14 @@ export class BucketStore implements ObjectStore {
 
   /**
    * Opens the buckets of an app.
-   * @param removals of the files that are dropped
+   * @param removals removes dropped files
    * @param sweeps whether an interruption may have left orphaned files
    */
   static async open(directory: string, removals: Removals, sweeps: boolean): Promise<BucketStore> {
     const path = join(directory, INDEX);
     const blobs = new Blobs(join(directory, BLOBS), removals);
     await blobs.prepare();
-    // Listed before anything new is written.
+    // Listed first, so that the sweep does not see files that are written later.
     const files = sweeps ? await blobs.list() : [];
     const index = openObjectIndex(path);
     const store = new BucketStore(index, blobs, path);
@@ -78,7 +78,7 @@ export class BucketStore implements ObjectStore {
     return store;
   }
 
-  /** Requires that no operation is under way. */
+  /** Call it only when no operation is under way. */
   async close(): Promise<void> {
     clearInterval(this.#tidying);
     await this.#tidied;

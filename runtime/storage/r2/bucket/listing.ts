@@ -3,7 +3,7 @@ import type { ObjectRow } from '../../../../sqlite/storage/objects.ts';
 import { invalidLimit, LIST_KEYS } from '../errors.ts';
 import type { RequestOf } from '../requests.ts';
 
-/** Most objects in one answer with metadata, as in R2, to limit its size. */
+/** Maximum number of objects in one answer with metadata, as in R2, to limit its size. */
 const DESCRIBED_KEYS = 100;
 
 /** A page of a bucket. */
@@ -24,7 +24,7 @@ type Page<Row> = (from: Buffer, limit: number) => Row[] | Promise<Row[]>;
 
 /**
  * Returns a page of keys in byte order. Skips all keys of a delimited prefix in one step.
- * @param page reads up to a number of rows from a key on; none: there are no more
+ * @param page returns up to `limit` rows from a key on; an empty list at the end
  * @throws {R2Error}
  */
 export async function listKeys<Row extends { key: Buffer }>(
@@ -38,10 +38,10 @@ export async function listKeys<Row extends { key: Buffer }>(
   const mark = Buffer.from(delimiter, 'utf8');
   const found: ListedKeys<Row> = { rows: [], delimitedPrefixes: [], cursor: null };
   let from = beginning(request, prefix);
-  // With a delimiter most rows may share a prefix, so the batch starts at 1 and doubles while rows do not.
+  // With a delimiter most rows may share a prefix, so the batch starts at 1, and doubles while rows share none.
   let batch = mark.length === 0 ? limit + 1 : 1;
   for (let count = 0; ; batch *= 2) {
-    // One more shows whether another page follows.
+    // One more row shows whether another page follows.
     const rows = await page(from, Math.min(batch, limit - count + 1));
     if (rows.length === 0) return found;
     for (const row of rows) {
@@ -62,7 +62,7 @@ export async function listKeys<Row extends { key: Buffer }>(
   }
 }
 
-/** The first key of the page. */
+/** Returns the least key that the page may have. */
 function beginning({ startAfter, cursor }: RequestOf<'list'>, prefix: Buffer): Buffer {
   const keys = [prefix];
   if (startAfter !== undefined) keys.push(Buffer.from(`${startAfter}\0`, 'utf8'));
@@ -74,7 +74,7 @@ function startsWith(key: Buffer, prefix: Buffer): boolean {
   return key.subarray(0, prefix.length).equals(prefix);
 }
 
-/** The first key after all those with `prefix`. UTF-8 has no byte 255. */
+/** Returns the least key after all those with `prefix`. UTF-8 has no byte 255. */
 function after(prefix: Buffer): Buffer {
   const next = Buffer.from(prefix);
   next[next.length - 1]!++;

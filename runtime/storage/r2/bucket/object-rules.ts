@@ -101,7 +101,7 @@ export function uploadEtag(parts: BlobRow[]): string {
   return `${hash.digest('hex')}-${parts.length}`;
 }
 
-/** Yields where a part of the concatenated blobs is: blobs, and bytes in them. */
+/** Yields the blobs that contain a part of the concatenated blobs, with the part's bytes in each. */
 export function* partsOf<Blob extends { size: number }>(
   blobs: Blob[],
   part: Part,
@@ -115,7 +115,6 @@ export function* partsOf<Blob extends { size: number }>(
   }
 }
 
-/** Returns a new version of an object. */
 export function newVersion(): string {
   return randomBytes(16).toString('hex');
 }

@@ -17,7 +17,7 @@ export class Blobs {
   readonly #directory: string;
   readonly #sync: Sync;
   readonly #removals: Removals;
-  /** Limits waits for the disk: the process has few threads for them, and other apps need some. */
+  /** Limits concurrent syncs: the process has few threads for them, and other apps need some. */
   readonly #turns = new Gate(SYNCS);
 
   constructor(directory: string, removals: Removals) {
@@ -26,7 +26,7 @@ export class Blobs {
     this.#sync = new Sync(() => open(directory, 'r'));
   }
 
-  /** Call first. */
+  /** Creates the directory. Call it before anything else. */
   async prepare(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
   }
@@ -34,7 +34,7 @@ export class Blobs {
   /**
    * Writes a file. When this resolves, the file survives a power loss; when it rejects, nothing is left.
    * @param body exactly `size` bytes
-   * @throws {Error} when it has fewer or more
+   * @throws {Error} when the body has fewer or more bytes
    */
   async write(
     body: AsyncIterable<Buffer>,
@@ -44,7 +44,7 @@ export class Blobs {
     const file = randomBytes(16).toString('hex');
     const path = join(this.#directory, file);
     const handle = await open(path, 'wx', 0o600);
-    // Its directory entry is synced while its bytes arrive.
+    // The file's directory entry is synced while its bytes arrive.
     const named = this.#sync.flush();
     named.catch(() => {});
     try {
@@ -64,7 +64,6 @@ export class Blobs {
     return open(join(this.#directory, file), 'r');
   }
 
-  /** All bytes of a file. */
   read(file: string): Promise<Buffer> {
     return readFile(join(this.#directory, file));
   }
@@ -74,7 +73,6 @@ export class Blobs {
     return this.#removals.remove(files);
   }
 
-  /** The names of all files there are. */
   list(): Promise<string[]> {
     return readdir(this.#directory);
   }

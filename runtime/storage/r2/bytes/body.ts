@@ -4,14 +4,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
  * Reads the metadata at the start of a body.
- * @returns the metadata, the rest as a stream, and a function to call if that is not read to its end. Null when the body ends
- * before
+ * @returns the metadata, the rest as a stream, and a function to call if the stream is not read to its end. Null when
+ * the body ends within the metadata
  */
 export async function splitBody(
   request: IncomingMessage,
   metadataSize: number,
 ): Promise<{ metadata: Buffer; rest: AsyncIterable<Buffer>; leave: () => Promise<unknown> } | null> {
-  // Must stay open: unread data of a body blocks its connection.
+  // Keeps the request open, so that its unread rest can be discarded. Otherwise that blocks the connection.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   const read: Buffer[] = [];
   for (let size = 0; size < metadataSize; ) {
@@ -62,7 +62,7 @@ export class ResponseWriter {
       const { bytesRead } = await file.read(buffer, 0, Math.min(left, buffer.length), at);
       if (bytesRead === 0) throw new Error('a blob is shorter than the index says');
       this.#written[turn] = this.#write(buffer.subarray(0, bytesRead));
-      // Handled in its next turn.
+      // A failure is handled when the buffer is next used.
       this.#written[turn].catch(() => {});
       left -= bytesRead;
       at += bytesRead;

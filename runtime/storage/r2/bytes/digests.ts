@@ -17,13 +17,12 @@ const IDLE_MS = 30_000;
 export interface Digesting {
   /** Resolves when the chunk, in shared memory, may be reused. @throws {Error} when the thread ended */
   update(piece: Uint8Array): Promise<unknown>;
-  /** Returns each requested digest. @throws {Error} when the thread ended */
+  /** Returns the requested digests. @throws {Error} when the thread ended */
   end(): Promise<Digests>;
   /** Call in place of `end` when the body is aborted. */
   drop(): void;
 }
 
-/** A few threads that hash. */
 export class DigestThreads {
   readonly #threads: DigestThread[] = [];
 
@@ -43,7 +42,7 @@ class DigestThread {
   readonly #onEnd: () => void;
   /** Pending answers, in the order of the requests. */
   readonly #waiting: { resolve: (answer: Digests | null) => void; reject: (error: Error) => void }[] = [];
-  /** Bodies being hashed. */
+  /** Number of bodies that the thread hashes now. */
   bodies = 0;
   #lastBody = 0;
   #ended: Error | null = null;

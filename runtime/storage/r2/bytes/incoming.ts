@@ -7,7 +7,7 @@ import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 
 /** Chunks of a body that are hashed and written concurrently. */
 const PIECES = 4;
-/** Buffers of ended bodies kept for reuse: allocating one costs about a tenth of a body's time. */
+/** Maximum number of buffers kept for reuse after their body: allocating one costs about a tenth of a body's time. */
 const KEPT = 8;
 /** Bytes between two syncs during the transfer, which shorten the last sync. */
 const SYNC_BYTES = 8 * 1024 * 1024;
@@ -24,7 +24,7 @@ const kept: SharedArrayBuffer[] = [];
 /**
  * Writes a body to a file, from its start. Uses at most 1 MiB of memory, or 64 KiB while there are many transfers.
  * @param body exactly `size` bytes. Its chunks are detached: nobody else may use them
- * @throws {Error} when it has fewer or more
+ * @throws {Error} when the body has fewer or more bytes
  */
 export function writeBody(
   body: AsyncIterable<Buffer>,
@@ -75,7 +75,7 @@ async function writeLarge(
   let filled = 0;
   const send = () => {
     const piece = pieces[turn]!.subarray(0, filled);
-    // A failure is thrown when the buffer is next used; then neither continues.
+    // A failure is thrown when the buffer is next used. Then neither hashing nor writing continues.
     free[turn] = settled(digesting.update(piece), writeAll(handle, piece, at));
     free[turn]!.catch(() => {});
     at += filled;
@@ -84,7 +84,7 @@ async function writeLarge(
     turn = (turn + 1) % PIECES;
     if (unsynced < SYNC_BYTES || syncing !== null) return;
     unsynced = 0;
-    // A failure appears at the last sync too.
+    // A failed sync is ignored here, because the last sync fails too.
     syncing = sync().then(
       () => (syncing = null),
       () => {},
@@ -131,7 +131,7 @@ function release({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** Repeats partial writes. */
+/** Writes all bytes, because one write may be partial. */
 async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);

@@ -7,7 +7,7 @@ export const SMALL_BYTES = 64 * 1024;
 const MOST_BYTES = 32 * 2 ** 20;
 const ENTRY_BYTES = 512;
 
-/** By file name, least recently used first. */
+/** Blobs by file name, least recently used first. */
 const cache = new Map<string, Buffer>();
 let cachedBytes = 0;
 

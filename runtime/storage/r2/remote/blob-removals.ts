@@ -1,4 +1,5 @@
-// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and nothing holds them.
+// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and no hold defers
+// it.
 import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../../log.ts';
 import { fewAtOnce } from './few-at-once.ts';
@@ -13,7 +14,7 @@ export class BlobRemovals {
   readonly #readers = new Map<string, number>();
   /** Blobs to remove once their version has no readers. */
   readonly #doomed = new Map<string, string[]>();
-  /** Blobs to remove, by the times from which that may be done. */
+  /** Blobs to remove, with the earliest time for it, on the clock of `performance.now()`. */
   #dropped: { name: string; at: number }[] = [];
   #isHeld = false;
   #removing: Promise<void> | null = null;
@@ -39,21 +40,24 @@ export class BlobRemovals {
     };
   }
 
-  /** Removes blobs later. After an interruption, the next tidying finds them. @param version that readers may use */
+  /**
+   * Removes blobs later. After an interruption, the next tidying finds them. @param version the version whose readers
+   * may use them
+   */
   drop(blobs: readonly Pick<BlobRow, 'file'>[], version?: string): void {
     const names = blobs.map(({ file }) => file);
     if (version !== undefined && this.#readers.has(version)) this.#doomed.set(version, names);
     else this.#drop(names, DELAY_MS);
   }
 
-  /** Begins to defer removals, and waits for those under way; or ends this. */
+  /** `true`: defers removals from now on, and waits for those under way. `false`: ends that. */
   async hold(isHeld: boolean): Promise<void> {
     this.#isHeld = isHeld;
     if (isHeld) await this.#removing;
     else this.#plan();
   }
 
-  /** Removes what was dropped, unless it is held. Nothing may read meanwhile. */
+  /** Removes all dropped blobs, unless a hold defers that. Nothing may read meanwhile. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#removing;
@@ -81,7 +85,7 @@ export class BlobRemovals {
     ).unref();
   }
 
-  /** Removes what may be removed. Never rejects. */
+  /** Removes the blobs that may be removed at `now`. Never rejects. */
   async #remove(now: number): Promise<void> {
     const due = this.#dropped.filter(({ at }) => at <= now);
     this.#dropped = this.#dropped.filter(({ at }) => at > now);

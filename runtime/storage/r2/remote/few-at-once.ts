@@ -1,4 +1,4 @@
-/** Concurrent requests of one operation. */
+/** Maximum concurrent requests of one operation. */
 const AT_ONCE = 16;
 
 /** Does `work` for each item, a few at a time. Waits for all, then throws the first failure. */

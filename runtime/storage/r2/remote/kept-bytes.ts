@@ -1,7 +1,7 @@
-// Knows the bytes of an app's R2 objects in the bucket: counted there from time to time, and followed in between.
+// Counts the bytes of an app's R2 objects in the bucket from time to time, and follows changes in between.
 import type { ObjectClient } from './object-client.ts';
 
-/** How old a count is when the next one begins, in ms. */
+/** Age of a count, in ms, after which `bytes` starts the next one. */
 const FRESH_MS = 10 * 60_000;
 
 export class KeptBytes {
@@ -10,20 +10,23 @@ export class KeptBytes {
   #bytes: number | null = null;
   #counting: Promise<void> | null = null;
   #countedAt = 0;
-  /** Added and removed since the last count began. */
+  /** Bytes added, minus those removed, since the last count began. */
   #since = 0;
 
   constructor(client: ObjectClient) {
     this.#client = client;
   }
 
-  /** Notes bytes that were added, or removed. */
+  /** Records bytes that were added; negative for removed ones. */
   add(bytes: number): void {
     this.#since += bytes;
     if (this.#bytes !== null) this.#bytes += bytes;
   }
 
-  /** Only the first call waits for a count: later ones get the last result meanwhile. @throws {R2Error} when the bucket does not answer */
+  /**
+   * Returns the bytes. Only the first call waits for a count; later ones get the last result.
+   * @throws {R2Error} when the bucket does not answer
+   */
   async bytes(): Promise<number> {
     if (this.#bytes === null) await this.#count();
     else if (performance.now() - this.#countedAt > FRESH_MS) this.#count().catch(() => {});

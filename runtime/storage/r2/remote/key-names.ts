@@ -10,13 +10,13 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const GREATEST = '\u{10FFFF}';
 
 /**
- * Ranges of characters that are written in two: the range's lead, and a digit for the place in the range. The lead is as
- * great as the range among all characters, so that the order stays the same.
+ * Ranges of characters that are each written as two: the range's lead, and a digit for the position in the range. The
+ * lead sorts among other characters as the range does, so that the order of keys stays the same.
  */
 const RANGES: readonly { first: number; last: number; lead: string }[] = [
   // Control characters, the space, and the lead itself.
   { first: 0, last: 0x21, lead: '!' },
-  // `%`: an escape in addresses.
+  // `%` begins an escape in URLs.
   { first: 0x24, last: 0x25, lead: '$' },
   // `.` and `/`: a segment may not be empty, `.` or `..`.
   { first: 0x2e, last: 0x2f, lead: '.' },
@@ -24,7 +24,7 @@ const RANGES: readonly { first: number; last: number; lead: string }[] = [
   { first: 0x5b, last: 0x5c, lead: '[' },
   // More control characters.
   { first: 0x7e, last: 0x9f, lead: '~' },
-  // What XML cannot have.
+  // Characters that XML cannot contain.
   { first: 0xfffd, last: 0xffff, lead: '\ufffd' },
 ];
 
@@ -44,7 +44,6 @@ export function encodeKey(key: string): string {
   return name;
 }
 
-/** Decodes the name of a key. */
 export function decodeKey(name: string): string {
   let key = '';
   const characters = [...name.replaceAll(NEXT_SEGMENT, '')];
@@ -57,7 +56,8 @@ export function decodeKey(name: string): string {
 }
 
 /**
- * Returns a name such that all keys from `from` on have greater names. Some lesser keys may too. Null: all names may be needed.
+ * Returns a name such that all keys from `from` on have greater names. Some lesser keys may too. Null when only a list
+ * from the first name has all these keys.
  * @param from bytes in the order of UTF-8, not always a key
  */
 export function nameBefore(from: Buffer): string | null {

@@ -14,7 +14,7 @@ export class KeyPages {
   readonly #client: ObjectClient;
   readonly #bucket: string;
   readonly #prefix: Buffer;
-  /** The last page: keys that are not yet passed. */
+  /** The rest of the page that was listed last. Its keys are at or after the start of the last call. */
   #keys: ListedKey[] = [];
   /** Whether more may follow the page. */
   #hasMore = true;
@@ -25,7 +25,10 @@ export class KeyPages {
     this.#prefix = Buffer.from(prefix, 'utf8');
   }
 
-  /** Returns keys of the prefix from one on; none at the end. Each call begins after the one before. @throws {R2Error} */
+  /**
+   * Returns keys with the prefix, from `from` on; an empty list at the end. Each call must begin after the one before.
+   * @throws {R2Error}
+   */
   async from(from: Buffer): Promise<ListedKey[]> {
     const listed = recordName(this.#bucket, this.#prefix.toString('utf8'));
     if (this.#client.room(listed) < 0) return [];

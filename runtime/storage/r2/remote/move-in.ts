@@ -1,5 +1,5 @@
-// Moves the objects of an app from the disk into the bucket: apps that were created before their R2 objects were kept there,
-// and restored from snapshots of that time.
+// Moves the objects of an app from the disk into the bucket. Needed for apps from before the bucket stored R2 objects,
+// and for those restored from snapshots of that time.
 import { createReadStream, existsSync } from 'node:fs';
 import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { Conflict, type ObjectClient } from './object-client.ts';
 import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';
 
 const PAGE = 100;
-/** The index once its objects are in the bucket, and the same when some of them could not be moved. */
+/** Names of the index after the move: `LEFT` when some objects could not be moved, else `MOVED`. */
 const MOVED = `${INDEX}.moved`;
 const LEFT = `${INDEX}.left`;
 
@@ -45,7 +45,7 @@ export async function moveIn(directory: string, client: ObjectClient): Promise<v
     } finally {
       index.close();
     }
-    // Without its index, nothing is moved again over newer objects.
+    // Renamed, so that the next call moves nothing. It would bring back objects that were deleted meanwhile.
     await rename(path, join(directory, left > 0 ? LEFT : MOVED));
     await syncFile(directory);
     log('info', 'R2 objects were moved from the disk into the bucket', { directory, objects: moved });
@@ -69,7 +69,7 @@ function* objectsOf(index: ObjectIndex, bucket: string): Generator<ObjectRow> {
   }
 }
 
-/** @returns whether the bucket can have the object's name: else it is not moved */
+/** @returns false: the object's name is too long for the bucket, and the object was not moved */
 async function moveObject(
   client: ObjectClient,
   { bucket, key, ...object }: ObjectRow,

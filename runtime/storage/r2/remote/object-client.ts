@@ -15,7 +15,10 @@ import { Backoff } from '../../../processes/backoff.ts';
 import { bucketAway, internalError, R2Error } from '../errors.ts';
 import { Gate } from '../gate.ts';
 
-/** Concurrent requests: streams may last as long as their clients need. The proxy allows the sum. */
+/**
+ * Maximum concurrent requests: streams, which last as long as their clients need, and short requests. The proxy allows
+ * the sum.
+ */
 const STREAMS = 96;
 const SHORT = 32;
 /** Maximum attempts. The backoff takes 6.5 s in all: R2 refuses a second write of a name within a second. */
@@ -23,18 +26,18 @@ const TRIES = 6;
 /** After this time no further attempt begins, in ms. */
 const TRYING_MS = 15_000;
 const ERROR_BYTES = 64 * 1024;
-/** Most bytes of an object that is read at once, and of a page of a list. */
+/** Maximum bytes of an object that is read as a whole, and of a page of a list. */
 const WHOLE_BYTES = 16 * 2 ** 20;
-/** Statuses below 500 that another attempt may mend. */
+/** Statuses below 500 after which another attempt may succeed. */
 const BUSY = [408, 429];
 const PAGE_NAMES = 1_000;
 
-/** When a write may replace what is there: only this version of it, or nothing. */
+/** Condition of a write: the object has this etag, or there is no object. */
 export type WriteCondition = { ifMatch: string } | { ifNoneMatch: true };
 
 /** The condition of a write was not met. */
 export class Conflict extends Error {
-  /** Whether an earlier attempt may have written it. */
+  /** Whether an earlier attempt may have written the object. */
   readonly isUnsure: boolean;
 
   constructor(isUnsure: boolean) {
@@ -43,10 +46,10 @@ export class Conflict extends Error {
   }
 }
 
-/** The store did not do it now, and may later. */
+/** The store did not carry out a request, and may do so later. */
 class Busy extends Error {}
 
-/** The store refuses it: another attempt would not help. */
+/** The store refuses a request, so another attempt would not help. */
 class Refused extends Error {}
 
 interface Asked {
@@ -75,7 +78,7 @@ export class ObjectClient {
     this.#store = new Store(place, STREAMS + SHORT);
   }
 
-  /** Distinguishes names of different apps. */
+  /** Prefix of all names of this app's objects. Each app has its own. */
   get prefix(): string {
     return this.#place.prefix;
   }
@@ -84,7 +87,7 @@ export class ObjectClient {
     return this.#store.close();
   }
 
-  /** Returns the longest possible rest of a name, in bytes. */
+  /** Returns by how many bytes a name may be longer; negative when it is too long. */
   room(name: string): number {
     return 1_024 - Buffer.byteLength(this.#place.prefix + name);
   }
@@ -176,7 +179,7 @@ export class ObjectClient {
   }
 
   /**
-   * Reads a part of an object as a stream, to whose reader it is passed. Resolves with the reader's result.
+   * Passes a part of an object to `read` as a stream. Resolves with the result of `read`.
    * @throws {MissingObject} before `read` is called; what it throws; {R2Error} when the bucket does not answer
    */
   readStream<T>(
@@ -214,7 +217,10 @@ export class ObjectClient {
     );
   }
 
-  /** Tries a request until it succeeds or is refused. @param attempt gets whether an earlier attempt may have been done */
+  /**
+   * Tries a request until it succeeds or is refused. @param attempt gets whether an earlier attempt may have been
+   * carried out
+   */
   async #tryOften<T>(attempt: (isUnsure: boolean) => Promise<T>): Promise<T> {
     const backoff = new Backoff();
     const from = performance.now();
@@ -248,7 +254,7 @@ export class ObjectClient {
       const { statusCode: status } = answer;
       if (status < 300) return answer;
       const text = await textOf(answer, watch);
-      // A missing object does not match.
+      // With `if-match`, a missing object is a conflict too.
       if (conditional && (status === 412 || status === 409 || status === 404))
         throw new Conflict(conditional.isUnsure);
       if (status === 404) throw new MissingObject(name);
@@ -281,7 +287,7 @@ export class ObjectClient {
   }
 }
 
-/** Yields the body of an answer. @throws {Error} when it is shorter, or silent */
+/** Yields the body of an answer. @throws {Error} when it has another length, or the store is silent */
 async function* watched(
   { body }: Dispatcher.ResponseData,
   length: number,
@@ -290,7 +296,7 @@ async function* watched(
   let left = length;
   watch.awaitsStore();
   for await (const chunk of body as AsyncIterable<Buffer>) {
-    // Only the store is watched: a client may be slow.
+    // Only the store's silence is limited, because a client may be slow.
     watch.end();
     left -= chunk.length;
     yield chunk;

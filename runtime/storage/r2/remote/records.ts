@@ -8,12 +8,14 @@ import type { Condition } from '../requests.ts';
 import { decodeKey, encodeKey } from './key-names.ts';
 import { Conflict, type ObjectClient } from './object-client.ts';
 
-/** The folder of records in that of a bucket. The dash is the start of every name, for the empty key. */
+/**
+ * The folder of records in the folder of a bucket. Every name begins with a dash, so that the empty key has a name too.
+ */
 const OBJECTS = '/objects/-';
-/** Attempts of an unconditional write while others write the same key. */
+/** Maximum attempts of `replace` while others write the same key. */
 const ROUNDS = 20;
 
-/** A blob, by its name below the app's folder, and its bytes. */
+/** A blob: its name below the app's folder, and its size in bytes. */
 export type StoredBlob = Pick<BlobRow, 'file' | 'size'>;
 
 /** What is stored of an object. */
@@ -23,7 +25,7 @@ export interface ObjectRecord extends Omit<ObjectRow, 'bucket' | 'key'> {
   inline?: string;
 }
 
-/** A record and the tag of its version in the store. */
+/** A record, and the etag of its version in the store. */
 export interface Kept {
   record: ObjectRecord;
   etag: string;
@@ -67,7 +69,7 @@ export class Records {
 
   /**
    * Replaces a record if the condition holds for it.
-   * @returns the record before @throws {R2Error} `isWritten` tells whether the new one may be there nevertheless
+   * @returns the previous record @throws {MaybeWritten} when the store may have the new record nevertheless; {R2Error}
    */
   async replace(name: string, record: ObjectRecord, condition: Condition | undefined): Promise<Kept | null> {
     const bytes = Buffer.from(JSON.stringify(record), 'utf8');

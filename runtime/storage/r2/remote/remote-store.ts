@@ -146,7 +146,7 @@ export class RemoteStore implements ObjectStore {
     this.#drop(await this.uploads.abort(bucket, request.uploadId, request.object));
   }
 
-  /** The bytes are those in the store: with descriptions, and with parts of unfinished uploads. */
+  /** Counts all bytes in the store, those of records and of unfinished uploads included. */
   async usage(): Promise<UsageRow[]> {
     const found = new Map<string, UsageRow>();
     for await (const page of this.#client.pages(''))
@@ -180,7 +180,7 @@ export class RemoteStore implements ObjectStore {
     return { key, record: kept.record };
   }
 
-  /** @throws {R2Error} when the store could not have the name */
+  /** @throws {R2Error} when the name is too long for the store */
   #named(bucket: string, object: string): { key: Buffer; name: string } {
     const key = keyBytes(object);
     const name = recordName(bucket, key.toString('utf8'));

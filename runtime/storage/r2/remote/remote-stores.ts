@@ -7,7 +7,10 @@ import { ObjectClient } from './object-client.ts';
 import { RemoteStore } from './remote-store.ts';
 import { tidy } from './tidy.ts';
 
-/** When a store is tidied first after its first use, and how often, in ms: each time may read all records. */
+/**
+ * Time from the first use of a store until it is tidied, and from then on the interval, in ms. Tidying may read all
+ * records.
+ */
 const FIRST_TIDY_MS = 60 * 60_000;
 const TIDY_EVERY_MS = 7 * 24 * 60 * 60_000;
 

@@ -6,17 +6,18 @@ import { recordName } from './records.ts';
 import type { RemoteStore } from './remote-store.ts';
 import { partsFolder, readUpload, UPLOADS } from './uploads.ts';
 
-/** Blobs that are younger may get their record yet. In ms; a request may take 6 hours. */
+/** Blobs that are younger than this, in ms, may still get their record: a request may take 6 hours. */
 const YOUNG_MS = 12 * 60 * 60_000;
 
 /**
- * Tidies an app's R2 objects. Asks for the records of each bucket until all its old blobs are found in them.
- * @param now in ms since 1970 @throws {R2Error} when the bucket does not answer; then nothing unsure is removed
+ * Tidies an app's R2 objects. Reads the records of each bucket until all its old blobs are found in them.
+ * @param now in ms since 1970 @throws {R2Error} when the bucket does not answer; then no blob is removed that a record
+ * may name
  */
 export async function tidy(client: ObjectClient, store: RemoteStore, now: number): Promise<void> {
   /** Old blobs, by bucket. */
   const old = new Map<string, Set<string>>();
-  /** Folders whose parts an object may have, or get. */
+  /** Folders of parts that belong to an object, or may still do so. */
   const kept = new Set<string>();
   for await (const page of client.pages('')) {
     for (const { name, writtenAt } of page) {
@@ -39,7 +40,7 @@ export async function tidy(client: ObjectClient, store: RemoteStore, now: number
   }
 }
 
-/** Aborts and forgets an old upload. @returns false when an object may have its parts, or get them */
+/** Aborts and forgets an old upload. @returns false when its parts belong to an object, or may still do so */
 async function isAborted(
   client: ObjectClient,
   store: RemoteStore,
@@ -51,13 +52,16 @@ async function isAborted(
   if (upload.created > now - UPLOAD_MS) return upload.state === 'aborted';
   const [bucket, uploadId] = name.split(UPLOADS) as [string, string];
   await store.abortUpload(bucket, { method: 'abortMultipartUpload', object: upload.key, uploadId });
-  // It may have been completed meanwhile.
+  // The upload may have been completed meanwhile.
   const ended = await readUpload(client, name);
   await client.remove(name);
   return ended?.state === 'aborted';
 }
 
-/** Removes from a set the blobs that records have. The records are listed after the blobs: one that is made later has younger blobs. */
+/**
+ * Removes from `blobs` those that records name. The records are listed after the blobs, so a later record has younger
+ * blobs.
+ */
 async function forgetUsed(
   client: ObjectClient,
   store: RemoteStore,

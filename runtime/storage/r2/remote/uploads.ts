@@ -25,7 +25,7 @@ export interface Upload extends Pick<ObjectRow, 'storage_class' | 'http_metadata
   state: 'open' | 'completed' | 'aborted';
   /** In ms since 1970. */
   created: number;
-  /** The version of the object, once it is being completed. */
+  /** The version of the object, once the upload is being completed. */
   version?: string;
 }
 
@@ -39,7 +39,7 @@ export class Uploads {
   readonly #client: ObjectClient;
   readonly #records: Records;
   readonly #removals: BlobRemovals;
-  /** The ends of one upload run one after another. */
+  /** Completions and aborts of one upload run one after another. */
   readonly #turns = new SerialQueues();
   #lastMs = 0;
 
@@ -69,13 +69,13 @@ export class Uploads {
     const digests = await writeBlob(this.#client, file, body, ['md5']);
     const md5 = digests.md5!.toString('hex');
     const row = { owner: uploadId, part: partNumber, file, size: body.size, etag: `${random}.${md5}`, md5 };
-    // Afterwards: either this finds the upload's end, or the end finds this part.
+    // After the write: either this finds that the upload has ended, or its end finds this part.
     if ((await this.#read(bucket, uploadId, key))?.state === 'open') return row;
     this.#removals.drop([row]);
     throw noSuchUpload();
   }
 
-  /** @returns the object, and what it replaced */
+  /** @returns the object's record, the record that it replaced, and the parts that it does not use */
   complete(
     bucket: string,
     request: RequestOf<'completeMultipartUpload'>,
@@ -89,7 +89,8 @@ export class Uploads {
       const uploaded = await this.parts(bucket, uploadId);
       const parts = chosenParts(withEtags(uploaded, request.parts), request.parts);
       const name = recordName(bucket, key.toString('utf8'));
-      // An interrupted completion is done again with the same version, which shows whether it was.
+      // An interrupted completion is repeated with the same version. That version in the object's record shows that the
+      // completion has succeeded.
       const version = upload.version ?? newVersion();
       if (upload.version === undefined) await this.#write(bucket, uploadId, { ...upload, version });
       const { storage_class, http_metadata, custom_metadata } = upload;
@@ -124,7 +125,9 @@ export class Uploads {
     });
   }
 
-  /** Returns all blobs of an upload, also those that were replaced. Their etags are in no list. */
+  /**
+   * Returns all blobs of an upload, also those that were replaced. Without etags, which the store's list does not have.
+   */
   async parts(bucket: string, uploadId: string): Promise<BlobRow[]> {
     const folder = partsFolder(bucket, uploadId);
     const rows: BlobRow[] = [];
@@ -155,14 +158,14 @@ export async function readUpload(client: ObjectClient, name: string): Promise<Up
   return found && (JSON.parse(found.bytes.toString('utf8')) as Upload);
 }
 
-/** The folder of the parts of an upload. */
+/** Returns the folder of an upload's parts. */
 export function partsFolder(bucket: string, uploadId: string): string {
   return `${bucket}/blobs/${uploadId}/`;
 }
 
-/** Returns the latest blob of each part, with the etag that was chosen if it is its own. */
+/** Returns the latest blob of each part, with the chosen etag if that belongs to the blob. */
 function withEtags(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
-  // Sorted by their names: later ones replace earlier ones.
+  // Sorted by name, so a later blob of a part replaces an earlier one.
   const latest = new Map(uploaded.map((row) => [row.part, row]));
   const etags = new Map(chosen.map(({ part, etag }) => [part, etag]));
   return [...latest.values()].map((row) => {
