@@ -123,14 +123,14 @@ interface Started {
   /** The app that is read, with its owner. */
   app: Row;
   account: Row;
-  /** Some of the apps. */
+  /** Ids of some of the apps. */
   ids: string[];
   stop: () => Promise<void>;
 }
 
 type Row = Record<string, unknown>;
 
-/** Starts a control plane with so many apps: one made through the API, the others copies of its row. */
+/** Starts a control plane with this number of apps. One is made through the API, the others are copies of its row. */
 async function startControl(apps: number): Promise<Started> {
   const control = await TestControl.start();
   const { id } = await control.create('measured');

@@ -58,7 +58,7 @@ export async function run(): Promise<void> {
     ids[storage] = body.id;
     await cellar.deployAgain(`in-${storage}`, 'hello', APP);
   }
-  /** Returns the ms of each call, in turns between the apps. */
+  /** Returns the median ms of a call, by app. The calls of the two apps alternate. */
   const times = async (count: number, path: string, before?: (id: string) => Promise<unknown>) => {
     const all: Record<string, number[]> = { local: [], bucket: [] };
     for (let n = 0; n < count; n++)

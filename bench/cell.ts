@@ -1,5 +1,5 @@
-// The cost of an app's process: start time and private memory of a Cellar cell, beside workerd run by hand on the same
-// config, a bare workerd, and Miniflare with the same bindings. In alternating rounds of one run.
+// The cost of an app's process: start time and private memory of a Cellar cell. Compared with workerd run by hand on
+// the same config, a bare workerd, and Miniflare with the same bindings, in alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { startMiniflare } from './support/miniflare-app.ts';
 const ROUNDS = effort(9, 1);
 /** Warm-up rounds, which only fill the machine's caches. */
 const WARMING_ROUNDS = effort(1, 0);
-/** Timeout of the first 200, in ms. */
+/** Timeout until the first answer with status 200, in ms. */
 const READY_MS = 20_000;
 const APP_ID = 'b'.repeat(16);
 const DATE = '2026-10-01';
@@ -82,7 +82,7 @@ interface Subject {
   start: (scratch: string) => Promise<Start>;
 }
 
-/** Prints the medians, and the ratios with their targets in the design. */
+/** Prints the medians, and the ratios with their targets. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {

@@ -1,4 +1,4 @@
-// The start time of the command line, beside Node that does nothing.
+// The start time of the command line, compared with a start of Node that does nothing.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { effort } from './support/bench-scale.ts';

@@ -1,6 +1,6 @@
-// The cost of an idle app: private memory of an awake one beside workerd by hand on the same config, the host's memory for one
-// that hibernates or sleeps, and how long a Cellar with many of them takes until it serves. Arguments such as `sleeping`
-// limit the bench to apps in these states.
+// The cost of idle apps: private memory of awake ones, beside workerd by hand on the same config, and the host's memory
+// for those that hibernate or sleep. Also measures how long a Cellar with many of them takes until it serves. Arguments
+// such as `sleeping` limit the bench to apps in these states.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync } from 'node:fs';
@@ -33,7 +33,7 @@ interface Figures {
 /** Prints each figure with its target, for all states or the given ones. */
 export async function run(): Promise<void> {
   const chosen = words.length === 0 ? STATES : STATES.filter((state) => words.includes(state));
-  // The last two states are measured alike.
+  // A quick run leaves out `hibernating`, which is measured like `sleeping`.
   const states = chosen.slice(0, effort(chosen.length, 2));
   await using cellar = await new Cellar({
     RUNNER_FLEET_IDLE_EVICT_S: '3600',

@@ -1,5 +1,5 @@
-// The time of a deploy, from `git push` to the app that serves it, beside a push of the same change to a bare repository
-// over `git http-backend`. The rounds of one run alternate, so that the ratios hold on a busy machine.
+// The time of a deploy, from `git push` until the app serves it. Compared with a push of the same change to a bare
+// repository over `git http-backend`. The rounds of one run alternate, so that the ratios hold on a busy machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const LOADED_ROUNDS = effort(10, 1);
 const CLIENTS = 4;
 /** Programs that each use a core during the deploys. */
 const BURNERS = 4;
-/** Maximum push-to-live time of first pushes beside them, in ms. */
+/** Maximum push-to-live time of first pushes while those programs run, in ms. */
 const BUSY_TARGETS = Object.entries({ hello: 5_000, spa: 60_000 }).slice(0, effort(2, 1));
 /** Maximum ratio of push-to-live of a one-file Worker to a bare push. */
 const TARGET = 5;

@@ -15,7 +15,7 @@ const RUNNING = effort(100, 3);
 const WATCHED_MS = effort(120_000, 1_000);
 const AT_ONCE = 8;
 const DEADLINE_MS = 900_000;
-/** Longest time of one request, and the pause of a client between two, in ms. */
+/** Timeout of one request, and a client's pause between two requests, in ms. */
 const ANSWER_MS = 60_000;
 const PAUSE_MS = 200;
 const HOUR_MS = 3_600_000;
@@ -103,7 +103,7 @@ async function running({ hosts }: Shared): Promise<void> {
   await outage('the loss of a host with', slugs, client, apps, lose);
 }
 
-/** Prints how long something took, and how long each of the `count` apps that were away longest was. */
+/** Prints the duration of `happens`, and for the `count` apps that were away longest, how long they were. */
 async function outage(
   what: string,
   slugs: string[],

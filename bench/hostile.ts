@@ -1,5 +1,5 @@
-// The effect of an attack by an app, build, push or stranger on a well-behaved app: its latency and the delay of the
-// gateway's event loop, beside the quiet figures of the same run, measured just before.
+// The effect of an attack by an app, build, push or stranger on a well-behaved app: its latency, and the delay of the
+// gateway's event loop. Compared with quiet figures, which the same run measures just before.
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -17,7 +17,7 @@ const REQUESTS_PER_SECOND = 100;
 /** Maximum ratios of the good app's p99 to the quiet one. `p99WithoutCore` is for an attack that uses a whole core. */
 const TARGETS = { p99: 2, p99WithoutCore: 3, loopMs: 20 };
 
-/** Argument that adds the same app run by hand, beside the same attacks on Cellar. A quick run always does. */
+/** Argument that also measures the same app run by hand, during the same attacks. A quick run always does. */
 const FLOOR = 'floor';
 
 /** One deployment of the good app. */
@@ -65,7 +65,7 @@ export async function run(): Promise<void> {
   console.log(`${''.padEnd(44)}quiet p50  p99   under attack p50   p99   ratio  loop p99  dropped`);
   const asked = words.filter((word) => word !== FLOOR);
   const chosen = attacks.filter(({ name }) => asked.every((word) => name.includes(word)));
-  // A quick run tries some of each kind.
+  // A quick run tries every sixth attack.
   for (const attack of chosen.filter((_, n) => n % effort(1, 6) === 0)) {
     const prepared = await attack.prepare?.(cellar);
     const target = { api: cellar.api, edgePort: cellar.edgePort, work: '', remote: '', ...prepared };

@@ -53,7 +53,6 @@ export async function run(): Promise<void> {
   console.log(`${'ready after'.padEnd(16)}${middle(readyMs)} ms${verdict(median(readyMs), TARGETS.readyMs)}`);
 }
 
-/** Returns the memory of a Cellar's processes. */
 function memoryOf(host: number): Memory {
   const memory: Memory = new Map([['host', proportionalMb(host)]]);
   for (const child of descendants(host)) {

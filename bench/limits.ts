@@ -6,7 +6,7 @@ import { effort } from './support/bench-scale.ts';
 
 const DECISIONS = effort(1_000_000, 10_000);
 const VISITORS = 10_000;
-/** Requests of a visitor that the default limit admits in a window: the most that is stored for one. */
+/** Requests of a visitor that the default limit admits in a window: the maximum that is stored for a visitor. */
 const ADMITTED = 300;
 const TARGET_US = 2;
 const TARGET_BYTES = 3_000;

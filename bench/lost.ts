@@ -83,7 +83,6 @@ async function report(name: string, cellar: Cellar): Promise<void> {
   console.log(`  ${name.padEnd(26)}API ${api} s, first app ${first} s, all apps ${seconds()} s`);
 }
 
-/** Asks every app once. */
 async function askAll(cellar: Cellar, path: string, method: 'GET' | 'POST'): Promise<void> {
   const left = Array.from({ length: APPS }, (_, n) => n).values();
   const next = async () => {

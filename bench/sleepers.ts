@@ -1,5 +1,5 @@
-// Many sleeping apps in the bucket: how long an empty machine takes to continue them, with which memory and how many requests, and
-// that nothing asks the bucket for them afterwards. Beside the same Cellar, restarted with its disk.
+// Many sleeping apps in the bucket: how long an empty machine takes to continue them, and with which memory and
+// requests. Then shows that nothing asks the bucket for them. Compared with the same Cellar, restarted with its disk.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../test/support/bucket/settings.ts';
@@ -15,7 +15,7 @@ const DELAYS_MS = [0, 5];
 const WATCHED_MS = effort(120_000, 1_000);
 const STORED_MS = 600_000;
 const RECORDED_MS = effort(5_000, 500);
-/** Most names of other requests that are printed. */
+/** Maximum number of names of other requests that are printed. */
 const SHOWN = 5;
 
 /** Prints the figures of both starts, and the requests afterwards. */
@@ -39,7 +39,7 @@ export async function run(): Promise<void> {
     console.log(
       `  the alarms of all apps are read after ${((performance.now() - begun) / 1_000).toFixed(1)} s more`,
     );
-    // Until the host has recorded that.
+    // The host needs this time to record that the alarms were read.
     await sleep(RECORDED_MS);
     await next.stop();
     await report(store, 'a restart with its disk', next);

@@ -18,7 +18,7 @@ const CHANGED = effort(3, 1);
 const QUIET_MS = effort(15_000, 1_000);
 /** Pause between two requests to the app, in ms. */
 const PACE_MS = 5;
-/** After so many requests V8 has had its first major garbage collection. Later ones take as long as that. */
+/** After this number of requests, V8 has had its first major garbage collection. Later ones take as long. */
 const WARM_REQUESTS = effort(12_000, 10);
 const ROW_BYTES = 1_000;
 

@@ -147,7 +147,7 @@ function add(numbers: Map<string, number>, name: string): void {
   numbers.set(name, (numbers.get(name) ?? 0) + 1);
 }
 
-/** Sends one request with a body of so many bytes. Rejects unless the answer is complete and has the expected length. */
+/** Sends one request with a body of this size. Rejects unless the answer is complete and has the expected length. */
 function ask(
   port: number,
   agent: Agent | false,

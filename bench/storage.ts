@@ -55,7 +55,7 @@ interface Subject {
   ask: (path: string, body?: Buffer) => Promise<void>;
 }
 
-/** Prints the medians, and the ratios with their targets in the design. */
+/** Prints the medians, and the ratios with their targets. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cb-'));
   const paths = layout(join(root, 'd'));
@@ -137,7 +137,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Starts a cell with its bucket at a socket. */
+/** Starts a cell that reaches its bucket at this socket. */
 async function cellAt(root: string, bucketSocket: string): Promise<Cell> {
   const directory = join(root, 'release');
   await makeRelease(directory, WORKER, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });

@@ -1,6 +1,6 @@
-// A page of a table of a million rows, as `storage.d1.get` reads it, beside the same query in this process,
-// and in a process started for it. Their order changes: a run after a process start finds less in the
-// CPU caches. The very first page starts a reader process, which also answers the others.
+// Reads a page of a table of a million rows, as `storage.d1.get` does. Compared with the same query in this process,
+// and in a process started for it. Their order changes, because a run after a process start finds less in the CPU
+// caches. The very first page starts a reader process, which also answers the others.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { median } from './support/figures.ts';
 const ROUNDS = effort(15, 2);
 const ROWS = effort(1_000_000, 10_000);
 const LIMIT = 50;
-/** Each of the three runs after each other one. */
+/** The order of the three reads: each runs after each of the other two. */
 const TURNS = [0, 1, 2, 0, 2, 1];
 const ASKED = {
   kind: 'database',

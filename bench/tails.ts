@@ -17,7 +17,7 @@ const KINDS: Record<string, string> = {
   'one line of console.log': `export default { async fetch(request) { console.log('asked for', request.url); return new Response('hello'); } };`,
 };
 const ASKED = gatewayRequest();
-/** Of the usual number of requests. */
+/** Share of the usual number of requests. */
 const SHARE = 0.25;
 
 /** Prints the CPU time of a request without and with a tail, and their ratio, for each kind of app. */

@@ -19,7 +19,7 @@ const DAYS = effort(30, 2);
 const ASKED = effort(60, 3);
 /** Minimum throughput of the gateway with telemetry, as a share of that without. */
 const THROUGHPUT_TARGET = 0.95;
-/** Maximum time of a query of 720 hours, as a multiple of that of one. */
+/** Maximum time of a query of 720 hours, as a multiple of the time of a query of one hour. */
 const QUERY_TARGET = 3;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -42,7 +42,6 @@ async function runGateway(): Promise<void> {
   const results: Result[][] = [[], []];
   for (const { port } of [off, on]) await load(port, SECONDS);
   for (let round = 0; round < ROUNDS; round++) {
-    // The order is reversed in each round.
     for (const i of round % 2 === 0 ? [0, 1] : [1, 0]) {
       const { port, pid } = [off, on][i]!;
       const before = cpuMs(pid);
@@ -96,7 +95,7 @@ async function runQuery(): Promise<void> {
   );
 }
 
-/** Writes buckets as the thread would: hours of all days, minutes of the last three. */
+/** Writes buckets as the telemetry thread would: hours of all days, minutes of the last three. */
 function fill(directory: string, ids: string[]): void {
   const store = new Store(directory);
   const database = store.open('metrics', METRICS_MIGRATIONS);

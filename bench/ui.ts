@@ -19,11 +19,11 @@ const TABS = effort(100, 1);
 const TABS_AT_ONCE = 10;
 /** Times that a server is watched without a tab, and then with one in use. */
 const PAIRS = effort(3, 1);
-/** For so long each, in ms: a whole minute, so that what the server does once a minute is in every share. */
+/** Duration of each watch, in ms. A whole minute includes the work that the server does once a minute. */
 const WATCH_MS = effort(60_000, 500);
 /** A used tab gets input at this interval, in ms. */
 const INPUT_MS = effort(10_000, 100);
-/** After so long without input a page polls less often. In ms. */
+/** After this time without input, in ms, a page polls less often. */
 const UNATTENDED_MS = effort(42_000, 0);
 /** Maximum ratio of the time to content to the static page's. */
 const TIME_TARGET = 2;
@@ -112,7 +112,7 @@ export async function run(): Promise<void> {
     await Promise.all(Array.from({ length: more }, async () => show(await context.newPage())));
   }
   await sleep(UNATTENDED_MS);
-  // Each polls once in a minute.
+  // Each tab polls once a minute.
   compare(`${TABS} idle tabs`, (await share(cellar.pid, () => sleep(WATCH_MS))) - quiet, TABS_TARGET);
 }
 
@@ -133,7 +133,7 @@ function cpuMs(host: number): number {
   }, 0);
 }
 
-/** Serves a page and a script of so many bytes in total from memory. The script writes the heading. */
+/** Serves a page and a script from memory, with this number of bytes in total. The script writes the heading. */
 async function staticPage(bytes: number): Promise<AsyncDisposable & { url: string }> {
   const html = '<!doctype html><title>static</title><script src="/script.js" defer></script>';
   // Random, so that it does not compress.

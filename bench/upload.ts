@@ -1,5 +1,5 @@
-// The time of `wrangler deploy` of a one-file Worker to Cellar, until the app serves, beside the same deploy to a server
-// that answers at once and does nothing. The rounds of one run alternate.
+// The time of `wrangler deploy` of a one-file Worker to Cellar, until the app serves. Compared with the same deploy to
+// a server that answers at once and does nothing. The rounds of one run alternate.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

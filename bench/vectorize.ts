@@ -12,7 +12,7 @@ import { INDEX_HEADER } from '../runtime/vectors/headers.ts';
 import { openVectorIndex } from '../sqlite/storage/vectors.ts';
 import { effort } from './support/bench-scale.ts';
 
-/** `VECTORS` sets another number. */
+/** Number of vectors. The environment variable `VECTORS` sets another. */
 const VECTORS = Number(process.env.VECTORS ?? effort(1_000_000, 10_000));
 const DIMENSIONS = 768;
 const BATCH = 1_000;
@@ -24,7 +24,7 @@ const COMPARED = effort(5, 2);
 const TOP = 10;
 /** Vectors between two lines of progress. */
 const PROGRESS = 10_000;
-/** Embeddings of texts lie in groups, all on one side of zero. */
+/** Number of groups of vectors. Real embeddings of texts lie in groups, all on one side of zero. */
 const GROUPS = 1_000;
 
 /** Prints the rate of inserts, the times of queries in ms, and how many of the nearest vectors are found. */

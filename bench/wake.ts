@@ -1,6 +1,6 @@
-// The latency of a request to an app without a process, until the first 200: one that hibernated, in a host of its own, and one
-// that sleeps, in a whole Cellar, beside `workerd serve` of the same release by hand, all on existing storage. In
-// alternating rounds of one run; then many apps at once.
+// The latency of a request to an app without a process, until the first 200. One app hibernated, in a host of its own;
+// one sleeps, in a whole Cellar. Compared with `workerd serve` of the same release by hand. All have existing storage.
+// Runs alternating rounds, then many apps at once.
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -135,7 +135,7 @@ async function atOnce(...ways: [hands: Way[], hibernating: Way[], sleeping: Way[
   }
 }
 
-/** @param hands times of the same by hand, to compare with */
+/** @param hands times of the starts by hand, for comparison */
 function row(name: string, times: number[], hands?: number[]): void {
   const figures = (['p50', 'p95'] as const).map((which) => {
     const share = which === 'p50' ? 0.5 : 0.95;

@@ -7,9 +7,9 @@ import type { Bundle } from './release.ts';
 const BINDINGS = 1_000;
 /** Maximum secrets of Secrets Stores, as an account may have. */
 const STORE_SECRETS = 100;
-/** Maximum client certificates: a shell gives each key to the app's process by a descriptor of one digit. */
+/** Maximum client certificates: the shell passes each key on a file descriptor, whose number has one digit. */
 const MTLS_CERTIFICATES = 6;
-/** Maximum tail Workers, as on Cloudflare: each event is sent to each. */
+/** Maximum tail Workers, as on Cloudflare: each of them gets every event. */
 const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
 const MAIL_BINDING_LENGTH = 32 * 1024;

@@ -65,7 +65,6 @@ const nothing: Bundle = {
   namespaces: [],
 };
 
-/** A project to bundle, and the target directory. */
 export interface BundleOptions {
   worktree: string;
   settings: BuildSettings;
@@ -73,7 +72,7 @@ export interface BundleOptions {
   out: string;
   /** The Wrangler environment to deploy; `null`: the top level. */
   environment: string | null;
-  /** See `Plan`. */
+  /** See `Plan.deployLine`. */
   deployLine?: string | null;
   /** Maximum MiB of its assets. */
   assetsMb: number;
@@ -220,7 +219,7 @@ async function bundleConfig(
     classMigrations: classMigrations(file, config),
     databases: config.d1_databases.map((database, i) => {
       const { binding, database_id, database_name } = database;
-      // wrangler finds migrations by the project's own configuration, so some build tools do not rewrite the paths.
+      // Takes the paths of the project's own configuration, as wrangler does: some build tools do not rewrite them.
       const named = own?.d1_databases.find((each) => each.binding === binding);
       const target = `migrations/${i}`;
       const from = named ? place.folder : base;

@@ -6,7 +6,6 @@ export type BundlerRequest =
   | { id: number; method: 'plan'; options: PlanOptions }
   | { id: number; method: 'bundle'; options: BundleOptions };
 
-/** Each method's result. */
 export interface BundlerResults {
   plan: Plan;
   bundle: Bundled;

@@ -49,7 +49,6 @@ export interface DatabaseMigration {
   path: string;
 }
 
-/** A binding to a D1 database. */
 interface Database {
   binding: string;
   /** The project's `database_name`, if it has one. */
@@ -82,13 +81,12 @@ export interface Workflow {
   binding: string;
   name: string;
   className: string;
-  /** Maximum steps of an instance. Omitted: the engine's default. */
+  /** Maximum steps of an instance. Omitted: the default of workerd's Workflows engine. */
   steps?: number;
-  /** Retention of ended instances, in ms or as in `3 days`. Omitted: the engine's default. */
+  /** Retention of ended instances, in ms or as in `3 days`. Omitted: the default of workerd's Workflows engine. */
   retention?: { success?: number | string; error?: number | string };
 }
 
-/** A binding to a Worker. */
 export interface ServiceBinding {
   binding: string;
   /** The slug of an app of the same owner; `null`: the project's own Worker. */
@@ -123,7 +121,7 @@ export interface MtlsBinding {
   certificate: string;
 }
 
-/** The same in a release, with the certificate itself. */
+/** An `MtlsBinding` of a release, with the certificate itself. */
 export interface ReleasedMtlsBinding extends MtlsBinding {
   /** The certificate and its chain, in PEM. */
   chain: string;
@@ -150,9 +148,8 @@ export interface Prefill {
   files: number;
 }
 
-/** A Worker, bundled. */
 interface Worker {
-  /** The first one is the entry. */
+  /** The first module is the entry. */
   modules: Module[];
   compatibilityDate: string;
   compatibilityFlags: string[];
@@ -214,7 +211,7 @@ export interface Bundle {
   warnings?: string[];
 }
 
-/** The container of a class's objects. */
+/** The container of each object of a Durable Object class. */
 export interface ClassContainer {
   className: string;
   /** Name of an image that the container engine has. */
@@ -222,7 +219,7 @@ export interface ClassContainer {
   memoryMb: number;
   /** Thousandths of a processor. */
   cpu: number;
-  /** Most running containers of the class. */
+  /** Maximum running containers of the class. */
   instances: number;
 }
 

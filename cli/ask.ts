@@ -5,12 +5,10 @@ import { Stopped } from './exit.ts';
 // Prompts are not data of the command.
 const output = process.stderr;
 
-/** Asks a yes-or-no question. */
 export async function askYes(message: string): Promise<boolean> {
   return answered<boolean>(await confirm({ message, initialValue: false, output }));
 }
 
-/** Asks for a line. */
 export async function askText(message: string, initialValue: string): Promise<string> {
   return answered<string>(await text({ message, initialValue, output }));
 }

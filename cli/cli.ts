@@ -77,7 +77,6 @@ export async function run(
   }
 }
 
-/** Returns the parser for all commands. */
 export function parser(place: Place, perform: (command: Command, input: Input) => Promise<void>): Parser {
   const top = new Parser('cellar').description('Drives a Cellar: deploys apps and looks after them.');
   const output = { writeOut: place.out, writeErr: place.say };

@@ -55,7 +55,7 @@ export function textCommand(declared: Omit<Command<string>, 'answers' | 'show'>)
   return { ...declared, answers: null, show: (text: string) => text } as unknown as Command;
 }
 
-/** Returns the text of an argument or option. */
+/** Returns the text of an argument or option; undefined when it is missing, or a flag without a text. */
 export function textOf(input: Input, name: string): string | undefined {
   const value = input[name];
   return typeof value === 'string' ? value : undefined;
@@ -77,7 +77,6 @@ export const sharedOptions = {
   yes: { flags: '-y, --yes', summary: 'do not ask' },
 } as const;
 
-/** Returns all options of a command. */
 export function optionsOf(command: Command): readonly Option[] {
   return [
     ...(command.options ?? []),

@@ -9,7 +9,6 @@ interface Word {
   about: string;
 }
 
-/** Returns the completion script for a shell. */
 export function completion(shell: (typeof shells)[number], commands: readonly Command[]): string {
   return { bash, zsh, fish }[shell](commands);
 }

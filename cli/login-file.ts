@@ -9,11 +9,11 @@ export interface Login {
   url: string;
   /** The runner token or an API key. */
   token: string;
-  /** An API key for git, which does not take the runner token. Null when no key is known. */
+  /** An API key for git, because git refuses the runner token (the host's own). Null when none is known. */
   key: string | null;
 }
 
-/** What `cellar login` keeps. */
+/** What `cellar login` stores in its file. */
 export interface Saved {
   url: string;
   token: string;

@@ -10,18 +10,18 @@ export type Client = Pick<CellarClient, 'call' | 'stream'>;
 
 /** The environment of a command. */
 export interface Place {
-  /** The folder it was started in. */
+  /** The folder that the command was started in. */
   folder: string;
   /** The folder of this clone of Cellar. */
   root: string;
   env: Readonly<Record<string, string | undefined>>;
   /** Whether a person reads standard output and can be asked. */
   isTerminal: boolean;
-  /** Writes data. */
+  /** Writes data to standard output. */
   out: (text: string) => void;
   /** Writes to standard error: progress, questions, errors. */
   say: (text: string) => void;
-  /** All of standard input. */
+  /** Reads standard input to its end. */
   input: () => Promise<string>;
   /** Aborted when a person interrupts the command. */
   signal: AbortSignal;
@@ -41,7 +41,6 @@ export class Session {
     json: boolean;
     /** The value of `--app`. */
     app: string | undefined;
-    /** Finds the login. */
     login: () => Login;
     connect: (login: Login) => Client;
   }) {

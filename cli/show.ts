@@ -70,7 +70,7 @@ export function ago(time: string | null): string {
   return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** Formats a number of bytes. */
+/** Formats a number of bytes; `-` for null. */
 export function bytes(count: number | null): string {
   if (count === null) return '-';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -94,7 +94,6 @@ export function shownCommit({ sha, message }: Pick<Deploy, 'sha' | 'message'>): 
   return `${sha.slice(0, 8)} ${firstLine(message)}`.trim();
 }
 
-/** Formats one app in full. */
 export function shownApp(app: App): string {
   return fields([
     ['app', `${app.slug}  ${styled('dim', app.id)}`],
@@ -112,7 +111,6 @@ export function shownApp(app: App): string {
   ]);
 }
 
-/** Formats one deploy in full. */
 export function shownDeploy(deploy: Deploy): string {
   const steps = deploy.steps.map(({ name, status: word, duration_ms }) =>
     `${name} ${duration_ms === null ? word : took(duration_ms)}`.trim(),

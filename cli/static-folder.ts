@@ -16,10 +16,9 @@ import { readGit } from './git/folder.ts';
 import type { Session } from './session.ts';
 import { bytes, plain } from './show.ts';
 
-/** Names of files that are left out, in the message. */
+/** Maximum names of left-out files in the message. */
 const SHOWN = 5;
 
-/** The files of a folder. */
 interface Listing {
   /** Paths on this machine, by path with a leading slash. */
   files: Map<string, string>;

@@ -58,6 +58,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     ending = true;
     watch.close();
     if (host.exitCode !== null || host.signalCode !== null) process.exit(0);
-    // In a terminal, it has received the signal already, and treats a second one as the same.
+    // In a terminal, the host has received the signal already; a second one changes nothing.
     host.kill('SIGTERM');
   });

@@ -23,7 +23,7 @@ const TYPES: Record<Module['type'], string> = {
   wasm: 'CompiledWasm',
   json: 'Json',
 };
-/** By Wrangler's content types of modules. */
+/** Miniflare's types of modules, by the content types that Wrangler gives them. */
 const UPLOADED: Record<string, string> = {
   'application/javascript+module': 'ESModule',
   'application/javascript': 'CommonJS',

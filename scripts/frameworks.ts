@@ -27,7 +27,7 @@ const ANSWER_TIMEOUT_MS = 15_000;
 const MAX_REDIRECTS = 5;
 /** Lets Node resolve names below `localhost`. */
 const LOCALHOST = join(import.meta.dirname, 'frameworks/agents/localhost.mjs');
-/** The deploy may continue after the push. */
+/** Timeout of a deploy, in ms. It may continue after its push. */
 const DEPLOY_TIMEOUT_MS = 45 * 60_000;
 /** Lines shown of a failed command or push. */
 const EXPLANATION_LINES = 30;

@@ -1,5 +1,5 @@
-// Moves one object of R2's largest size through an app's Worker and through the API, and measures the memory of every process
-// on the way: `node scripts/large-object.ts [MIB]`. Needs disk space of three times the object's size.
+// `node scripts/large-object.ts [MIB]` moves one object of R2's largest size through an app's Worker and through the
+// API. Measures the memory of every process on the way. Needs disk space of three times the object's size.
 import { createHash } from 'node:crypto';
 import { type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';

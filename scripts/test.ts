@@ -13,17 +13,17 @@ import { type Failure, failedLines, type Skip, skippedLines } from './test/endin
 const TEST_DEADLINE_MS = 240_000;
 /** Concurrent test files. Three keep two CPUs over 90 % busy. Four are not faster, and builds wait long. */
 const AT_ONCE = 3;
-/** Concurrent files that mostly wait, beside the others: they say so with the line `WAITS`. */
+/** Concurrent files that mostly wait, beside the others. Such a file has a line that matches `WAITS`. */
 const WAITING_AT_ONCE = 2;
 const WAITS = /^\/\/ Mostly waits\.$/m;
-/** Most lines kept of the output of a file's process. */
+/** Maximum lines kept of the output of a file's process. */
 const SAID_LINES = 30;
 /** Files whose times are shown at the end. */
 const SLOWEST = 40;
 
 /**
- * Its builds start as many processes as one user's builds may have. Unsandboxed builds of the same user could then start none.
- * So it runs first, beside the groups, whose builds have sandboxes.
+ * The builds of this file start as many processes as one user's builds may have. Unsandboxed builds of the same user
+ * could then start none. So the file runs first, beside the groups, whose builds have sandboxes.
  */
 const FIRST = 'test/builds/commands/isolation.test.ts';
 
@@ -84,7 +84,7 @@ const said = new Map<string, string[]>();
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
-/** Runs files, so many at once, and shows and counts their tests. */
+/** Runs files, `concurrency` at once, and shows and counts their tests. */
 async function runTests(files: string[], concurrency: number): Promise<void> {
   // Without files, Node would look for some.
   if (files.length === 0) return;

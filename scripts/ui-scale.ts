@@ -22,7 +22,7 @@ const BATCH = 1_000;
 /** Interval between these requests, in ms. Cellar drops the lines of an app above `LINES_PER_S`. */
 const BATCH_MS = effort(600, 100);
 const OBJECT_BYTES = effort(1024, 8) * MIB;
-/** Most rows in the log view. */
+/** Maximum rows in the log view. */
 const ROWS = 2_000;
 const LONG_TASK_MS = 200;
 /** Limit of a process's memory growth during the transfer of 1 GB, in bytes. */

@@ -20,7 +20,7 @@ export class Failure extends Error {
   }
 }
 
-/** Time (ms) since which the server has not responded; null while it does. */
+/** Time (ms since 1970) of the first call that the server did not answer; null while it answers. */
 export const lostSince = signal<number | null>(null);
 /** Counts responses that said that nobody is signed in. */
 export const signedOut = signal(0);
@@ -216,7 +216,7 @@ function eventOf<Data>(block: string): Streamed<Data> | null {
   if (fields.event === 'reset') return { reset: true, skipped: null };
   if (fields.event === 'skipped')
     return { reset: true, skipped: (JSON.parse(fields.data) as { count: number }).count };
-  // In RPC each event is a notification.
+  // Each event is a JSON-RPC notification.
   const { params } = JSON.parse(fields.data) as { params: Data };
   return { reset: false, id: fields.id ?? null, data: params };
 }

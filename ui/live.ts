@@ -5,7 +5,7 @@ import { type Failure, lostSince, type OperationName, type Params, type Result, 
 /** Interval at which new events are shown. */
 const FLUSH_MS = 250;
 const RETRY_MS = { first: 1_000, most: 30_000 };
-/** Most rows in a live list. */
+/** Maximum rows in a live list. */
 const ROWS = 2_000;
 
 interface Listener<Data> {
@@ -66,7 +66,7 @@ export function live<Name extends OperationName>(
         if (own.signal.aborted) return;
         const { status, code } = error as Failure;
         if (status >= 400 && status < 500 && code !== 'rate_limited') {
-          // The list, read again, shows the reason.
+          // Reading the list again fails too, and shows the reason.
           if (listener.onRefused) listener.onRefused(error as Failure);
           else listener.onReset?.(null);
           return;
@@ -113,7 +113,10 @@ if (typeof window !== 'undefined') {
   for (const name of TOUCHES) addEventListener(name, touch, { passive: true, capture: true });
 }
 
-/** Runs `begin` now and when the page becomes visible, and `end` when it becomes hidden. @returns stops this */
+/**
+ * Runs `begin` now and when the page becomes visible, and `end` when it becomes hidden.
+ * @returns a function that stops this
+ */
 export function whileVisible(begin: () => void, end: () => void): () => void {
   const change = () => (document.visibilityState === 'hidden' ? end() : begin());
   document.addEventListener('visibilitychange', change);

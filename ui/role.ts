@@ -7,14 +7,14 @@ import { isAdmin, session } from './session.ts';
 export type Role = 'view' | 'push' | 'admin';
 
 const ORDER: readonly Role[] = ['view', 'push', 'admin'];
-/** Most collaborators read. */
+/** Maximum collaborators read. */
 const LIMIT = 200;
 
 const found = signal<{ place: string; role: Role | null } | null>(null);
 
 const app = computed(() => (route.value !== null && 'app' in route.value ? route.value.app : null));
 const member = computed(() => (isAdmin.value ? null : (session.value?.account.id ?? null)));
-/** Changes with the screen too, because the role may have changed. */
+/** Contains the screen's name, so that each new screen reads the role again: it may have changed. */
 const asked = computed(() => `${route.value?.name} ${app.value} ${member.value}`);
 
 /** The role on the current app; null while it is unknown, and without an app. */

@@ -110,7 +110,6 @@ function decoded(segment: string): string | null {
 /** Query parameters. Empty or missing values are left out. */
 export type Query = Record<string, string | number | null | undefined>;
 
-/** Returns the URL of a screen. */
 export function href(route: Route, query: Query = {}): string {
   const values: Record<string, string> = route;
   const path = paths[route.name].replace(/\/:(\w+)(\*?)/g, (_, name: string, rest: string) => {
@@ -184,7 +183,7 @@ function onPopState({ state }: PopStateEvent) {
   read();
 }
 
-/** A reloaded page finds its index in the history. */
+/** Returns the index that a history entry stores, so that a reload does not lose it. */
 function stepOf(state: unknown): number {
   return (state as { step: number } | null)?.step ?? 0;
 }

@@ -11,7 +11,7 @@ export interface Session {
   version: string;
   /** Whether sign-in needs a code besides the password. */
   second_factor: boolean;
-  /** Whether the machine has a bucket, and where new apps keep their data. */
+  /** Whether the machine has a bucket. `storage` says where new apps keep their data. */
   bucket: boolean;
   /** Whether this machine receives e-mails for apps. */
   receives_mail: boolean;
@@ -29,9 +29,9 @@ export const provider = signal<{ name: string; required: boolean } | null>(null)
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
-/** Whether the account may see the hosts, of several. */
+/** Whether the account may see the list of hosts, which only a Cellar with several hosts has. */
 export const seesHosts = computed(() => isAdmin.value && session.value!.hosts);
-/** Whether apps answer below `localhost`, where no domain can lead. */
+/** Whether apps are served below `localhost`, to which no DNS name can lead. */
 export const isLocal = computed(
   () =>
     session.value != null &&
@@ -54,7 +54,7 @@ export async function loadSession(): Promise<void> {
   session.value = answer.account === null ? null : answer;
 }
 
-/** Key in `sessionStorage`, which outlives the way to the provider and back. */
+/** Key in `sessionStorage`, which keeps the token while the person is at the provider's page. */
 const INVITE = 'invite';
 
 /** Keeps the token of an invite while its person signs in at the provider. */

@@ -21,7 +21,7 @@ export interface Process {
 }
 
 /**
- * Returns the flags of workerd that give each socket of a config an address. Without them it does not start.
+ * Returns the flags of workerd that give each socket of a config an address. Without them workerd does not start.
  * @param address of the socket with this name
  */
 export function socketFlags(config: string, address: (name: string) => string): string[] {
@@ -31,7 +31,7 @@ export function socketFlags(config: string, address: (name: string) => string): 
   return names.map((name) => `--socket-addr=${name}=${address(name)}`);
 }
 
-/** Starts it. Resolves once it answers a GET of `path` with a 200. */
+/** Starts workerd by hand. Resolves once it answers a GET of `path` with a 200. */
 export async function start({ directory, config }: Subject, path = '/'): Promise<Process> {
   const port = await freePort('127.0.0.1');
   const disks = mkdtempSync(join(dirname(config), 'disks-'));

@@ -29,7 +29,7 @@ export async function copiesInBucket(
   // workerd refuses files from before the bucket.
   rmSync(join(local.data, 'data'), { recursive: true, force: true });
   const host = openHostStore(layout(local.data).database);
-  // Without it, a Cellar with data in the bucket takes an unused one for the wrong one.
+  // Without this file, a Cellar with data in the bucket takes an unused bucket for the wrong one.
   const owner = { cellar: host.snapshots.cellar() };
   await new S3Store(place).write('cellar.json', Buffer.from(JSON.stringify(owner)));
   host.close();

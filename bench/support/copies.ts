@@ -197,7 +197,7 @@ export class Copies {
     }
   }
 
-  /** Searches the database by its content, since Miniflare chooses the file name. */
+  /** Finds the database by its content, because its file name is a hash. */
   #controlDatabase(): string {
     const files = globSync(join(this.#data, 'control', '**', '*.sqlite'));
     const found = files.find((path) => {

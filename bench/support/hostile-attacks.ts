@@ -150,7 +150,7 @@ export const attacks: Attack[] = [
   ...gitAttacks,
 ];
 
-/** Runs so many callers at once for ever. Each calls again when it is answered. */
+/** Runs this number of callers at once for ever. Each calls again when it is answered. */
 async function endlessly(callers: number, call: () => Promise<unknown>): Promise<void> {
   const caller = async () => {
     for (;;) await call().catch(() => sleep(1));

@@ -23,9 +23,9 @@ export interface Asked {
 }
 
 const CONNECTIONS = 32;
-/** Timeout of a fixed number of requests. In s. */
+/** Timeout of a fixed number of requests, in s. */
 const ASK_SECONDS = 60;
-/** Printed by the script when all of them were answered. */
+/** Printed by wrk's script when all requests were answered. */
 const COUNTED = 'counted';
 /** Minimum duration of the load in a quick run, in ms. */
 const QUICK_MS = 100;
@@ -46,10 +46,14 @@ export async function load(port: number, seconds: number, asked: Asked = { path:
   return readLoad(output);
 }
 
-/** Sends exactly so many requests over 32 connections. @throws {Error} when an answer is no 200, or after a minute */
+/**
+ * Sends exactly this number of requests over 32 connections. @throws {Error} when an answer is no 200, or after a
+ * minute
+ */
 export async function ask(port: number, requests: number, asked: Asked = { path: '/' }): Promise<void> {
   if (!hasWrk) return void (await times(port, requests, asked));
-  // wrk waits for its duration even when its thread has stopped: it is interrupted when the script has counted.
+  // wrk runs for its whole duration, even when its thread has stopped. So it is interrupted once all answers are
+  // counted.
   const script = `local left = ${requests}
 function response(status)
   if status ~= 200 then io.stderr:write("an answer was a " .. status) end
@@ -70,7 +74,7 @@ end
   if (errors !== COUNTED) throw new Error(`not every answer was a 200: ${errors || 'none within a minute'}`);
 }
 
-/** Requests `/` over so many connections, and counts the errors. @throws {Error} without wrk */
+/** Requests `/` over this number of connections, and counts the errors. @throws {Error} without wrk */
 export async function crowd(
   port: number,
   seconds: number,
@@ -87,7 +91,7 @@ export async function crowd(
 /** Returns the CPU time that a process has used with all its threads, in ms. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name may contain blanks: fields are counted from the parenthesis behind it.
+  // The name may contain blanks: fields are counted from the parenthesis after it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
@@ -169,7 +173,10 @@ async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Loa
   };
 }
 
-/** Sends exactly so many requests over 32 connections. @returns the latencies, in ms. @throws {Error} when one is no 200 */
+/**
+ * Sends exactly this number of requests over 32 connections. @returns latencies, in ms @throws {Error} when one is no
+ * 200
+ */
 export function times(port: number, requests: number, asked: Asked): Promise<number[]> {
   let left = requests;
   return overConnections(port, asked, () => left-- > 0);

@@ -13,7 +13,7 @@ const REQUESTS = effort(2000, 200);
 /** Requests before the first round: at the beginning each allocation of a process grows its heap. */
 const WARM_REQUESTS = effort(12_000, 200);
 
-/** Prints what the columns of `compare` are. @param names of both subjects */
+/** Prints the headings of the columns that `compare` prints. @param names of both subjects */
 export function printHead(names: string): void {
   console.log(
     `medians of ${PAIRS} pairs of processes, each in ${ROUNDS} alternating rounds of ${REQUESTS} requests, ${loadName}`,

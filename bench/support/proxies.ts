@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { freePort } from '../../runtime/edge/caddy/caddy.ts';
 import { temporary } from '../../test/support/edge/peers.ts';
 
-/** A running proxy. */
 export interface Proxy extends AsyncDisposable {
   /** Its name and version. */
   name: string;
@@ -29,7 +28,6 @@ interface Recipe {
   program: string;
   /** Command that prints the version, digits first. */
   version: string[];
-  /** Returns the config's text. */
   config: (port: number, address: string, directory: string) => string;
   args: (configPath: string) => string[];
 }

@@ -10,7 +10,7 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 const DATE = '2026-10-01';
 
 /**
- * Starts a process of workerd with them.
+ * Starts a workerd process with Miniflare's R2 modules.
  * @param worker the app's module, with a bucket as `BUCKET`
  * @returns the process, and its listening socket
  */

@@ -14,7 +14,7 @@ import { openHostStore } from '../../sqlite/host/index.ts';
 export interface Steps {
   /** The gateway has read the request and asked the fleet. */
   asked: number;
-  /** Its place in the queue was reached, and the host has stored that it runs. */
+  /** The app's place in the queue was reached, and the host has stored that the app runs. */
   launched: number;
   /** The process listens, and the request is forwarded to it. */
   ready: number;

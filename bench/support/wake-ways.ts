@@ -10,7 +10,7 @@ import { Cellar } from '../../test/support/e2e/cellar.ts';
 import { socketFlags } from './by-hand.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 
-/** Timeout of the first 200, in ms. */
+/** Timeout until the first answer with status 200, in ms. */
 const READY_MS = 60_000;
 const POLL_MS = 1;
 
@@ -67,7 +67,6 @@ export interface HibernatingHost extends AsyncDisposable {
   steps: () => Promise<Steps>;
 }
 
-/** Starts a host with `count` apps. */
 export async function hibernatingHost(
   { release, data }: Deployed,
   directory: string,

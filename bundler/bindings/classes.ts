@@ -46,7 +46,7 @@ export function objectsElsewhere(
 }
 
 /**
- * Returns the migrations of classes, or what `exports` declares in their place: wrangler refuses both together.
+ * Returns the class migrations: from `migrations`, or from `exports`. wrangler refuses both together.
  * @throws {BuildFailure} when a tag occurs twice, or the type of an export is not supported
  */
 export function classMigrations(

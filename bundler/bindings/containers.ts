@@ -3,7 +3,7 @@ import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { ClassContainer } from '../release.ts';
 
-/** The name of an image, with a registry in front where it has one. Wrangler makes the path of a Dockerfile absolute. */
+/** Matches an image's name, with or without a registry. Matches no Dockerfile: Wrangler makes its path absolute. */
 const IMAGE_NAME = /^[a-z0-9][a-z0-9._/:@-]{0,254}$/i;
 /** Cloudflare's types of instances: MiB of memory, and thousandths of a processor. */
 const TYPES: Record<string, { memoryMb: number; cpu: number }> = {

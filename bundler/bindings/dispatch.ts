@@ -6,14 +6,14 @@ import type { DispatchBinding } from '../release.ts';
 /** The name of a dispatch namespace, as in `handlers/contract/apps/slug.ts`. */
 export const DISPATCH_NAME = /^[A-Za-z0-9_-]{1,63}$/;
 export const DISPATCH_NAME_RULE = 'must have 1 to 63 letters, digits, underscores and hyphens';
-/** Most parameters of an outbound Worker. */
+/** Maximum parameters of an outbound Worker. */
 export const OUTBOUND_PARAMETERS_MAX = 100;
 const OUTBOUND_RULE = `"outbound" must have the name of an app as "service", and a list of up to ${OUTBOUND_PARAMETERS_MAX} names as "parameters"`;
 
 /**
  * Returns the bindings to dispatch namespaces.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for a name that no namespace has, an outbound Worker without a name, and where there is no Worker
+ * @throws {BuildFailure} for an invalid name of a namespace, an invalid outbound Worker, and where there is no Worker
  */
 export function dispatchBindings(
   file: string,

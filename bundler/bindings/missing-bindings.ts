@@ -23,7 +23,7 @@ export function missingWithinKeys(config: WranglerConfig): Missing[] {
   return [...otherWorkflows(config), ...unsafeBindings(config)];
 }
 
-/** Returns the object in place of a binding. @param key of Wrangler's configuration */
+/** Returns the object in place of a binding. @param key the binding's key in Wrangler's configuration */
 export function missing(binding: string, key: string, advice = alternativeTo(key)): Missing {
   const message = `${binding} is not available on this Cellar, which does not run "${key}"`;
   return { type: 'missing', binding, message: advice === null ? message : `${message}. Instead, ${advice}` };
@@ -53,7 +53,7 @@ export function workflowOfOtherScript(binding: string, script: string): Missing 
   return { type: 'missing', binding, message: `${message}. Instead, call that app through "services"` };
 }
 
-/** Returns whether a class is that of another Worker. @param own the name of the Worker itself */
+/** Returns whether a class belongs to another Worker. @param own the name of the project's own Worker */
 export function isOther({ script_name: script }: { script_name?: string }, own: string | undefined): boolean {
   return script !== undefined && script !== own;
 }

@@ -3,7 +3,6 @@ import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { MtlsBinding } from '../release.ts';
 
-/** The id of a certificate. */
 export const CERTIFICATE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const CERTIFICATE_ID_RULE =
   'must be the id of a certificate, as `wrangler mtls-certificate list` shows it';
@@ -11,7 +10,7 @@ export const CERTIFICATE_ID_RULE =
 /**
  * Returns the bindings to client certificates. The host finds the certificates when it makes the release.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for an id that no certificate has, and where there is no Worker
+ * @throws {BuildFailure} for an invalid id, and where there is no Worker
  */
 export function mtlsBindings(
   file: string,

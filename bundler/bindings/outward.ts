@@ -6,7 +6,7 @@ import type { Outward } from '../release.ts';
 import { missingBindings } from './missing-bindings.ts';
 
 /**
- * Returns the bindings to AI, images, browsers, Hyperdrive, Analytics Engine and e-mail, and an object for each that Cellar does not support.
+ * Returns the bindings to services outside of the app, and an object for each binding that Cellar does not support.
  * Wrangler has checked them, except the lists of addresses.
  * @throws {BuildFailure} naming the wrong field
  */

@@ -8,9 +8,9 @@ export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
 export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, underscores and hyphens';
 
 /**
- * Returns the bindings to secrets of stores. Whether a secret exists is known when the app asks for it.
+ * Returns the bindings to secrets of stores. Whether a secret exists is only checked when the app reads it.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for a name that no secret has, and where there is no Worker
+ * @throws {BuildFailure} for an invalid name of a secret, and where there is no Worker
  */
 export function storeSecretBindings(
   file: string,

@@ -58,7 +58,7 @@ export function dividedSecrets(
 export const CONNECTION_STRING = 'postgres://user:password@db.example.com/name or mysql://…';
 const DATABASES = ['postgres:', 'postgresql:', 'mysql:'];
 
-/** Returns whether a Hyperdrive binding can use a text, as `hyperdrive-module.js` decides when it is used. */
+/** Returns whether a text is a connection string for Hyperdrive, by the same rule as `hyperdrive-module.js`. */
 export function isConnectionString(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && DATABASES.includes(url.protocol) && url.hostname !== '';

@@ -37,8 +37,8 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 }
 
 /**
- * Refuses Workflows that share a name or a class: the engine finds a Workflow's class by its name, and
- * its name by its class. Wrangler itself refuses equal names.
+ * Refuses Workflows that share a name or a class: workerd's Workflows engine finds a class by the name, and a name by
+ * the class. Wrangler itself refuses equal names.
  * @param where begins the message
  * @throws {BuildFailure} naming two Workflows that share a name or a class
  */

@@ -25,7 +25,7 @@ export type NamedOutside = Pick<
  * Refuses a configuration with which no build can succeed, so that the deploy fails before the install. Returns the
  * references to other apps.
  * @param root real path of the project
- * @param isWhole whether all files exist already: no command of the project can write some, or the configuration
+ * @param isWhole whether no command of the project can still write files or the configuration
  * @throws {BuildFailure} as bundling would
  */
 export function preflight(root: string, { config, file, base }: ReadConfig, isWhole: boolean): NamedOutside {
@@ -35,7 +35,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   classMigrations(file, config);
   rateLimits(file, config);
   workflows(file, config, null);
-  // A framework's build may add a Worker.
+  // A framework's build may still add a Worker, so a missing `main` is no fault yet.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
   storeSecretBindings(file, meant);
   mtlsBindings(file, meant);

@@ -1,4 +1,4 @@
-// Reads a Wrangler configuration with wrangler's own reader, and warns of the keys that Cellar does not run.
+// Reads wrangler.toml, .json or .jsonc with wrangler's own reader, and warns of the keys that Cellar does not run.
 
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -28,14 +28,14 @@ interface RateLimitConfig {
   simple: { limit: number; period: number };
 }
 
-/** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
+/** The parts of a configuration that Cellar uses. wrangler has checked their shapes. Paths are wrangler's. */
 export interface WranglerConfig {
   name?: string;
   /** The static files of a Pages project. */
   pages_build_output_dir?: string;
   /** Names of all environments. */
   definedEnvironments?: string[];
-  /** Absolute. */
+  /** Absolute path. */
   main?: string;
   find_additional_modules?: boolean;
   /** The folder that names of additional modules are relative to; omitted: the entry's. */
@@ -44,7 +44,7 @@ export interface WranglerConfig {
   compatibility_flags: string[];
   vars: Record<string, unknown>;
   secrets?: { required?: string[] };
-  /** `cwd` starts at the configuration's directory. */
+  /** `cwd` is relative to the configuration's directory. */
   build: { command?: string; cwd?: string };
   assets?: {
     directory?: string;
@@ -100,7 +100,7 @@ export interface WranglerConfig {
     default_retention?: { success_retention?: number | string; error_retention?: number | string };
   }[];
   ratelimits?: RateLimitConfig[];
-  /** Wrangler does not check it. */
+  /** Wrangler does not check the shape of these bindings. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   ai?: { binding: string };
   images?: { binding: string };
@@ -114,7 +114,7 @@ export interface WranglerConfig {
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   pipelines?: { binding: string; pipeline?: string; stream?: string }[];
   hyperdrive?: { binding: string; id: string }[];
-  /** Wrangler does not check what is in the lists. */
+  /** Wrangler does not check the items of these lists. */
   send_email?: {
     name: string;
     destination_address?: string;
@@ -150,14 +150,13 @@ export interface WranglerConfig {
   };
 }
 
-/** A configuration that was read. */
 export interface ReadConfig {
   config: WranglerConfig;
-  /** Its own path, as shown to the author. */
+  /** The configuration's path, as shown to the author. */
   file: string;
-  /** Where its relative paths start. */
+  /** The directory that relative paths in `config` start at. */
   base: string;
-  /** The project's own, if there is one and the build wrote another; it lies in the project's root. */
+  /** The project's own configuration, when `config` is the one that the build wrote. Null otherwise, or without one. */
   own: WranglerConfig | null;
   /** Lines for the deploy's log. */
   notes: string[];
@@ -169,8 +168,8 @@ export interface ReadConfig {
  * Reads the configuration of a project, or the one that its build wrote in place of it.
  * @param place the project
  * @param path of the project's own configuration, or `null`
- * @param written path of the build's, or `null`; one of the two exists
- * @param environment the environment to deploy, or `null` for the top level; the build's is already for one
+ * @param written path of the configuration that the build wrote, or `null`; one of the two paths exists
+ * @param environment the environment to deploy, or `null` for the top level; the build already chose one for its own
  * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
@@ -193,7 +192,7 @@ export async function readWranglerConfig(
   };
   const named = environment === null ? {} : { env: environment };
   const own = path === null ? null : read(path, { config: path, ...named });
-  // wrangler itself must find the build's configuration: only then does it accept some keys of older build tools.
+  // wrangler must find the build's configuration itself: only then does it accept some keys of older build tools.
   const redirected = { script: join(folder, 'any') };
   const { value, warnings } =
     written === null ? own! : read(written, redirected, { useRedirectIfAvailable: true });
@@ -221,14 +220,14 @@ export async function readWranglerConfig(
 function withSite(config: WranglerConfig): WranglerConfig {
   const { main, assets, site } = config;
   if (main !== undefined || assets !== undefined || site === undefined) return config;
-  // wrangler sets it, relative to the working directory.
+  // wrangler always sets `entry-point`, relative to the working directory.
   const entry = resolve(site['entry-point']!);
   const named = extname(entry) === '' ? join(entry, 'index.js') : entry;
   if (existsSync(named)) return { ...config, main: named };
   return { ...config, assets: { directory: site.bucket } };
 }
 
-/** Runs `read` and collects its warnings, which go only to the console. A warning may have more lines, with an example. */
+/** Runs `read` and collects its warnings, which go only to the console. A warning may have several lines. */
 function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   const warnings: string[] = [];
   const { warn, info } = console;
@@ -249,8 +248,9 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
 }
 
 /**
- * Sorts the given keys by the tables. `unavailable` has a message for each key; `ignored` maps a reason to its keys.
- * @param unknown what wrangler has found; it checks few objects, so this function adds keys that no table has
+ * Sorts the keys of a configuration by how Cellar treats them. `unavailable` has a message for each key; `ignored` maps
+ * a reason to its keys.
+ * @param unknown the unknown keys that wrangler found; wrangler checks few objects, so this function adds more
  */
 function judge(
   config: Record<string, unknown>,
@@ -288,7 +288,7 @@ function withoutDerived(config: Record<string, unknown>): Record<string, unknown
   return rest;
 }
 
-/** Whether a value is not empty. wrangler fills in empty values for missing keys, so written ones mean nothing either. */
+/** Whether a value is not empty. wrangler fills missing keys with empty values, so the author's own look the same. */
 function isGiven(value: unknown): boolean {
   if (value === undefined || value === null || value === false) return false;
   if (typeof value === 'object') return Object.values(value).some(isGiven);

@@ -5,7 +5,7 @@
  * `quiet`: it is for other tools; the deploy says nothing.
  * `ignored`: it does not apply here, for this reason; the log says so.
  * `instead`: it is not available here. The deploy warns and says what to do instead; its binding throws when used.
- * `false`: the same, without advice.
+ * `false`: like `instead`, but without advice.
  */
 export type KeyHandling = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;
 
@@ -251,7 +251,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     image: 'used',
     max_instances: 'used',
     instance_type: 'used',
-    // Wrangler sets it.
+    // Wrangler adds this key itself.
     image_build_context: 'quiet',
     rollout_active_grace_period: noEdge,
     rollout_kind: noEdge,

@@ -8,7 +8,6 @@ export type WranglerError = Error & { location?: { line: number; column: number 
 const MAX_DISTANCE = 2;
 const UNEXPECTED = /^Unexpected fields found in (\S+) field: (.*)$/;
 
-/** The message for a Worker in Python. */
 export const NO_PYTHON = 'Workers in Python are not supported: write it in JavaScript or TypeScript';
 
 /** Returns why wrangler could not read a configuration. @param file its path, as shown to the author */
@@ -41,7 +40,7 @@ export function unknownKeysIn(warning: string): UnknownKeys | null {
   return { place: place === 'top-level' ? null : place, keys };
 }
 
-/** Removes the indexes of items from a place. */
+/** Removes the item indexes from the path of a key, such as `d1_databases[0]`. */
 export function placeOfAny(place: string): string {
   return place.replace(/\[\d*\]|\{\}/g, '');
 }

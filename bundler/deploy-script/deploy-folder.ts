@@ -69,7 +69,7 @@ function askedFor(words: string[]): { named: string | null } | null {
     named ??= given[1] ?? null;
   }
   if (program === 'wrangler' && given[0] === 'pages') given.shift();
-  // A filter such as `web...` also selects the dependencies of a package.
+  // The result lacks the dots of a filter such as `web...`, which also selects the package's dependencies.
   if (!DEPLOYS.test(given[0] ?? '')) return null;
   return { named: named?.replace(/^\.\.\.|\.\.\.$|^\{|\}$/g, '') ?? null };
 }

@@ -11,7 +11,7 @@ export interface DeployScript {
   builds: boolean;
   /** One shell line with the other commands before Wrangler; `null` without such commands. */
   before: string | null;
-  /** Whether that line is one command, which does not say that it builds. */
+  /** Whether `before` is one command whose words do not show that it builds. */
   isOneBefore: boolean;
   /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
   notRun: string[];
@@ -24,9 +24,9 @@ export interface Step {
   kind: CommandKind;
   text: string;
   joint: ShellStep['joint'];
-  /** Its words, from the program on. */
+  /** The words of its command, from the program on. */
   words: string[];
-  /** The script that it runs. */
+  /** The script of the project that this step runs; `null` when it runs something else, or more. */
   script: string | null;
 }
 
@@ -35,7 +35,7 @@ const CERTAIN = [
   /^(?:deploy|publish)$/,
   /^(?:cf|cloudflare|workers?|pages):deploy$|^deploy:(?:cf|cloudflare|workers?|pages|prod(?:uction)?)$/,
 ];
-/** Programs that run the command behind `--` with other variables. */
+/** Programs that run the command after `--` with more environment variables. */
 const ENVIRONMENTS = ['dotenv', 'dotenvx', 'doppler', 'infisical', 'op', 'varlock'];
 const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'];
 /** Flags of a package manager that choose another package than the project. */
@@ -101,7 +101,9 @@ function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
   return /(?:^|[\s:/-])(?:build|generate|compile|bundle)(?:$|[\s:;&])/.test(all);
 }
 
-/** Returns the steps of a script, with `pre` and `post`. A called script is expanded if it deploys or needs an account. */
+/**
+ * Returns the steps of a script, its `pre` and its `post`. Expands a called script that deploys or needs an account.
+ */
 function expand(scripts: Scripts, name: string, depth: number, more: string[] = []): Step[] {
   return [`pre${name}`, name, `post${name}`].flatMap((each) =>
     scripts[each] === undefined
@@ -112,7 +114,7 @@ function expand(scripts: Scripts, name: string, depth: number, more: string[] = 
   );
 }
 
-/** Adds words to the last command, as package managers do. */
+/** Adds arguments to the last command, as package managers do. */
 function withMore(steps: ShellStep[], more: string[]): ShellStep[] {
   const last = steps.at(-1);
   if (more.length === 0 || last === undefined) return steps;
@@ -126,7 +128,7 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
   const found = called.find(({ kind }) => kind === 'deploy') ?? called.find(({ kind }) => kind === 'account');
   if (found && group === null) return [{ ...found, text, joint, script: null }];
   const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
-  // A command that sets variables is more than the script.
+  // A command that also sets variables does more than run the script.
   const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
   const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
   const step: Step = { kind: 'other', text, joint, words, script };
@@ -147,7 +149,7 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
 
 interface Called {
   kind: CommandKind;
-  /** From its program on, without `npx` and the like. */
+  /** The words from the program on, without `npx` and the like. */
   words: string[];
   /** The scripts that it runs, in order, and the arguments of the last one. */
   names: string[];
@@ -156,7 +158,7 @@ interface Called {
   variables: string[];
 }
 
-/** Finds the program of a command behind variables, `npx` and their like. */
+/** Finds the program of a command after variables, `npx` and the like. */
 function calledBy(scripts: Scripts, command: string[]): Called {
   const variables: string[] = [];
   let words = command;

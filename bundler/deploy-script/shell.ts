@@ -6,7 +6,7 @@ export interface ShellStep {
   text: string;
   /** The words of each command, without their quotes. More than one command: `|` or `||` joins them. */
   commands: string[][];
-  /** The operator behind it; empty: nothing. */
+  /** The operator after the step; empty at the end of the line. */
   joint: '&&' | ';' | '&' | '';
 }
 

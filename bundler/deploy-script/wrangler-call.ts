@@ -2,11 +2,9 @@
 
 /** The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths are unchanged. */
 export interface DeployCall {
-  /** The script's name. */
   script: string;
-  /** Whether the script's name shows that it deploys to production: another may be for a trial. */
+  /** Whether the script's name shows that it deploys to production. Another script may deploy a trial version. */
   isCertain: boolean;
-  /** The Worker's entry. */
   main: string | null;
   /** The folder of a Pages project. */
   pages: string | null;
@@ -19,7 +17,7 @@ export interface DeployCall {
   vars: Record<string, string>;
 }
 
-/** Flags of both commands that have a value behind them. */
+/** Flags of both commands that take the next word as their value. */
 const WITH_VALUE = new Set(
   `c config e env name assets compatibility-date compatibility-flag compatibility-flags var define alias triggers
   schedule schedules route routes domain domains site site-include site-exclude jsx-factory jsx-fragment tsconfig outdir
@@ -74,7 +72,7 @@ export function readCall(script: string, isCertain: boolean, words: string[]): D
   };
 }
 
-/** `NAME:value` */
+/** Splits `NAME:value`. */
 function pairOf(text: string): [string, string] {
   const colon = text.indexOf(':');
   return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];

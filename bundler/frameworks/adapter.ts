@@ -7,15 +7,14 @@ import { readProjectFile } from '../project/regular-file.ts';
 
 /** How a framework's adapter for Cloudflare gets into a worktree before its build. */
 export interface Adapter {
-  /** The framework's name. */
   framework: string;
-  /** The command by which the project's author adds the adapter for good. */
+  /** The command by which the project's author adds the adapter permanently. */
   ownCommand: string;
   /** The text of each new file, by its name in the project's folder. */
   files: Record<string, string>;
   /** Packages to add after the install, with their versions. */
   packages: string[];
-  /** Arguments of Wrangler's commands that add it, after the install. */
+  /** Arguments of the Wrangler commands that add the adapter after the install. */
   wrangler: string[][];
 }
 

@@ -1,5 +1,5 @@
-// Copies pages that Next.js made at build time to where the Worker reads them, as `opennextjs-cloudflare deploy` does. Where
-// the Worker reads them is found by searching its code for the names of OpenNext's caches, as OpenNext's `populateCache` does.
+// Copies pages that Next.js made at build time into the cache of the Worker, as `opennextjs-cloudflare deploy` does.
+// The Worker's code contains the name of its cache. OpenNext's `populateCache` searches for the same names.
 import { createHash } from 'node:crypto';
 import {
   constants,
@@ -19,14 +19,14 @@ import { insidePath, isThere, show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
 
-/** Where OpenNext writes it, relative to the project's folder. */
+/** Where OpenNext writes the cache, relative to the project's folder. */
 const CACHE = '.open-next/cache';
-/** Its folder in the release. */
+/** The cache's folder in the release. */
 const PREFILL = 'next-cache';
 const BUCKET = { name: 'cf-r2-incremental-cache', binding: 'NEXT_INC_CACHE_R2_BUCKET' };
 const NAMESPACE = { name: 'cf-kv-incremental-cache', binding: 'NEXT_INC_CACHE_KV' };
 const ASSETS_NAME = 'cf-static-assets-incremental-cache';
-/** Its folder among the Worker's assets. */
+/** The cache's folder among the Worker's assets. */
 const ASSETS_CACHE = 'cdn-cgi/_next_cache';
 const TAGS_BINDING = 'NEXT_TAG_CACHE_D1';
 const TAGS_TABLE =
@@ -81,7 +81,7 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
   };
 }
 
-/** Hides the cache from visitors: the Worker answers its paths. */
+/** Hides the cache from visitors: requests for its paths go to the Worker. */
 function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
   return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
 }

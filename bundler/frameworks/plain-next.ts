@@ -34,8 +34,9 @@ const WRANGLER_CONFIG = {
 export const OPEN_NEXT_BUILD = 'opennextjs-cloudflare build';
 
 /**
- * Returns what a project needs of which only Next.js says how it is built, if it renders its pages on a server; else `null`.
- * @throws {BuildFailure} when there is a file of the adapter, and the adapter is missing
+ * Returns OpenNext's adapter for a project that `next build` builds for a server, without an adapter of its own; else
+ * `null`.
+ * @throws {BuildFailure} when a file of the adapter exists, but its package is missing
  */
 export function nextAdapter(place: Place, manifest: PackageJson): Adapter | null {
   if (!dependsOn(manifest, 'next') || OTHER_ADAPTERS.some((name) => dependsOn(manifest, name))) return null;

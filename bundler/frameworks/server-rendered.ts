@@ -6,12 +6,12 @@ import { type Adapter, configText } from './adapter.ts';
 
 interface ServerFramework {
   name: string;
-  /** A project with one of these packages uses it. */
+  /** A project with one of these packages uses the framework. */
   packages: string[];
   config: RegExp;
   /** Returns whether a project with this configuration renders on a server. Without one, `config` is empty. */
   isServer: (config: string) => boolean;
-  /** A configuration, by its file's name: without one, the set-up fails. */
+  /** Text by file name. Added to a project without a configuration, because the set-up would fail. */
   files?: Record<string, string>;
   /** Arguments of Wrangler's commands after the set-up. */
   afterSetup?: string[][];
@@ -37,7 +37,7 @@ const FRAMEWORKS: ServerFramework[] = [
     packages: ['@sveltejs/kit'],
     config: /^svelte\.config\.[cm]?[jt]s$/,
     isServer: () => true,
-    // The set-up makes its build check these types, and does not write them.
+    // The set-up makes the project's build check generated types, but does not generate them.
     afterSetup: [['types']],
   },
   {

@@ -9,7 +9,6 @@ import { escapeHtml } from '../escape-html.ts';
 export const ROOT_PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'];
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A page of the documentation. */
 export interface DocsPage {
   /** Such as `/docs/storage`. */
   path: string;

@@ -1,7 +1,7 @@
 // Runs esbuild for our own code. Its helper process, which would live as long as this one, ends after the last build.
 import * as esbuild from 'esbuild';
 
-/** Builds in progress. */
+/** Number of builds in progress. */
 let running = 0;
 
 /**

@@ -71,7 +71,7 @@ async function keep(path: string, script: string): Promise<void> {
 export function bundleUiServer(): Promise<string> {
   return bundleWorker('../../handlers/ui/index.ts', {
     minify: true,
-    // The library would hash passwords in JavaScript, ten times slower than Node's crypto, which workerd provides.
+    // better-auth would hash passwords in JavaScript, ten times slower than Node's crypto, which workerd provides.
     alias: {
       '@better-auth/utils/password': fileURLToPath(import.meta.resolve('@better-auth/utils/password')),
     },

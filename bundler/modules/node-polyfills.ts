@@ -12,7 +12,6 @@ export const DEFAULT_SINCE = '2026-08-04';
 const COMPAT_V2_SINCE = '2024-09-23';
 const PACKAGES = ['unenv', '@cloudflare/unenv-preset'];
 
-/** Polyfills of Node's modules and globals. */
 export interface NodePolyfills {
   /** Node's modules that may be imported without `node:`. */
   names: readonly string[];
@@ -22,7 +21,7 @@ export interface NodePolyfills {
   globals: ReadonlyMap<string, string>;
   /** Files that set globals when they run, after `globals`. */
   scripts: string[];
-  /** Whether a file is one of the polyfills'. */
+  /** Whether a file belongs to the packages of the polyfills. */
   has(path: string): boolean;
 }
 

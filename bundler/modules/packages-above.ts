@@ -11,8 +11,9 @@ const PACKAGE = /^((?:@[^/]+\/)?[^./][^/]*)(?:\/|$)/;
 const LOOKING = { isLooking: true };
 
 /**
- * Returns an esbuild plugin for packages in folders above the project: `require` and `import()` of one throw at run time. The
- * build warns. Code detects optional packages this way. `moduleFiles` refuses a static `import` of one.
+ * Returns an esbuild plugin that hides packages in folders above the project. `require` and `import()` of one throw at
+ * run time, as they would without the package: code detects optional packages this way. The build only warns.
+ * `moduleFiles` refuses a static `import` of one.
  * @param root real path of the project
  */
 export function packagesAbove(root: string, polyfills: NodePolyfills | null): Plugin {

@@ -1,4 +1,4 @@
-// Workers in the syntax of service workers, `addEventListener('fetch', …)`: each becomes a module with their handlers.
+// Turns Workers in the syntax of service workers, `addEventListener('fetch', …)`, into modules that export handlers.
 import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { BuildOptions, Plugin } from 'esbuild';
@@ -14,7 +14,7 @@ export function isServiceWorker(bundle: string): boolean {
 
 /**
  * Returns the entry of the module that wraps a service worker's script. `plugin` resolves its imports.
- * @param manifest the name of the module that the script has as a global text; `null` without one
+ * @param manifest the module whose text becomes a global variable of the same name; `null`: none
  */
 export function serviceWorkerEntry(
   main: string,

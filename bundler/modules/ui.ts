@@ -7,7 +7,6 @@ import type { BuildOptions, Metafile, Plugin } from 'esbuild';
 import { docsPages } from './docs.ts';
 import { build } from './esbuild.ts';
 
-/** A file of the control UI. */
 export interface UiFile {
   /** Such as `/assets/main-X7K2.js`. */
   path: string;
@@ -18,13 +17,12 @@ export interface UiFile {
   immutable: boolean;
 }
 
-/** The control UI, built. */
 export interface BundledUi {
   /** Includes `/index.html`, which answers every path that is not a file. */
   files: UiFile[];
   /** Paths of the files that the first view of the home screen needs besides the page. */
   first: string[];
-  /** esbuild's, of the build of `ui/main.tsx`. */
+  /** esbuild's metafile of the build of `ui/main.tsx`. */
   metafile: Metafile;
 }
 

@@ -108,7 +108,7 @@ export async function bundleWorker(
       ],
     }).catch((error: { errors?: Message[] }) => {
       if (!error.errors) throw error;
-      // Such an error would reveal what a folder outside the project is.
+      // Such an error would reveal whether a path outside the project is a folder.
       const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
       const shown = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
       const rest = errors.length - shown.length;
@@ -131,7 +131,7 @@ export async function bundleWorker(
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
-  // The flag `nodejs_als` provides this module alone.
+  // The flag `nodejs_als` provides only this module.
   if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
@@ -158,8 +158,8 @@ function nameSources(root: string, directory: string, name: string): void {
 }
 
 /**
- * Whether an entry is a Node server: it imports Node's network modules, calls `listen()` or is CommonJS (another module
- * may call it), and mentions neither `fetch` nor `cloudflare:node`.
+ * Whether an entry is a Node server. It imports Node's network modules, mentions neither `fetch` nor `cloudflare:node`,
+ * and calls `listen()` or is CommonJS: then another module may call it.
  */
 function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;

@@ -16,21 +16,20 @@ export type BuildCommand =
   | { kind: 'command'; command: string; cwd: string; mayWantAccount?: true }
   | { kind: 'script'; mayFail?: true };
 
-/** The input of `buildCommands`. */
 interface Sources {
   /** Real path of the repository. */
   root: string;
   settings: BuildSettings;
-  /** Its Wrangler configuration, if there is one. */
+  /** The project's Wrangler configuration, if there is one. */
   config: WranglerConfig | null;
-  /** The script that deploys it, if there is one. */
+  /** The script that deploys the project, if there is one. */
   deploy: DeployScript | null;
-  /** Its own package.json, and that of the workspace above it. */
+  /** The project's package.json, and that of the workspace above it. */
   manifest: PackageJson | null;
   above: PackageJson | null;
   /** Whether the deploy adds OpenNext's adapter. */
   addsOpenNext: boolean;
-  /** Where its packages are installed, as an absolute path. */
+  /** Absolute path of the folder in which the project's packages are installed. */
   installed: string;
 }
 
@@ -45,7 +44,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
     ? [line(config.build.command, config.build.cwd ?? '.')]
     : [];
   const before = deploy?.before ?? null;
-  // After a failed command the rest of its line does not run: what that builds would be missing or old.
+  // Only a line of one command may fail for lack of an account. In a longer line, the commands after it would not run.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes(OPEN_NEXT_BUILD);

@@ -20,7 +20,7 @@ export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
 const ROUTES = 100;
 const ROUTE_LENGTH = 100;
 const FUNCTIONS = 'functions';
-/** How a function is exported. */
+/** Matches the exports of a Pages Function. */
 const HANDLER =
   /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
 /** Maximum files of functions/ to read, and maximum bytes of each. */
@@ -30,7 +30,7 @@ const FUNCTION_BYTES = 256 * 1024;
 /** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
 export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
-  // Behind a link out of the project, the host's own files would be read, and named in the log.
+  // A link out of the project would make Cellar read the host's own files, and name them in the log.
   if (!isInside(root, functions) || !statSync(functions).isDirectory()) return false;
   let left = MAX_FILES;
   for (const { path, names } of foldersOf(functions))

@@ -1,4 +1,4 @@
-// The lock files of package managers.
+// The lock files of package managers, by which `package-manager.ts` chooses one.
 import { join, relative } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
@@ -26,8 +26,9 @@ export interface LockFile {
 }
 
 /**
- * Returns the lock files in a folder, the one to use first. Beside another one, a lock file of npm that lacks packages of
- * package.json comes last: npm would refuse it, and the project probably changed to the other package manager.
+ * Returns the lock files in a folder, in order of preference. An npm lock file that lacks packages of package.json
+ * comes after those of other managers: npm would refuse it, and the project probably changed to the other package
+ * manager.
  * @param root real path of the repository
  * @throws {BuildFailure} when a lock file is not a file of the project
  */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { foldersOf } from './folders.ts';
 import { isInside } from './path-containment.ts';
 
-/** By path of the folder from the root: a fingerprint of its `index.html` that changes with every write of it. */
+/** A fingerprint of each folder's `index.html`, by the folder's path from the root. Every write changes it. */
 export type PageFolders = Record<string, string>;
 
 /**

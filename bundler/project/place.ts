@@ -5,7 +5,7 @@ import { BuildFailure } from '../failure.ts';
 import { insidePath, realInside } from './path-containment.ts';
 
 export interface Place {
-  /** Real path of the repository. Nothing outside it is used; paths are shown from here. */
+  /** Real path of the repository. Cellar uses nothing outside it, and shows paths relative to it. */
   root: string;
   /** Real path of the folder with the project's configuration and package.json. */
   folder: string;

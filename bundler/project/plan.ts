@@ -36,7 +36,7 @@ const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepa
 export interface Plan {
   /** The project's folder, relative to the worktree; empty: the worktree. */
   folder: string;
-  /** Replaces its script `deploy`: the commands of the root's in that folder; `null`: nothing does. */
+  /** The commands that the root's script `deploy` runs there, in place of the folder's own script; `null`: none. */
   deployLine: string | null;
   /** Folder where its packages are installed, relative to the worktree; empty: the worktree. */
   installFolder: string;
@@ -57,25 +57,23 @@ export interface Plan {
   lockFiles: LockFile[];
   /** Why the next build cannot reuse this install; `null` when it can. */
   installAnew: string | null;
-  /** Whether there is a Wrangler configuration. */
   hasConfig: boolean;
-  /** Whether Cloudflare Pages would build it. */
+  /** Whether Cloudflare Pages would build the project. */
   isPages: boolean;
   /** Whether functions/ is to be compiled to its Worker. */
   hasFunctions: boolean;
-  /** Its configuration's references to other apps; `null`: there is no configuration, or the build writes it. */
+  /** The configuration's references to other apps; `null`: there is no configuration, or the build writes it. */
   outside: NamedOutside | null;
   /** The sites that exist before the build; `null` when the build cannot make a site. */
   pages: PageFolders | null;
 }
 
-/** The input of `planBuild`. */
 export interface PlanOptions {
   worktree: string;
   settings: BuildSettings;
   /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
   environment: string | null;
-  /** Paths of all its package.json files. */
+  /** Paths of all package.json files in the worktree. */
   manifests: string[];
 }
 
@@ -166,8 +164,8 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
 }
 
 /**
- * Returns the folder whose package.json covers the Worker or assets that a configuration names, for a project without a
- * package.json beside `wrangler.toml`; `null` without such a folder.
+ * Returns the folder of the package.json that covers the Worker or assets which a configuration names; `null` without
+ * one. Called for a project without a package.json beside `wrangler.toml`.
  */
 function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): string | null {
   for (const named of [config.main, config.assets?.directory]) {

@@ -271,7 +271,7 @@ export function unnamedFolder(folders: string[], what = 'Wrangler configurations
   );
 }
 
-/** Whether a package.json names a package. */
+/** Whether a package.json has this package as a dependency. */
 export function dependsOn(manifest: PackageJson | null, dependency: string): boolean {
   return manifest?.dependencies.some(([name]) => name === dependency) ?? false;
 }

@@ -12,7 +12,7 @@ import type { Place } from './place.ts';
 import { readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
-/** The part of pnpm-workspace.yaml that names packages. A file may have settings alone. */
+/** The part of pnpm-workspace.yaml that names packages. The file may hold only settings. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
 /** Returns the real path of the folder to install in: the project's if it has a lock file, else its workspace's, if any. */

@@ -15,11 +15,11 @@ import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
 import type { Assets } from '../release.ts';
 import type { Metadata } from './metadata.ts';
 
-/** In a release that was uploaded: the hashes of its assets, by path. */
+/** File in the directory of an uploaded release: the hashes of its assets, by path. */
 export const MANIFEST_FILE = 'assets.json';
-/** In a session's directory. */
+/** File in a session's directory: its `Session`. */
 export const SESSION_FILE = 'session.json';
-/** In a session's directory: its account. */
+/** File in a session's directory: its account's id. */
 export const ACCOUNT_FILE = 'account';
 export const FILES = 'files';
 export const ASSETS = 'assets';
@@ -39,7 +39,7 @@ export type Manifest = Record<string, { hash: string; size: number }>;
 /** The content of `SESSION_FILE`. */
 export interface Session {
   owner: string;
-  /** How files were hashed: as Wrangler does when it is left out. */
+  /** How files were hashed. Omitted: as Wrangler does. */
   hashing?: 'sha256';
   manifest: Manifest;
   /** Hashes of the assets still to be sent. */
@@ -51,9 +51,9 @@ export interface SessionPlace {
   out: string;
   /** The directory of all sessions. */
   sessions: string;
-  /** Who began the session. */
+  /** The account's id and the script's name. A session serves only the owner that started it. */
   owner: string;
-  /** The directory of the app's releases, or `null`. */
+  /** The directory of the app's releases. Null for a new app, which has no assets to use again. */
   releases: string | null;
 }
 
@@ -180,7 +180,7 @@ export function placeAssets(
 
 /**
  * Creates hard links to the files of a session in `out`.
- * @returns all of them
+ * @returns the manifest of the session
  * @throws {BuildFailure} for an unknown session, and naming the missing asset
  */
 export function linkAssets(id: string, { out, sessions, owner, releases }: SessionPlace): Manifest {

@@ -82,13 +82,13 @@ function sentFiles(sessions: string, owner: string): Map<string, SentFile> {
   const account = owner.slice(0, owner.indexOf('/'));
   const own = readdirSync(sessions).flatMap((id) => {
     try {
-      // The sessions of others may have long lists.
+      // Checks the short account file first: sessions of other accounts may have long lists.
       if (readFileSync(join(sessions, id, ACCOUNT_FILE), 'utf8') !== account) return [];
       const session = readSession(sessions, id);
       if (session.owner !== owner || session.hashing !== 'sha256') return [];
       return { id, manifest: session.manifest, at: statSync(join(sessions, id)).mtimeMs };
     } catch {
-      // It was removed meanwhile.
+      // The session was removed meanwhile.
       return [];
     }
   });

@@ -58,7 +58,6 @@ export interface UnpackOptions {
   keys: Record<string, string>;
 }
 
-/** An upload as data. */
 export interface Unpacked {
   bundle: Bundle;
   /** Values of its secrets, by name. */
@@ -224,7 +223,7 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
   if (type !== undefined) modules.push({ name, type, path });
 }
 
-/** @param path where it is kept, below `out` */
+/** @param path the part's file, relative to `out` */
 async function writePart(given: string, path: string, file: File, out: string): Promise<void> {
   if (file.size > MODULE_BYTES)
     throw new BuildFailure(`${show(given)} has more than ${MODULE_BYTES / 2 ** 20} MiB`);

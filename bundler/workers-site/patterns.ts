@@ -20,7 +20,7 @@ export function pathMatcher(patterns: string[]): (path: string) => boolean {
     );
     return last !== undefined && !last.isNegated;
   };
-  /** Of folders: each match parses its pattern, and a folder may have many files. */
+  /** Results for folders: a match parses its pattern again each time, and a folder may have many files. */
   const known = new Map<string, boolean>();
   return (path) => {
     const parts = comparable(path).split('/');

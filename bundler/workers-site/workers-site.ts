@@ -56,7 +56,7 @@ export function bundleWorkersSite(
   };
 }
 
-/** As Wrangler does, leaves out hidden files, and packages. */
+/** Whether a site serves a file or folder of this name. As in Wrangler, hidden names and packages are left out. */
 function isServed(name: string): boolean {
   return name !== 'node_modules' && (!name.startsWith('.') || name === '.well-known');
 }

@@ -130,7 +130,7 @@ function lastOf({ last_delivery }: Alert): string {
   return `${ago(at)}: ${error === null ? 'delivered' : plain(error)}`;
 }
 
-/** Returns the address as the API takes it. */
+/** Returns an e-mail address as a `mailto:` URL, and any other address unchanged. */
 function addressOf(to: string | undefined): string | undefined {
   return to !== undefined && !to.includes(':') && to.includes('@') ? `mailto:${to}` : to;
 }

@@ -2,7 +2,7 @@
 import { type Command, textCommand } from '../command.ts';
 import { completion, shells } from '../completion.ts';
 
-/** Returns the command. @param commands returns all commands, including this one */
+/** @param commands returns all commands, including this one */
 export function completionCommand(commands: () => readonly Command[]): Command {
   return textCommand({
     words: 'completion',

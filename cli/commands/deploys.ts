@@ -78,7 +78,7 @@ export const deployCommands: readonly Command[] = [
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy =
         items.find((each) => each.sha === sha && !ENDED.includes(each.status)) ??
-        // Where pushes do not deploy, and for a commit that was deployed before, this command does.
+        // The push started no deploy when pushes do not deploy this app, or the commit was deployed before.
         (await session.call('deploys.create', { id: app.id, ref: sha }));
       // If the deploy ended during the push, git has shown its log.
       const isLogShown = deploy.status !== 'queued' && deploy.status !== 'building';

@@ -11,7 +11,6 @@ import { addressOf, keepLogin, ownAddress, savedLogin } from '../login-file.ts';
 import type { Client, Session } from '../session.ts';
 import { fields } from '../show.ts';
 
-/** The compatibility date in a new Wrangler configuration. */
 const COMPATIBILITY_DATE = '2026-10-01';
 const MAINS = ['src/index.ts', 'src/index.js', 'index.ts', 'index.js'];
 
@@ -79,7 +78,7 @@ export const localCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the origin to which git pushes. It derives from the address of any app; null when no app has one. */
+/** Returns the origin to which git pushes. It derives from the address of any app; null when there is no app. */
 async function gitOfApps(client: Client): Promise<string | null> {
   const { items } = await client.call('apps.list', { limit: 1 });
   return items[0] ? new URL(items[0].git_url).origin : null;
@@ -115,7 +114,7 @@ function link(session: Session, slug: string, url: string): void {
   say(`Wrote wrangler.jsonc for ${main}\n`);
 }
 
-/** Lets git use the key of `cellar login`, whose Cellar had no app yet that named the server of git. */
+/** Lets git use the API key of `cellar login`. At the login, no app existed whose address names the git server. */
 function useKeyOfLogin({ login, place }: Session, remote: string): void {
   const saved = savedLogin(place.env);
   const git = new URL(remote).origin;

@@ -96,7 +96,7 @@ export const sourceCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the refusal to approve a pull request without a commit. It shows the newest commit, which nobody may have reviewed. */
+/** Returns the error for an approval without a commit. It shows the newest commit, which nobody may have reviewed. */
 function reviewFirst(number: number, { pulls }: Result<'source.get'>): Stopped {
   const pull = pulls.find((each) => each.number === number && each.state !== 'closed');
   if (pull === undefined)

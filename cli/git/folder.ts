@@ -28,7 +28,6 @@ export function namedByProject(folder: string): string | null {
   );
 }
 
-/** Whether git is installed. */
 export function hasGit(): boolean {
   return readGit('/', '--version') !== null;
 }
@@ -51,7 +50,6 @@ export function readGit(folder: string, ...words: string[]): string | null {
   }
 }
 
-/** How git is run. */
 export interface GitRun {
   folder: string;
   env: Readonly<Record<string, string | undefined>>;

@@ -1,11 +1,12 @@
-// Clients that change facts again and again while machines fail, and the checks that nothing acknowledged is missing afterwards.
+// Clients that change data of each kind (`facts.ts`) again and again while machines fail. Checks afterwards that no
+// acknowledged change is missing.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/support/e2e/processes.ts';
 import type { Fact } from './facts.ts';
 
 /** Timeout for each check after a failure, in ms. */
 const RECOVERY_MS = 60_000;
-/** The same deadline for messages and Workflows. It starts at the last failure. */
+/** Timeout for messages and Workflows after the last failure, in ms. */
 const DELIVERED_MS = 120_000;
 const LATE = ['queue', 'workflow'];
 
@@ -35,7 +36,7 @@ export class Clients {
       if (!LATE.includes(name)) await this.#check(name, fact, when, RECOVERY_MS);
   }
 
-  /** Checks what takes its time. */
+  /** Checks messages and Workflows, which take time to be delivered or to end. */
   async checkLate(): Promise<void> {
     for (const name of LATE) await this.#check(name, this.#facts[name]!, 'at the end', DELIVERED_MS);
   }

@@ -1,4 +1,4 @@
-// A door between one host and the bucket. While it is closed, nothing passes, and connections hang as in a cut network.
+// A proxy between one host and the bucket. While it is closed, no bytes pass, and connections hang as in a cut network.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export class Door {
@@ -16,7 +16,7 @@ export class Door {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Resolves when hosts can connect. @param address at which they do */
+  /** Resolves when hosts can connect. @param address that they connect to */
   listen(address: string): Promise<this> {
     return new Promise((resolve) => this.#server.listen(0, address, () => resolve(this)));
   }

@@ -47,7 +47,7 @@ function writes(cellar: Cellar, kind: Kind): Fact {
   const acknowledged = new Set<number>();
   let next = 0;
   return {
-    // Each round compares all of them: of many more, the comparison takes longer than the failure.
+    // Each round compares all of these writes: with many more, that would take longer than the failure.
     pauseMs: kind === 'workflow' ? 200 : 100,
     change: async () => {
       const n = ++next;
@@ -172,7 +172,7 @@ function apps(cellar: Cellar): Fact {
       const [oldest] = there;
       if (n % 2 === 0 && there.size > MOST_APPS && oldest) {
         const [slug, id] = oldest;
-        // Until it is acknowledged, it may have been carried out or not.
+        // Until the deletion is acknowledged, the app may exist or not.
         there.delete(slug);
         await done(rpc('apps.delete', { id }));
         gone.add(slug);

@@ -1,5 +1,6 @@
-// Makes one of three hosts fail again and again, in each way that a machine can, while clients behind a load balancer write, push,
-// deploy, and change secrets, apps and accounts. Reports what was acknowledged and is missing, and how long each app was away.
+// Makes one of three hosts fail again and again, in each way that a machine can. Meanwhile clients behind a load
+// balancer write, push, deploy, and change secrets, apps and accounts. Reports what was acknowledged and is missing,
+// and how long each app was away.
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -27,10 +28,10 @@ const AWAY_MS = [1_000, 8_000, 30_000];
 const RECOVERY_MS = 90_000;
 const ASK_EVERY_MS = 50;
 const NODE = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url));
-/** Above the numbers of the other writes. */
+/** First number of the writes of `watch`, above the numbers of all other writes. */
 const WATCH_FROM = 1_000_000;
 
-/** A host, with a door of its own to the bucket. */
+/** A host, with its own proxy to the bucket. */
 interface Member {
   cellar: Cellar;
   door: Door;
@@ -97,7 +98,7 @@ function addressOf(at: number): string {
 async function add(at: number): Promise<void> {
   const place = store.place('chaos/');
   const address = networks?.gateway ?? '127.0.0.1';
-  // The port after it is used too.
+  // A host also listens on the port after this one.
   const [port] = ownPorts(2);
   const door = await new Door(Number(new URL(place.endpoint).port)).listen(address);
   const settings = {
@@ -180,7 +181,7 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
   for (let round = 0; round < ROUNDS && !isEnding; round++) {
     const name = names[round % names.length]!;
     const awayMs = AWAY_MS[Math.floor(round / names.length) % AWAY_MS.length]!;
-    // The home of the app that is asked, most often.
+    // Mostly fails the home of the app that writes.
     const at = round % 4 === 3 ? Math.floor(Math.random() * HOSTS) : await homeOfWriter(front);
     const when = `round ${round + 1} (host ${at} ${name} for ${awayMs} ms)`;
     await sleep(Math.random() * LONGEST_LIFE_MS);
@@ -275,7 +276,7 @@ function thaw(cellar: Cellar): void {
     for (const { pid } of descendants(cellar.pid)) signal(pid, 'SIGCONT');
     signal(cellar.pid, 'SIGCONT');
   } catch {
-    // It does not run.
+    // The host does not run.
   }
 }
 
@@ -283,7 +284,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It has ended by itself.
+    // The process has ended by itself.
   }
 }
 

@@ -1,5 +1,5 @@
-// Kills the host, the control plane, the app's process, the bucket service and readers at random moments, while an app writes
-// to all of its storage. Reports lost writes.
+// Kills processes at random moments, while an app writes to all of its storage. These are the host, the control plane,
+// the app's process, the bucket service and readers. Reports lost writes.
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -32,7 +32,7 @@ const ANSWER_MS = 5_000;
 const INSTANCE_EVERY_MS = 100;
 
 const KINDS: Kind[] = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow'];
-// Beside data in the bucket, the cache is in the memory of the process.
+// When the app's data is in the bucket, its cache is in the process's memory, so a kill loses it.
 if (!IN_BUCKET) KINDS.push('cache');
 
 const store = IN_BUCKET ? await new MemoryStore().start() : null;
@@ -51,7 +51,7 @@ let ending = false;
 try {
   await cellar.start();
   const id = await cellar.deploy('writer', 'hello', WRITER);
-  // Its data is on this machine.
+  // The neighbour's data is on this machine.
   await cellar.call('POST', '/v1/apps', { slug: 'neighbour', storage: 'local' });
   await cellar.deployAgain('neighbour', 'hello');
   const clients = [
@@ -158,7 +158,7 @@ function kill(pid: number | undefined): boolean {
     process.kill(pid, 'SIGKILL');
     return true;
   } catch {
-    // It ended by itself just before.
+    // The process ended by itself just before.
     return false;
   }
 }

@@ -1,5 +1,5 @@
-// A network of its own for each host, as on machines of their own: namespaces of this machine's kernel that a bridge joins. They
-// share the clock, so clocks cannot differ. Needs root.
+// Gives each host its own network, as if each had its own machine: network namespaces that a bridge joins. They share
+// the clock, so clocks cannot differ. Needs root.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ for name in "$@"; do
 done
 ip link del ${NAME}`;
 
-/** Whom a host is cut from. The bucket is one of everything. */
+/** What a host is cut from. `everything` includes the bucket. */
 export type Cut = 'the other hosts' | 'everything';
 
 export class Networks {
@@ -31,10 +31,10 @@ export class Networks {
   readonly #remover: ChildProcess;
   readonly #relays: ChildProcess[] = [];
 
-  /** @param count of the hosts @throws {Error} of the system when they cannot be made */
+  /** @param count of the hosts @throws {Error} when the system cannot make the networks */
   constructor(count: number) {
     this.#count = count;
-    // Fails now, and not in the round that needs it.
+    // Without `nft`, fails now, and not in the first round that cuts a host.
     execFileSync('nft', ['--version'], { stdio: 'ignore' });
     const names = this.#hosts.map((at) => this.#nameOf(at));
     this.#remover = spawn('sh', ['-c', REMOVE, 'sh', this.#directory, ...names], {
@@ -60,7 +60,7 @@ export class Networks {
     return path;
   }
 
-  /** Makes ports that a host has on its loopback reachable at its address. Resolves at once. */
+  /** Makes ports on a host's loopback reachable at its address. Returns before they are reachable. */
   relay(at: number, ...ports: number[]): void {
     const words = [this.address(at), ...ports.map(String)];
     const relay = spawn(this.node(at, process.execPath), [RELAY, ...words], {

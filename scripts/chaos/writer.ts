@@ -1,6 +1,5 @@
 // An app that writes numbers to all of its storage, each kind on a path of its own: `POST /d1?n=1` writes, `GET /d1` lists.
 
-/** A kind of storage. */
 export type Kind = 'd1' | 'kv' | 'r2' | 'queue' | 'do' | 'workflow' | 'cache';
 
 /** The app's files. */

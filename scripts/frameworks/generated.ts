@@ -407,7 +407,7 @@ export default app
     generator: '@angular/cli',
     words: 'new app --ssr --defaults --skip-git --skip-install --ai-config=none',
     afterwards: [
-      // They need each other's exact release, and the registry may lack the newest of some.
+      // Angular's packages need each other's exact release, and the registry may lack the newest of some.
       `sed -Ei '/@angular/s/"\\^([0-9]+\\.[0-9]+)\\.[0-9]+"/"\\1.0"/' package.json`,
       'npm pkg delete dependencies.express devDependencies.@types/express',
       'npm pkg set devDependencies.xhr2=^0.2.1 devDependencies.wrangler=^4 "scripts.deploy=npm run build && wrangler deploy"',

@@ -22,7 +22,7 @@ export interface FrameworkProject {
   byHand?: Record<string, string>;
   /** Commands that run after the packages are installed. */
   afterwards?: string[];
-  /** Files that are then added or changed. */
+  /** Files that are added or changed after those commands. */
   files?: Record<string, string>;
   /** The package manager of the committed lock file. */
   manager: 'npm' | 'pnpm' | 'yarn' | 'bun' | 'none';
@@ -33,15 +33,14 @@ export interface FrameworkProject {
   client?: string;
   /** Also fetches every script and style sheet of the page at `/`. */
   assets: boolean;
-  /** It cannot run here: the expected error message. */
+  /** The expected error message of a project that Cellar cannot run. */
   refused?: RegExp;
 }
 
-/** Most projects in one run. */
+/** Maximum projects in one run. */
 export const MAX_PROJECTS = 200;
 export const GITIGNORE =
   'node_modules\ndist\n.wrangler\n.astro\n.react-router\nbuild\n.open-next\n.turbo\n.vinxi\n.output\n';
 export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
-/** Returns the text of a `package.json`. */
 export const packageJson = (fields: object): string =>
   json({ name: 'app', private: true, type: 'module', ...fields });

@@ -4,7 +4,7 @@
 import type { Check, FrameworkProject } from './project.ts';
 
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
-/** What the project itself answers without its data, secrets, callers or HTTPS. */
+/** The answer of a project that lacks its data, its secrets, its callers or HTTPS here. */
 const answers = (status: number, text: RegExp): Check[] => [{ path: '/', status, text }];
 /** A page of a site without an `index.html`. */
 const page = (path: string): Check[] => [{ path, text: /\S/ }];

@@ -1,7 +1,7 @@
 // Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
-/** Its packages must all have one version, as in its templates. */
+/** All packages of React Router must have one version, as in its templates. */
 const REACT_ROUTER_VERSION = '7.18.4';
 const REACT_ROUTER = {
   'app/root.tsx': `import { Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';

@@ -3,12 +3,12 @@ import { execFile } from 'node:child_process';
 
 export interface Program {
   name: string;
-  /** Its file and arguments. */
+  /** The program's file and its arguments. */
   words: string[];
 }
 
 export interface Running {
-  /** Most concurrent programs. */
+  /** Maximum concurrent programs. */
   atOnce: number;
   /** Timeout of a program in ms, 0 for none. A program that is killed by it has failed. */
   deadlineMs: number;

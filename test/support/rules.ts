@@ -8,6 +8,6 @@ export const RULES = `cellar-test-${process.pid}`;
 const tried = NEEDS_USERS.skip ?? (await openFirewall(RULES, []));
 if (tried instanceof Firewall) await tried.close();
 
-/** Options of such a test. They skip it with the reason where no rules can be set. */
+/** Options of a test that needs packet filter rules. They skip the test, with the reason, where no rules can be set. */
 export const NEEDS_RULES: { skip?: string } =
   tried instanceof Firewall ? {} : { skip: `no rules can be set here: ${tried}` };

@@ -10,6 +10,6 @@ const scratch = mkdtempSync(join(tmpdir(), 'cellar-probe-'));
 const found = await findSandbox(makeView(scratch), process.getuid?.() === 0 ? NOBODY : null);
 rmSync(scratch, { recursive: true });
 
-/** Options of such a test. They skip it with the reason where there is no sandbox. */
+/** Options of a test that needs a sandbox. They skip the test, with the reason, where there is none. */
 export const NEEDS_SANDBOX: { skip?: string } =
   typeof found === 'string' ? { skip: `builds have no sandbox here: ${found}` } : {};

@@ -73,7 +73,6 @@ export class SmallDisk {
     return SmallDisk.#mount(path, image, ['-o', 'loop', image])!;
   }
 
-  /** Free space in MiB. */
   get freeMb(): number {
     const { bavail, bsize } = statfsSync(this.path);
     return (bavail * bsize) / 2 ** 20;

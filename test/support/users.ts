@@ -4,5 +4,5 @@ import { whyNoUsers } from '../../runtime/isolation/users.ts';
 
 const why = whyNoUsers([workerdPath()]);
 
-/** Options of such a test. They skip it with the reason where apps have no users. */
+/** Options of a test that needs users of apps. They skip the test, with the reason, where apps have none. */
 export const NEEDS_USERS: { skip?: string } = why === null ? {} : { skip: `apps have no users here: ${why}` };

@@ -61,5 +61,4 @@ const look = EditorView.theme({
   },
 });
 
-/** Styles of the editor and of its syntax highlighting. */
 export const theme = [look, syntaxHighlighting(highlight)];

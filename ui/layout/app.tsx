@@ -41,8 +41,8 @@ function Place() {
   const isOut = session.value === null;
   const wanted: Route | null = isOut && !isPublic ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
-  // A signed-in person does not need the sign-in screen. If an invite led there, it continues.
-  // The provider sends people to the list of apps.
+  // A signed-in person leaves the sign-in screen, and continues with a pending invite. `apps` counts too, because the
+  // identity provider sends people there.
   useEffect(() => {
     if (isOut || (asked?.name !== 'signIn' && asked?.name !== 'apps')) return;
     const token = queryOf('invite') || takeInvite();
@@ -107,7 +107,7 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
   const [failure, setFailure] = useState(false);
   const isFirst = useRef(true);
   const key = wanted && keyOf(wanted);
-  // Runs before paint: a loaded screen does not wait for a frame that nobody needs.
+  // Runs before paint, so that a loaded screen does not appear one frame late.
   useLayoutEffect(() => {
     if (wanted === null) return;
     let gone = false;

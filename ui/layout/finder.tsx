@@ -27,13 +27,13 @@ import {
 /** What the open palette finds; null when it is closed. `apps`: the other apps, on the section that is shown. */
 export const finding = signal<'everything' | 'apps' | null>(null);
 
-/** Page size of the list of apps, and the most apps read. */
+/** Page size of the list of apps, and the maximum number of apps read. */
 const APPS = { page: 200, most: 2_000 };
 
 /** Slugs of all apps, read when the palette was opened last. */
 const slugs = signal<readonly string[]>([]);
 
-/** The current app, when it has a main to deploy: an app that was uploaded has none. */
+/** The current app, if its main branch has a commit to deploy; else null. An app that was only uploaded has none. */
 const withMain = signal<string | null>(null);
 
 /** Storage of the current app, by name. */
@@ -55,7 +55,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
   useEffect(() => {
     const end = showModal(dialog.current!);
     readSlugs().catch(failed);
-    // Without the right to read storage, none is offered.
+    // An account that may not read the storage gets no results from it.
     readStorage().catch(() => {});
     readDeploys().catch(() => {});
     return end;
@@ -142,7 +142,6 @@ async function readSlugs(): Promise<void> {
   slugs.value = found;
 }
 
-/** Reads the storage of the current app. */
 async function readStorage(): Promise<void> {
   const here = route.peek();
   if (here === null || !('app' in here) || !may('push')) return;
@@ -175,7 +174,7 @@ async function readStorage(): Promise<void> {
   ].map((each) => ({ app, ...each }));
 }
 
-/** Reads whether the current app has a main to deploy. */
+/** Reads whether the current app has a commit on main to deploy. */
 async function readDeploys(): Promise<void> {
   const here = route.peek();
   if (here === null || !('app' in here) || !may('push')) return;

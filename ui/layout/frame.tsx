@@ -126,7 +126,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
-/** The machine's name is the page's hostname. */
+/** `localhost` names no machine, so the product's name replaces it. */
 function machineName(): string {
   return location.hostname === 'localhost' ? 'Cellar' : location.hostname;
 }

@@ -247,7 +247,7 @@ export interface Task {
   text: string;
   also: string;
   section: RouteName;
-  /** The role that it needs. */
+  /** The role that the task needs. */
   needs?: Role;
 }
 

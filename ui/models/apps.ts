@@ -7,7 +7,6 @@ import { queryOf } from '../router.ts';
 export type Overview = Result<'apps.overview'>;
 export type App = Overview['items'][number];
 
-/** Polling interval. */
 const EVERY_MS = 15_000;
 
 /** All apps with their figures, and the filtered ones. */
@@ -68,7 +67,6 @@ export function errorRate(figures: App['figures']): number | null {
   return requests === 0 ? null : figures.errors / requests;
 }
 
-/** Returns the sums over all apps. */
 export function sumsOf(overview: Overview | null) {
   const items = overview?.items ?? [];
   const isAwake = ({ figures }: App) => figures !== null && figures.memory_bytes !== null;

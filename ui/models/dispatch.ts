@@ -8,7 +8,6 @@ export type Script = Result<'apps.list'>['items'][number] & { dispatch: object }
 const EVERY_MS = 15_000;
 const LIMIT = 100;
 
-/** The dispatch namespaces that the account may see. */
 export function dispatchModel() {
   const namespaces = pages(
     (cursor, signal) => api('dispatch.list', { limit: LIMIT, cursor }, { signal }),

@@ -20,7 +20,6 @@ export function changeOf({ text, was }: Draft): Change {
 
 const all = new Map<string, Signal<ReadonlyMap<string, Draft>>>();
 
-/** The drafts of an app. */
 export function draftsOf(app: string) {
   let kept = all.get(app);
   if (kept === undefined) {

@@ -6,17 +6,17 @@ export interface Found {
   text: string;
   /** More words that match. */
   also?: string;
-  /** It belongs to the current app. */
+  /** Whether it belongs to the current app. */
   near?: boolean;
   run: () => unknown;
 }
 
-/** Most results. */
+/** Maximum results. */
 const RESULTS_LIMIT = 40;
 
 /**
- * Returns the items that contain every typed word, best first. A match at the start of the text ranks before one at the start
- * of a word, and that before one inside a word. With nothing typed, keeps the order.
+ * Returns the items that contain every typed word, best first. A match at the start of the text ranks first, then one
+ * at the start of a word, then one inside a word. With nothing typed, keeps the order.
  */
 export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'near'>>(
   items: readonly Item[],
@@ -32,7 +32,7 @@ export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'nea
     .map(({ item }) => item);
 }
 
-/** 0 when a word does not match. */
+/** Returns the score of an item; 0 when a word does not match. */
 function scoreOf(
   { group, text, also = '', near = false }: Pick<Found, 'group' | 'text' | 'also' | 'near'>,
   words: string[],

@@ -1,4 +1,4 @@
-// The hosts of a Cellar of several, their apps, and moving an app to another host.
+// The hosts of a Cellar that runs on several machines, their apps, and moving an app to another host.
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import { plural } from '../parts/format.ts';
@@ -10,7 +10,7 @@ type App = Result<'apps.list'>['items'][number];
 const EVERY_MS = 5_000;
 const LIMIT = 200;
 const APPS = 50;
-/** A difference of clocks that needs care, in ms. */
+/** Difference of clocks that needs attention, in ms. */
 const CLOCK_MS = 1_000;
 
 export function hostsModel() {
@@ -30,7 +30,6 @@ export function hostsModel() {
   };
 }
 
-/** The apps of one host. */
 export function appsOfHostModel(host: string) {
   return pages(
     (cursor, signal) => api('apps.list', { host, limit: APPS, cursor }, { signal }),
@@ -54,7 +53,7 @@ export function loadOf({ state, load }: Host): Host['load'] {
   return state === 'silent' ? null : load;
 }
 
-/** Whether a host's clock differs so much from the bucket's that it needs care. */
+/** Whether a host's clock differs so much from the bucket's that it needs attention. */
 export function isClockOff({ clock_ahead_ms: ms }: Pick<Host, 'clock_ahead_ms'>): boolean {
   return ms !== null && Math.abs(ms) > CLOCK_MS;
 }

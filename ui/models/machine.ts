@@ -134,7 +134,7 @@ export function snapshotsModel() {
       await snapshots.refresh();
       return before;
     },
-    /** Says what a restore would change. @param database as in `restore` */
+    /** Returns what a restore would change. @param database as in `restore` */
     compare(snapshot: string, app: string, database: string): Promise<Result<'admin.restore'>> {
       const wanted = { snapshot, app, ...(database !== '' && { database }) };
       return api('admin.restore', { ...wanted, dry_run: true });

@@ -76,7 +76,6 @@ export function pages<Item>(
   };
 }
 
-/** A paginated list. */
 export type Pages<Item> = ReturnType<typeof pages<Item>>;
 
 interface Receiver<Item> {

@@ -19,7 +19,7 @@ export function findPlaces(text: string): Piece[] {
   let from = 0;
   for (const found of text.matchAll(PLACE)) {
     const path = found[1]!.replace(ABOVE, '').replace(/^\.\//, '');
-    // A file of a package or of the machine, or a URL.
+    // Skips files of packages, files of the machine, and URLs.
     if (path.includes('node_modules/') || path.startsWith('/') || path.startsWith('..')) continue;
     if (found.index > from) pieces.push({ text: text.slice(from, found.index) });
     pieces.push({ text: found[0], path, line: Number(found[2] ?? found[3]) });

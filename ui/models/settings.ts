@@ -170,8 +170,8 @@ export function tcpModel(id: string) {
 }
 
 /**
- * Returns the domains of e-mail addresses that need a record in DNS, in order. Those below the base domain need none: mail
- * servers use the address of a domain without MX record.
+ * Returns, in order, the domains of e-mail addresses that need a DNS record. Domains below the base domain need none:
+ * mail servers use the address of a domain without an MX record.
  */
 export function mailDomains(routes: readonly MailRoute[], baseDomain: string): string[] {
   const all = routes.map(({ address }) => address.slice(address.indexOf('@') + 1));
@@ -190,7 +190,7 @@ export function publicAddress(addresses: readonly string[]): string | null {
 }
 
 /**
- * Returns whether the alert dialog offers a kind of event: those of the bucket and of other hosts need one.
+ * Returns whether the alert dialog offers a kind of event. Some kinds need a bucket or other hosts.
  * @param on the kinds that the alert has: they can be turned off
  */
 export function offersAlert(

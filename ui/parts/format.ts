@@ -151,7 +151,6 @@ export function dayAndClock(time: string | number, options: { ms?: boolean } = {
   return `${dayFormat.format(new Date(time))} ${clock(time, options)}`;
 }
 
-/** Shortens a commit's hash. */
 export function shortSha(sha: string): string {
   return sha.slice(0, 7);
 }

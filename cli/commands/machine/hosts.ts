@@ -1,4 +1,4 @@
-// Commands for the machines of a Cellar of several.
+// Commands for the machines of a Cellar that runs on several.
 import type { Result } from '../../../handlers/contract/index.ts';
 import { type Command, command, textOf } from '../../command.ts';
 import { whole } from '../../session.ts';

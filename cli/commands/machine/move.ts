@@ -7,7 +7,7 @@ import { type Session, whole } from '../../session.ts';
 import { bytes, many } from '../../show.ts';
 
 const PLACES = { local: 'to this machine', bucket: 'into the bucket' } as const;
-/** Codes of refusals of one app, after which the others still move. */
+/** Error codes that concern only one app: the other apps still move. */
 const LEFT = ['app_immovable', 'forbidden'];
 type To = keyof typeof PLACES;
 

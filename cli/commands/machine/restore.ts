@@ -9,7 +9,7 @@ import { bytes, plain, table } from '../../show.ts';
 type Restored = Result<'admin.restore'>;
 type Change = NonNullable<Restored['changes']>[number];
 
-/** The beginning of ISO 8601. */
+/** Matches text that begins with a date in ISO 8601. */
 const DATE = /^\d{4}-\d{2}-\d{2}/;
 
 export const restoreCommand = command({
@@ -62,7 +62,7 @@ function paramsOf(input: Input, session: Session): Params<'admin.restore'> {
 }
 
 /**
- * Returns a time in ISO 8601. `14:00` is the last time that the clock here showed it.
+ * Returns a time in ISO 8601. `14:00` means the last 14:00 on this machine's clock.
  * @throws {Stopped} when it is not a time
  */
 export function timeOf(text: string, now: Date): string {

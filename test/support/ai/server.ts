@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 
 export const AI_KEY = 'sk-key-of-the-ai-server';
 
-/** A request that the server received. */
 export interface AiRequest {
   path: string;
   authorization: string | undefined;

@@ -18,7 +18,7 @@ export class Receiver {
   readonly received: Received[] = [];
   /** The next answers, in order. The last one repeats. */
   answers: { status: number; headers?: Record<string, string> }[] = [{ status: 204 }];
-  /** Whether it answers no message. */
+  /** Whether messages get no answer. */
   hangs = false;
   readonly #arrived = new EventEmitter();
   readonly #server = createServer(async (request, response) => {

@@ -22,7 +22,7 @@ export class BrowserEndpoint {
     this.#server.on('upgrade', (request, client, head) => void this.#serve(request, client, head));
   }
 
-  /** @param token that its address must have */
+  /** @param token that a client's URL must have */
   static async start(token: string): Promise<BrowserEndpoint> {
     const endpoint = new BrowserEndpoint(token);
     endpoint.#server.listen(0, '127.0.0.1');
@@ -34,7 +34,7 @@ export class BrowserEndpoint {
     return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}/?token=${this.#token}`;
   }
 
-  /** Browsers that run. */
+  /** Number of running browsers. */
   get running(): number {
     return this.#browsers.size;
   }

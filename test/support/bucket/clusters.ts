@@ -2,7 +2,7 @@
 import { AppCluster, type ClusterHosts } from '../../../runtime/bucket/app-cluster.ts';
 import type { MemoryStore } from './memory-store.ts';
 
-/** Returns the cluster of an app, as one machine has it. @param hosts as one of several has it */
+/** Returns the cluster of an app on a lone machine. @param hosts makes it the cluster on one of several machines */
 export function clusterIn(store: MemoryStore, appId = 'app1', hosts?: ClusterHosts): AppCluster {
   return new AppCluster({
     place: store.place('of/cellar/'),

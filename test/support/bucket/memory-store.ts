@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import type { S3Place } from '../../../runtime/bucket/place.ts';
 
-/** What the store does wrong. */
+/** Faults that a test switches on. */
 export interface Faults {
   /** Writes always succeed. */
   ignoresConditions?: boolean;
@@ -16,11 +16,11 @@ export interface Faults {
   listsNothing?: boolean;
   /** Answers 503. */
   isBusy?: boolean;
-  /** Never answers, or never answers these. */
+  /** Answers no request, or none for which the function returns true. */
   hangs?: boolean | ((asked: Asked) => boolean);
   /** Carries requests out once this resolves, even those whose client has left. */
   holds?: Promise<void>;
-  /** Carries out writes whose name ends so, and does not answer them. */
+  /** Carries out writes whose name ends with this text, and does not answer them. */
   hangsAfter?: string;
   /** Resets connections. */
   cuts?: boolean;
@@ -55,7 +55,7 @@ export class MemoryStore {
   faults: Faults = {};
   /** Writes that `hangsAfter` has left without an answer. */
   hanging = 0;
-  /** Whether a write of a name is answered with 403. */
+  /** Returns whether a write of a name is answered with 403. */
   refuses: (key: string) => boolean = () => false;
   readonly #server = createServer((request, response) => {
     // A client that leaves in the middle of a body has written nothing.
@@ -78,7 +78,7 @@ export class MemoryStore {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Where the store is, with any keys. */
+  /** Returns the store's place. Any keys do, because the store checks no signature. */
   place(prefix = ''): S3Place {
     const keys = { accessKey: 'a', secretKey: 's' };
     return { endpoint: this.endpoint, region: 'auto', bucket: 'b', prefix, ...keys };

@@ -38,9 +38,9 @@ export interface Asked {
   path: string;
   query?: Record<string, string>;
   body?: string | Buffer;
-  /** Signed too. */
+  /** Headers that are sent and signed. */
   headers?: Record<string, string>;
-  /** Sent, and not signed. */
+  /** Headers that are sent but not signed. */
   unsigned?: Record<string, string>;
   /** The target that is sent instead of the signed one. */
   sentTarget?: string;
@@ -60,7 +60,7 @@ export interface Sent {
   headers: Record<string, string>;
 }
 
-/** Returns what an app sends. */
+/** Returns an app's request with its signature. */
 export function signedBy(appId: string, asked: Asked): Sent {
   const { method = 'GET', path, query = {}, at = new Date(), bodyHash = UNSIGNED } = asked;
   const keys = appKeys(CLUSTER_KEY, appId);

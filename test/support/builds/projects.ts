@@ -14,7 +14,6 @@ import { emptyNames } from '../../../runtime/storage/names.ts';
 /** By path: a file's text, or the target of a symbolic link. */
 export type Files = Record<string, string | { link: string }>;
 
-/** Writes files below `directory`. */
 export function writeFiles(directory: string, files: Files): void {
   for (const [path, content] of Object.entries(files)) {
     const full = join(directory, path);
@@ -30,7 +29,6 @@ export function makeDirectory(): { path: string; remove: () => void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Returns the path of an example app. */
 export function exampleApp(name: string): string {
   return join(import.meta.dirname, '../../apps', name);
 }

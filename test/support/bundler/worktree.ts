@@ -14,7 +14,6 @@ export function makeWorktrees() {
   return {
     root,
     remove: directory.remove,
-    /** Writes files to a new worktree. */
     write(files: Files): string {
       const worktree = mkdtempSync(join(root, 'worktree-'));
       writeFiles(worktree, files);

@@ -32,7 +32,7 @@ export class TestEngine {
     this.#child = spawn(
       'unshare',
       ['-m', '--propagation', 'private', 'sh', '-c', SERVE, 'sh', this.directory],
-      // Its helpers leave files where they run.
+      // Podman's helpers leave files in their working directory.
       { stdio: 'ignore', cwd: this.directory },
     );
     await eventually(() => existsSync(join(this.directory, 'podman.sock')), 'the socket of Podman');
@@ -51,7 +51,7 @@ export class TestEngine {
     rmSync(tar);
   }
 
-  /** Calls the engine's API. */
+  /** Calls Podman's API. */
   call(path: string): unknown {
     const socket = join(this.directory, 'podman.sock');
     return JSON.parse(
@@ -65,7 +65,7 @@ export class TestEngine {
     return all.flatMap(({ Names }) => Names).sort();
   }
 
-  /** Ends all, and removes the storage. */
+  /** Ends all containers and Podman, and removes the storage. */
   async close(): Promise<void> {
     const base = ['--root', join(this.directory, 'root'), '--runroot', join(this.directory, 'run')];
     execFileSync('podman', [...base, 'rm', '-af', '-t', '0'], { stdio: 'ignore' });

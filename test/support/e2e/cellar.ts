@@ -30,9 +30,9 @@ const START = readFileSync(join(ROOT, 'package.json'), 'utf8')
 export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
 });
-/** Only a start that hangs takes this long: a busy machine may need over a minute. */
+/** Timeout of a start, in ms: a busy machine may need over a minute. */
 const START_DEADLINE_MS = 180_000;
-/** Only a request that hangs takes this long: the first may wait until the control UI is made. */
+/** Timeout of a request, in ms: the first may wait until the control UI is made. */
 export const ANSWER_DEADLINE_MS = 180_000;
 
 /** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
@@ -47,7 +47,7 @@ tag = "v1"
 new_sqlite_classes = ["Counter"]
 `;
 
-/** The first lines of such a Worker. Each `add` increments the count and returns it. */
+/** The first lines of a Worker with that Durable Object. Each `add` increments the count and returns it. */
 export const COUNTER_CLASS = `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
   async add() {
@@ -79,7 +79,7 @@ export class Cellar {
   #child: ChildProcess | null = null;
   #changes = 0;
   #killed = false;
-  /** Machine names of its data directories: one that is removed and made again has another. */
+  /** Machine names of its data directories: a directory that is removed and made again gets another name. */
   readonly #machines = new Set<string>();
   #output = '';
   readonly #printed = new EventEmitter();
@@ -244,7 +244,6 @@ export class Cellar {
     return body.id;
   }
 
-  /** Reads one app from the API. */
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   async app(id: string): Promise<any> {
     return (await this.call('GET', `/v1/apps/${id}`)).body;
@@ -286,7 +285,6 @@ export class Cellar {
     return fetch(url, { signal: AbortSignal.timeout(ANSWER_DEADLINE_MS), ...init, dispatcher: LOCALHOST });
   }
 
-  /** Opens a WebSocket to an app. */
   webSocket(slug: string, path: string): WebSocket {
     return new WebSocket(`ws://${slug}.localhost:${this.edgePort}${path}`, { dispatcher: LOCALHOST });
   }

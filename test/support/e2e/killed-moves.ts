@@ -8,7 +8,8 @@ import { rpcOf } from './rpc.ts';
 import { startS3 } from './s3.ts';
 
 /**
- * Moves an app, and kills the host during the move in each round. Then moves it whole in both directions.
+ * Moves an app, and kills the host during the move in each round. At the end moves it in both directions without a
+ * kill.
  * @throws {AssertionError} when data is missing, or a later move fails
  */
 export async function killDuringMoves(

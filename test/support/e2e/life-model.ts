@@ -40,7 +40,6 @@ export class AppLife {
     this.#cellar = cellar;
   }
 
-  /** Creates the app and deploys it. */
   async deploy(): Promise<void> {
     this.#host = this.#cellar.pid;
     this.#id = await this.#cellar.create(this.#slug);

@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A process of this machine. */
 export interface Process {
   pid: number;
   parent: number;
@@ -40,7 +39,6 @@ function read(pid: number, wanted: (command: string[]) => boolean): Process | nu
   }
 }
 
-/** Returns all descendants of process `pid`. */
 export function descendants(pid: number): Process[] {
   const all = processes();
   const below = new Set([pid]);

@@ -31,7 +31,7 @@ export function restore(id: string, data: string, environment: Record<string, st
   return { status, stdout, stderr };
 }
 
-/** The same, while this process answers as its bucket. @throws {Error} with its output when it fails */
+/** Like `restore`, but asynchronous: this process serves the bucket meanwhile. @throws {Error} with the output */
 export async function restoreFrom(
   id: string,
   data: string,

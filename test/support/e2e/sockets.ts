@@ -1,7 +1,6 @@
 // Reads the listening sockets of processes from `/proc`.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** A listening socket. */
 export interface Listening {
   /** TCP address, or path of a unix socket. An abstract path begins with `@`. */
   at: { host: string; port: number } | { path: string };

@@ -6,7 +6,6 @@ import { processes } from './processes.ts';
 /** Polling interval in ms. workerd takes longer to start, and has its storage open from its start on. */
 const EVERY_MS = 10;
 
-/** Result of a watch. */
 export interface Watched {
   /** How often it polled. */
   looks: number;
@@ -42,7 +41,8 @@ function watch(directory: string): void {
     looks++;
     for (const pid of seen) pids.add(pid);
     if (seen.length < 2) return;
-    // `/proc` is not read atomically: an earlier process may have ended before a later one began. Only those seen twice count.
+    // `/proc` is not read atomically: an earlier process may end before a later one begins. Only processes seen twice
+    // count.
     const later = onStorage();
     if (seen.slice(0, -1).some((pid) => later.includes(pid))) together.push(seen);
   }, EVERY_MS);

@@ -26,20 +26,20 @@ export class TestHost {
   readonly hosts: Hosts;
   readonly edge: Gateway;
   fromHosts: Gateway;
-  /** By id. */
+  /** Backends of its own apps, by app id. */
   readonly apps = new Map<string, Backend>();
   readonly records: RequestRecord[] = [];
   readonly depths = new CallDepths();
-  /** That its apps consume. */
+  /** Queues that its apps consume. */
   queues: ConsumedQueues[] = [];
-  /** Unique keys of the classes of its apps. */
+  /** The answer for every app: unique keys of its Durable Object classes, by class name. */
   classes: Record<string, string> = {};
   readonly #hostCalls: Backend;
   readonly #holdTimeoutMs: number;
   readonly #shareMax: number | undefined;
-  /** Of the edge. */
+  /** Port of the edge gateway. */
   port = 0;
-  /** Of the private gateway. */
+  /** Address of the private gateway, with its port. */
   address = '';
 
   constructor(
@@ -85,7 +85,7 @@ export class TestHost {
     return { id: this.name, name: this.name, address: this.address, version: '1.0.0', state: 'active' };
   }
 
-  /** Adds an app, as the move of an app does. */
+  /** Adds an app, as a move to this host does. */
   add(appId: string, backend: Backend): void {
     this.apps.set(appId, backend);
     this.hosts.peers.announce();
@@ -113,7 +113,7 @@ export class TestHost {
       ...(this.#shareMax !== undefined && { shareMax: this.#shareMax }),
     });
     gateway.onEnd((record) => {
-      // The others are pings.
+      // Records without a site are of pings.
       if (record.site !== '') this.records.push(record);
     });
     return gateway;

@@ -7,7 +7,6 @@ import { DOMAIN_LOOKUP_MS } from '../../../handlers/contract/apps/domains.ts';
 const TYPES = { A: 1, CNAME: 5, TXT: 16, AAAA: 28 } as const;
 const NAME_ERROR = 3;
 
-/** The records of a name. */
 export type Records = { [Type in keyof typeof TYPES]?: string[] };
 
 export class NameServer {
@@ -66,7 +65,7 @@ function readName(bytes: Buffer): string {
   return labels.join('.').toLowerCase();
 }
 
-/** A record of the name in question. */
+/** Encodes a record of the name in the question. */
 function record(type: number, text: string): Buffer {
   const data = dataOf(type, text);
   const head = Buffer.alloc(12);

@@ -9,7 +9,6 @@ import { eventually } from '../e2e/processes.ts';
 import { ownPort } from '../ports.ts';
 import { NameServer } from './name-server.ts';
 
-/** A running Pebble. */
 export interface Pebble extends AsyncDisposable {
   /** URL of its ACME directory. */
   directory: string;

@@ -16,7 +16,7 @@ import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { until as poll } from '../../../runtime/threads/until.ts';
 
 const DEADLINE_MS = 60_000;
-/** A count is stable that does not change in so many turns, of so many ms each. A busy machine makes the turns longer. */
+/** A count is stable when it does not change for this many turns of this many ms. A busy machine makes turns longer. */
 const STABLE = { turns: 30, ms: 10 };
 /** Longest wait for a stable count, in ms. */
 const STABLE_DEADLINE_MS = 60_000;

@@ -14,9 +14,9 @@ import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
 const [CALLER, CALLED] = ['c'.repeat(16), 'd'.repeat(16)];
 
 /**
- * Returns the access of an app to the app whose process is given.
- * @param called `owner`: the calling app has the owner `o`
- * @param directory of the host
+ * Returns the access of an app to another app, whose process is given. The calling app's owner is `o`.
+ * @param caller slug of the calling app
+ * @param directory the host's data directory
  */
 export function accessTo(
   t: TestContext,

@@ -48,7 +48,6 @@ const STORAGE: Partial<Release> = {
 
 export interface Harness {
   fleet: Fleet;
-  /** The options of `fleet`. */
   options: FleetOptions;
   /** Samples memory and calls the fleet's tick, as the host's timer does. */
   tick: () => void;
@@ -191,7 +190,6 @@ export function nextDue(release: string, data: string): Promise<number | null> {
   return dueReader(data).next(release, AbortSignal.timeout(DEADLINE_MS));
 }
 
-/** Asserts that process `pid` has ended. */
 export function assertGone(pid: number | null): void {
   assert.ok(pid !== null && !existsSync(`/proc/${pid}/exe`), `process ${pid} lives on`);
 }

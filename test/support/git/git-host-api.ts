@@ -1,4 +1,4 @@
-// The APIs of GitHub, Gitea and GitLab for pull requests, as far as Cellar uses them. They record what they are told.
+// The APIs of GitHub, Gitea and GitLab for pull requests, as far as Cellar uses them. They record its calls.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readAtMost } from '../../../runtime/sockets/read-at-most.ts';
 
@@ -12,11 +12,11 @@ export class GitHostApi {
   readonly statuses: RecordedStatus[] = [];
   /** The texts of comments, by number. */
   readonly comments = new Map<number, string>();
-  /** Methods and paths, in order. */
+  /** Methods and paths of all calls, in order. */
   readonly calls: string[] = [];
-  /** Logins, and at GitLab numbers, of members. */
+  /** Members: their logins, and at GitLab their numbers. */
   readonly members = new Set<string>();
-  /** Answers that come before the right ones. */
+  /** Statuses with which the next calls fail, one for each, before it answers normally. */
   readonly failures: number[] = [];
   readonly #credential: [header: string, value: string];
   readonly #routes: [RegExp, (words: string[], body: Record<string, string>) => [number, unknown]][];
@@ -74,7 +74,6 @@ export class GitHostApi {
     ];
   }
 
-  /** Answers a request. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const call = `${request.method} ${request.url}`;
     const text = (await readAtMost(request, 2 ** 20))!.toString('utf8');

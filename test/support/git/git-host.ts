@@ -11,16 +11,15 @@ import { serveGit } from '../../../runtime/git/smart-http.ts';
 /** A key and a certificate for `localhost`, only for tests. */
 export const CERTIFICATE = join(import.meta.dirname, 'localhost.pem');
 
-/** A repository on the host. */
 export interface HostedRepository {
-  /** Its directory. */
+  /** The repository's directory. */
   path: string;
   /** The token that reads it; null: everybody may. */
   token: string | null;
 }
 
 export class GitHost {
-  /** By the beginning of the path. */
+  /** Repositories, by the beginning of the URL's path. */
   readonly repositories = new Map<string, HostedRepository>();
   /** Answers requests of its API, below `/api`. */
   api: (request: IncomingMessage, response: ServerResponse) => void = (_, response) =>

@@ -19,7 +19,7 @@ export interface Seen {
   headers: IncomingHttpHeaders;
 }
 
-/** The calls around git of a repository in the bucket. */
+/** Callbacks before and during git's work on a repository in the bucket. */
 interface InBucket extends Required<Pick<GitRequest, 'onPrepared'>> {
   before: (isPush: boolean, serve: () => Promise<void>) => Promise<void>;
 }

@@ -28,9 +28,9 @@ export class SshHost {
   readonly #directory = mkdtempSync(join(tmpdir(), 'cellar-sshd-'));
   #child: ChildProcess | null = null;
 
-  /** Starts it with a new key of its own. */
+  /** Starts sshd with a new host key. */
   async start(): Promise<void> {
-    // sshd demands it of root.
+    // sshd demands this directory when root starts it.
     if (process.getuid!() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 });
     const key = join(this.#directory, 'host');
     rmSync(key, { force: true });
@@ -50,7 +50,7 @@ export class SshHost {
     await eventually(() => this.#answers(), 'sshd listens', START_MS);
   }
 
-  /** Lets a key read. @param publicKey one line */
+  /** Makes this the only key that may connect. @param publicKey one line */
   allow(publicKey: string): void {
     writeFileSync(join(this.#directory, 'authorized'), `${publicKey}\n`);
   }

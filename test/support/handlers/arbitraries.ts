@@ -37,7 +37,6 @@ export const VALID_FIELDS = {
   versions: fc.constant([{ version: 'a', percentage: 100 }]),
 };
 
-/** Returns the JSON Schema of an operation's input. */
 export function inputSchema(operation: Operation): Schema {
   return z.toJSONSchema(operation.input, { io: 'input' }) as Schema;
 }

@@ -130,7 +130,7 @@ export class MemoryD1 {
       this.#statements.set(sql, prepared);
     }
     const { statement, numbered } = prepared;
-    // This library takes numbered parameters by name.
+    // better-sqlite3 takes numbered parameters by name.
     const bound = numbered ? [Object.fromEntries(values.map((value, n) => [n + 1, value]))] : values;
     if (statement.reader) return statement.all(...bound);
     statement.run(...bound);

@@ -50,7 +50,6 @@ export interface Answer {
   body: Json;
 }
 
-/** A running control plane. */
 export class TestControl {
   readonly host = new TestHost();
   readonly #miniflare: Miniflare;
@@ -103,7 +102,6 @@ export class TestControl {
     return this.internal('/internal/boot', { api_key: API_KEY, welcome: WELCOME });
   }
 
-  /** Returns its D1 database. */
   database(): Promise<Json> {
     return this.#miniflare.getD1Database('DB');
   }
@@ -185,7 +183,6 @@ export class TestControl {
     });
   }
 
-  /** Creates an app and returns it. */
   async create(slug: string): Promise<Json> {
     const { status, text, body } = await this.api('POST', '/v1/apps', { slug });
     assert.equal(status, 201, text);

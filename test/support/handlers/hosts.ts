@@ -11,7 +11,6 @@ export const LOAD: HostLoad = {
   running: 0,
 };
 
-/** Returns the report of a host with this id. */
 export function reportOf(id: string, changed: Partial<HostReport> = {}): HostReport {
   return {
     protocol: 1,

@@ -1,5 +1,5 @@
-// A fake host for one app with the rules of the real one: it fences by generation, runs work from a queue, queues
-// requests while the app starts, reports facts through an outbox, and recovers its wanted state after a crash.
+// A fake host for one app with the rules of the real one. It fences by generation, and runs work from a queue. It
+// queues requests while the app starts, reports facts through an outbox, and recovers its wanted state after a crash.
 import type {
   AsOf,
   DeployFact,
@@ -13,7 +13,6 @@ import type { Owner, Pool } from './life-pool.ts';
 /** Outcome of a request. `cut`: the host was killed while the request waited. */
 export type Answer = 'served' | 'stopped' | 'crashed' | 'never deployed' | 'not woken' | 'cut';
 
-/** A request for the app. */
 export interface AppRequest {
   answer: Answer | null;
 }
@@ -34,7 +33,6 @@ export interface HostDatabase {
   deploys: DeployFact[];
 }
 
-/** The host's dependencies. */
 export interface HostWorld {
   pool: Pool;
   now: () => string;

@@ -72,7 +72,6 @@ export class World {
     return this.#host;
   }
 
-  /** The app's row in the control plane's database. */
   get row(): LifeRow {
     return this.#database.all({ sql: 'SELECT * FROM apps WHERE id = ?1', values: [this.id] })[0] as LifeRow;
   }
@@ -104,7 +103,6 @@ export class World {
     await this.drain(() => 0);
   }
 
-  /** Removes the app's row. */
   remove(): void {
     this.#database.all({ sql: 'DELETE FROM apps WHERE id = ?1', values: [this.id] });
   }

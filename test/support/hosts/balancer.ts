@@ -7,7 +7,6 @@ const LOOPBACK = '127.0.0.1';
 const PROBE_EVERY_MS = 500;
 const PROBE_MS = 1_000;
 
-/** Where a host listens. */
 export interface Behind {
   /** Default: loopback. */
   address?: string;

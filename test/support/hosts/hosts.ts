@@ -7,7 +7,6 @@ import { ownPorts } from '../ports.ts';
 
 const PREFIX = 'of/cellar/';
 
-/** One of the hosts. */
 export interface TestHost extends Cellar {
   /** Its RUNNER_ADDRESS. */
   readonly address: string;
@@ -49,7 +48,7 @@ export class Hosts {
 
 /** Returns a RUNNER_ADDRESS. @param number the last part of the IP address */
 export function hostAddress(number: number): string {
-  // The port after it is used too.
+  // A host also listens on the port after this one.
   const [port] = ownPorts(2);
   return `127.0.0.${number}:${port}`;
 }

@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 
-/** A received e-mail. */
 export interface Received {
   from: string;
   to: string[];
@@ -13,7 +12,7 @@ export interface Received {
 }
 
 export const USER = 'cellar@example.com';
-/** With characters that a URL has to encode. */
+/** Contains characters that a URL must encode. */
 export const PASSWORD = 'p@ss/word?';
 
 export class Inbox {

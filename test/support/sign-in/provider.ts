@@ -1,4 +1,4 @@
-// A real provider of OpenID Connect. It signs people in without a page: as the one that `next` names.
+// A real provider of OpenID Connect. Without showing a page, it signs in the person that `next` names.
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -43,7 +43,7 @@ export class TestProvider {
     return new TestProvider(server);
   }
 
-  /** Begins to answer, for clients at an origin. */
+  /** Starts to serve OpenID Connect for a client at this origin. */
   serve(origin: string): void {
     this.#provider = new Provider(this.issuer, {
       clients: [

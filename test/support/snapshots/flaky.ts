@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 
 /**
  * Starts a proxy to a server on loopback.
- * @param bytesOf returns after how many bytes a connection, given by its number from 1, is reset; null: never
+ * @param bytesOf the bytes that a connection carries before the proxy resets it; null: never. Connections count from 1.
  * @returns its port, and counts of connections and resets
  */
 export async function startFlaky(

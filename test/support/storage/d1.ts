@@ -158,7 +158,6 @@ const WORKER = `export default { async fetch(request, env) {
   }
 } }`;
 
-/** Starts Miniflare's D1. */
 export function startMiniflareD1(directory: string) {
   const instance = newMiniflare({
     resourcePersistencePath: directory,

@@ -1,9 +1,9 @@
 // A project with data for each view of the control UI: it stores data, prints, throws, and answers slowly.
 
-/** The slug of its app. */
+/** The slug of the shop's app. */
 export const SHOP = 'shop';
 
-/** Its files. `/fill` stores data of each kind, `/broken` throws, `/slow` takes 1.1 s, `/print` prints lines. */
+/** The shop's files. `/fill` stores data of each kind, `/broken` throws, `/slow` takes 1.1 s, `/print` prints lines. */
 export const shopFiles = (greeting = 'open'): Record<string, string> => ({
   'wrangler.toml': `name = "shop"
 main = "main.ts"

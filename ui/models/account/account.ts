@@ -71,7 +71,7 @@ export function accountModel(account: string) {
       });
       await sessions.refresh();
     },
-    /** Creates a key. @returns it; it is shown only once */
+    /** Creates a key. @returns the key, which is shown only once */
     async makeKey({ name, scope, app, days }: NewKey): Promise<string> {
       const expires_at = days === null ? undefined : new Date(Date.now() + days * DAY_MS).toISOString();
       const { key } = await api('keys.create', {

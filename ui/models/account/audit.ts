@@ -7,7 +7,7 @@ export type AuditFilter = Pick<Params<'audit.list'>, 'account' | 'app' | 'operat
 
 const PAGE = 50;
 
-/** Entries that fit, newest first. */
+/** Entries that match the filter, newest first. */
 export function auditModel(filter: AuditFilter) {
   return pages(
     (cursor, signal) => api('audit.list', { ...filter, limit: PAGE, cursor }, { signal }),
@@ -30,7 +30,7 @@ export const interfaceNames: Readonly<Record<Interface, string>> = {
   wrangler: 'Wrangler',
 };
 
-/** Returns a filter from the query. Leaves out what is empty or unknown. */
+/** Returns a filter from the query. Leaves out empty and unknown values. */
 export function filterOf(of: (name: string) => string): AuditFilter {
   const via = INTERFACES.find((each) => each === of('via'));
   const outcome = (['ok', 'refused'] as const).find((each) => each === of('outcome'));
@@ -42,20 +42,20 @@ export function filterOf(of: (name: string) => string): AuditFilter {
   };
 }
 
-/** Returns the URL of the export of all entries that fit. */
+/** Returns the URL of the export of all entries that match. */
 export function exportUrl(filter: AuditFilter): string {
   const search = new URLSearchParams(Object.entries(filter)).toString();
   return `/v1/audit/export${search === '' ? '' : `?${search}`}`;
 }
 
-/** Returns what an entry's operation names: `name HELLO, role push`. */
+/** Returns an entry's details as text: `name HELLO, role push`. */
 export function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
   return Object.entries(details)
     .map(([field, value]) => `${field.replaceAll('_', ' ')} ${value}`)
     .join(', ');
 }
 
-/** Returns who an entry is about. */
+/** Returns who acted, according to an entry. */
 export function whoOf({
   account,
   name,

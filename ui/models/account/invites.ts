@@ -32,7 +32,7 @@ export function peopleModel() {
       return { url, mail };
     },
     revoke: (id: string) => api('invites.revoke', { id }),
-    /** @param maxApps null: as the settings of the machine say */
+    /** @param maxApps null: the machine's default */
     async setMaxApps(account: string, maxApps: number | null) {
       await api('accounts.set_max_apps', { account, max_apps: maxApps });
       await accounts.refresh();

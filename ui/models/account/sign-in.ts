@@ -18,7 +18,7 @@ const REFUSED = 'The sign-in did not work. Try again, or ask the operator of thi
 
 /**
  * Goes to the provider's page.
- * @param invite the token of the invite that continues after it; empty for none
+ * @param invite the token of the invite to continue with after the sign-in; empty for none
  * @throws {Failure}
  */
 async function goToProvider(invite: string): Promise<void> {
@@ -77,7 +77,7 @@ export function signInModel(refusal = '') {
           '/api/auth/passkey/generate-authenticate-options',
         );
         const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options);
-        // The person cancelled in the browser's dialog.
+        // Rejects when the person cancels the browser's dialog.
         const found = await navigator.credentials.get({ publicKey }).catch(() => null);
         if (found === null) return;
         await serverRoute('/api/auth/passkey/verify-authentication', {
@@ -114,7 +114,7 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
     /** Messages by field. */
     fields,
     look,
-    /** Goes to the provider's page. The link can be used after it. */
+    /** Goes to the provider's page. The person can use the link after the sign-in. */
     async byProvider(): Promise<void> {
       failure.value = null;
       try {

@@ -1,6 +1,5 @@
 // Splits the log of a deploy into its steps.
 
-/** The log of one step. */
 export interface LogStep {
   /** `checkout`, `install`, …; `queued` for the wait before. */
   name: string;
@@ -22,7 +21,7 @@ const STEP = /^▸ ([\w-]+): (.*)$/;
 const STEP_END = /^ {2}(\w+) (?:took|failed after) [\d.]+ m?s$/;
 const END = /^(?:deploy (?:failed|cancelled)|superseded by deploy)\b/;
 
-/** Cuts the lines of a log into steps. */
+/** Splits the lines of a log into steps. */
 export function parseLog(lines: readonly string[]): DeployLog {
   const log: DeployLog = { before: [], steps: [], end: [] };
   let into = log.before;
@@ -50,7 +49,7 @@ export function joinLines(log: readonly string[], more: readonly string[]): stri
   return [...log, ...more];
 }
 
-/** The lines of a log as the API answers it. */
+/** Splits the API's text of a log into lines. */
 export function linesOf(text: string): string[] {
   return text === '' ? [] : text.replace(/\n$/, '').split('\n');
 }

@@ -7,7 +7,6 @@ import { joinLines, linesOf, parseLog } from './deploy-log.ts';
 
 export type Deploy = Result<'deploys.get'>;
 
-/** Deploys in one page. */
 const PAGE = 30;
 
 /** Triggers of deploys that move main. The others deploy existing commits. */
@@ -78,7 +77,7 @@ export function deploysModel(app: string) {
   );
 }
 
-/** Merges streamed deploys into a list, newest first. A deploy that goes live replaces the previous one. */
+/** Merges streamed deploys into a list, newest first. A received deploy replaces the listed one with its id. */
 export function mergeDeploys(list: readonly Deploy[], received: readonly Deploy[]): Deploy[] {
   const byId = new Map([...list, ...received].map((deploy) => [deploy.id, deploy]));
   return [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
@@ -119,7 +118,7 @@ export function deployModel(app: string, id: string) {
         onReset: readAgain,
       },
     );
-  /** Events from before the stream was open are missing. */
+  /** Reads the deploy and its log again, because the stream has no events from before it was open. */
   const readAgain = () => {
     isReading = true;
     void deploy.refresh();

@@ -43,7 +43,7 @@ export async function droppedFolder(dropped: DataTransfer): Promise<Folder> {
 /**
  * Sends a folder, and queues its deploy.
  * @returns the deploy's id
- * @throws {Failure} for what cannot be a site, before anything is sent; and when it is not taken
+ * @throws {Failure} when the folder cannot be a site, before anything is sent; and when the server refuses it
  */
 export async function deployFolder(
   app: string,
@@ -140,7 +140,7 @@ async function hashOf(file: File): Promise<string> {
 async function base64Of(file: File): Promise<string> {
   const content = new Uint8Array(await contentOf(file));
   const parts: string[] = [];
-  // As many bytes as a call may have arguments.
+  // JavaScript engines limit the number of a call's arguments.
   for (let from = 0; from < content.length; from += 32_768)
     parts.push(String.fromCharCode(...content.subarray(from, from + 32_768)));
   return btoa(parts.join(''));

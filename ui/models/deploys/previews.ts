@@ -7,7 +7,7 @@ export type Preview = Result<'previews.list'>['items'][number];
 export type PreviewSettings = Result<'previews.get'>;
 
 const EVERY_MS = 5_000;
-/** More than an app can have. */
+/** Page size: more than an app can have, so that one page has all previews. */
 const LIMIT = 50;
 
 export function previewsModel(id: string) {

@@ -1,7 +1,6 @@
 // Decodes file contents from the API.
 import type { Result } from '../../api.ts';
 
-/** Decodes base64. */
 export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   const binary = atob(base64);
   const bytes = new Uint8Array(binary.length);

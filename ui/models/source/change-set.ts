@@ -17,7 +17,7 @@ export interface Statement {
   params: SqlParameter[];
 }
 
-/** Most changes of one transaction. */
+/** Maximum changes of one transaction. */
 export const MOST_CHANGES = 100;
 
 type Row = readonly SqlValue[];

@@ -1,4 +1,4 @@
-// The repository elsewhere from which an app is deployed.
+// The repository on a Git host from which an app is deployed.
 import { api, Failure, type Params, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
 

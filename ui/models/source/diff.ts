@@ -17,10 +17,9 @@ export interface FilePatch {
   isCut: boolean;
 }
 
-/** Most lines shown of one file. */
+/** Maximum lines shown of one file. */
 const FILE_LINES = 1_500;
 
-/** Parses a diff. */
 export function parseDiff(text: string): FilePatch[] {
   const files: FilePatch[] = [];
   let file: FilePatch | null = null;

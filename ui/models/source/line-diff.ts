@@ -1,11 +1,11 @@
 // Compares two texts line by line.
 import type { DiffLine, FilePatch } from './diff.ts';
 
-/** Most added and removed lines that are compared: the time grows with their square. */
+/** Maximum added and removed lines that are compared: the time grows with the square of their number. */
 const EDITS = 1_000;
 /** Unchanged lines of context around a change. */
 const AROUND = 3;
-/** Most lines shown. */
+/** Maximum lines shown. */
 const LINES = 1_500;
 
 export interface LineDiff extends Pick<FilePatch, 'lines' | 'isCut'> {
@@ -53,7 +53,7 @@ function editsOf(before: string[], after: string[]): Edit[] {
 /** Returns the fewest edits (Myers, "An O(ND) Difference Algorithm"); null for more than `EDITS`. */
 function shortestEdits(a: string[], b: string[]): Edit[] | null {
   const most = Math.min(a.length + b.length, EDITS);
-  // By diagonal (x - y): the furthest x after so many edits. Diagonal 0 has the index `middle`.
+  // For each diagonal (x - y): the furthest x that `edits` edits reach. Diagonal 0 has the index `middle`.
   const middle = most + 1;
   const reached = new Int32Array(2 * most + 3);
   const rounds: Int32Array[] = [];

@@ -8,7 +8,7 @@ import { draftsOf } from '../drafts.ts';
 import { bytesOf, textOf } from './blob.ts';
 import { buildTree, filterFiles, foldersOf, type TreeFile } from './tree.ts';
 
-/** Most files read of a tree. */
+/** Maximum files read of a tree. */
 const FILES = 10_000;
 
 /** A file at a commit. */

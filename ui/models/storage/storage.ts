@@ -30,7 +30,6 @@ export function overviewModel(id: string) {
   return { overview, close: overview.close };
 }
 
-/** The title of a database or namespace. */
 export function titleModel(app: string, kind: 'databases' | 'namespaces', id: string) {
   const title = resource(async (signal) => {
     const overview = await api('storage.overview', { id: app }, { signal });
@@ -40,7 +39,6 @@ export function titleModel(app: string, kind: 'databases' | 'namespaces', id: st
   return { title, close: title.close };
 }
 
-/** The tables of a database. */
 export function databaseModel(id: string, database_id: string) {
   const tables = resource(async (signal) =>
     ownFirst((await api('storage.d1.get', { id, database_id }, { signal })).tables ?? []),
@@ -186,7 +184,6 @@ function keep(key: string, past: readonly string[]) {
   }
 }
 
-/** The Durable Objects of a class. */
 export function objectsModel(id: string, class_name: string) {
   return pages(
     (cursor, signal) =>

@@ -12,7 +12,6 @@ const MIB = 1024 * 1024;
 const PART_BYTES = 8 * MIB;
 /** Delays between retries, in ms. */
 const RETRY_MS = { first: 1_000, most: 30_000 };
-/** Retryable statuses and codes. */
 const RETRYABLE_STATUSES: readonly number[] = [408, 429, 500, 502, 503, 504];
 const RETRYABLE_CODES: readonly Failure['code'][] = ['offline', 'bad_request', 'idempotency_in_progress'];
 

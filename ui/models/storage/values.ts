@@ -4,7 +4,7 @@ import type { Params, Result } from '../../api.ts';
 export type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 export type SqlParameter = NonNullable<Params<'storage.d1.write'>['params']>[number];
 
-/** Most characters of a value in a list. */
+/** Maximum characters of a value in a list. */
 const LISTED = 200;
 
 export type Kind = 'null' | 'empty' | 'text' | 'number' | 'bytes';
@@ -71,7 +71,7 @@ export function textIn(bytes: Uint8Array, isCut = false): string | null {
   }
 }
 
-/** `89 50 4e 47 … 68 bytes` */
+/** Formats bytes: `89 50 4e 47 … 68 bytes`. */
 export function hex(bytes: Uint8Array, most = 12): string {
   const shown = [...bytes.subarray(0, most)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
   return bytes.length > most ? `${shown} … ${bytes.length} bytes` : shown;

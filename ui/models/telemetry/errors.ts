@@ -14,7 +14,7 @@ export type Occurrence = Result<'errors.get'>['occurrences'][number];
 const PAGE = 50;
 /** Polling interval of a single group. */
 const EVERY_MS = 15_000;
-/** Most stack frames of the project whose source is read. */
+/** Maximum stack frames of the project whose source is read. */
 const SNIPPETS = 5;
 export const statuses = ['open', 'resolved', 'ignored'] as const satisfies readonly ErrorStatus[];
 

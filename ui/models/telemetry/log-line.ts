@@ -3,7 +3,6 @@ import type { Result } from '../../api.ts';
 
 export type LogLine = Result<'logs.list'>['items'][number];
 
-/** Message and fields of a line. */
 export interface Said {
   message: string;
   fields: readonly (readonly [string, string])[];

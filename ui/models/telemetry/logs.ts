@@ -9,7 +9,7 @@ import { isWanted, type Level, type LogFilter, type LogLine, levels } from './lo
 const PAGE = 200;
 /** Debounce of typing, in ms, before the server is asked. */
 const DEBOUNCE_MS = 350;
-/** Most buffered lines while the view is paused. Older ones are dropped and counted. */
+/** Maximum buffered lines while the view is paused. Older ones are dropped and counted. */
 const BUFFER_LINES = 2_000;
 
 /** The filtered lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
@@ -108,7 +108,7 @@ export function logsModel(app: string) {
         },
         onOpen: () => {
           isLive.value = true;
-          // A failure is repaired by the next connection.
+          // If this fails, the next connection reads the missing lines.
           if (after === undefined && rows.peek().length === 0) readBetween().catch(() => {});
         },
         onLost: () => {
@@ -134,7 +134,7 @@ export function logsModel(app: string) {
   });
   const shown = computed(() => {
     const wanted = filter.value;
-    // Lines of another log do not match.
+    // Hides loaded lines of another preview, or of the app's own log.
     return read.value?.preview === wanted.preview ? rows.value.filter((line) => isWanted(line, wanted)) : [];
   });
   return {

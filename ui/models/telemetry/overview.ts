@@ -14,7 +14,7 @@ const HOUR_MS = 3_600_000;
 export const RANGES = { '1h': 1, '6h': 6, '24h': 24, '7d': 168, '30d': 720 } as const;
 export type Range = keyof typeof RANGES;
 const OF_ALL: Range = '24h';
-/** Ranges of a young app, which are older than it. */
+/** Ranges for a young app: it gets the first one that is longer than its age. */
 const YOUNG_RANGES = ['1h', '6h'] as const;
 const LONG_RANGES = ['24h', '7d', '30d'] as const;
 /** The API's longest range, in hours. */
@@ -25,7 +25,7 @@ const FIGURES_MS = 30_000;
 const LINES = 8;
 const DEPLOYS = 20;
 
-/** Charts. */
+/** The charts that can be shown. */
 export type Drawn = 'requests' | 'errors' | 'latency' | 'wakes';
 
 /** The time range shown: the last hours, or a dragged selection. Times in ms. */

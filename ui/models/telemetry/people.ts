@@ -9,7 +9,7 @@ export type User = Result<'users.props'>;
 export type Insight = Result<'insights.list'>['items'][number];
 
 const PAGE = 50;
-/** Most new events in a list. */
+/** Maximum new events in a list. */
 const FRESH = 500;
 
 export function channelsModel(id: string) {

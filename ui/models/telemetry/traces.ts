@@ -74,7 +74,7 @@ export function traceModel(app: string, trace: string) {
   });
 }
 
-/** Names of what a call went to. */
+/** What each kind of call went to, as shown to people. */
 export const callKinds: Record<Call['kind'], string> = {
   d1: 'D1',
   kv: 'KV',

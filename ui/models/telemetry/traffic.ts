@@ -11,7 +11,7 @@ const PAGE = 10;
 /** Polling interval of each list. */
 const EVERY_MS = 30_000;
 
-/** The four breakdowns of an app's requests, most first. @param hours length of the range */
+/** The four breakdowns of an app's requests, highest count first. @param hours length of the range */
 export function trafficModel(id: string, hours: number) {
   const list = <Item>(
     load: (

@@ -19,7 +19,7 @@ export interface Series {
 
 /** An event, drawn as a vertical line. */
 export interface Mark {
-  /** ms */
+  /** ms since 1970. */
   at: number;
   kind: 'deploy' | 'wake' | 'crash';
   text: string;
@@ -28,7 +28,7 @@ export interface Mark {
 interface ChartProps {
   /** Title, also the caption of the table. */
   title: string;
-  /** ms, ascending. */
+  /** ms since 1970, ascending. */
   times: readonly number[];
   series: readonly Series[];
   /** Whether values are counts: axes have no fractions. */
@@ -41,7 +41,7 @@ interface ChartProps {
   onZoom?: (from: number, to: number) => void;
 }
 
-/** Most rows in a chart's table. */
+/** Maximum rows in a chart's table. */
 const TABLE_ROWS = 48;
 
 /** A chart over time. */

@@ -61,7 +61,6 @@ export function DiffView({ diff, app }: { diff: Diff; app: string }) {
   );
 }
 
-/** One changed file. */
 export function FileDiff({
   path,
   from = null,

@@ -1,6 +1,5 @@
 // Cellar's logo.
 
-/** A bottle. */
 export function Mark({ size = 20 }: { size?: number }) {
   return (
     <svg width={size} height={size} viewBox="0 0 20 20" aria-hidden="true">

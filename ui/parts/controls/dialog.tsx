@@ -7,7 +7,7 @@ import { Button } from './button.tsx';
 
 /**
  * Shows a dialog that traps the focus.
- * @returns closes it and restores the focus: the browser does so only for a dialog that is still in the page
+ * @returns a function that closes it and restores the focus: browsers do so only while the dialog is in the page
  */
 export function showModal(dialog: HTMLDialogElement): () => void {
   const opener = document.activeElement;

@@ -108,7 +108,6 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   };
 }
 
-/** A single-line text field. */
 export function TextField(
   props: Own<HTMLInputElement> & {
     type?: 'text' | 'email' | 'password' | 'number' | 'url' | 'datetime-local';
@@ -122,7 +121,6 @@ export function TextField(
   );
 }
 
-/** A multi-line text field. */
 export function TextArea(props: Own<HTMLTextAreaElement> & { rows?: number }) {
   const { field, control } = useText(props);
   return (
@@ -132,7 +130,6 @@ export function TextArea(props: Own<HTMLTextAreaElement> & { rows?: number }) {
   );
 }
 
-/** A select box. */
 export function Select<Value extends string>({
   label,
   hint,
@@ -193,7 +190,7 @@ export function Check({
   );
 }
 
-/** Filters the content below while typing. The key `/` focuses the first one of a screen. */
+/** A search field that filters the content below it while typing. The key `/` focuses the screen's first one. */
 export function Search({
   label,
   value,

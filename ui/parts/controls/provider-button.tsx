@@ -3,7 +3,7 @@ import { provider } from '../../session.ts';
 import { IconKeyRound } from '../icons.tsx';
 import { Button } from './button.tsx';
 
-/** Nothing, where there is no provider. */
+/** Renders nothing when there is no sign-in provider. */
 export function ProviderButton({ onClick }: { onClick: () => Promise<void> }) {
   if (provider.value === null) return null;
   return (

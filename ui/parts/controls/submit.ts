@@ -1,4 +1,4 @@
-// Forms.
+// Submits forms.
 import { useState } from 'preact/hooks';
 import type { Failure } from '../../api.ts';
 import { sentText } from '../../unsaved.ts';

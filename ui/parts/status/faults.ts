@@ -10,7 +10,6 @@ export function faultOf(id: string): string | null {
   return faults.value.get(id) ?? null;
 }
 
-/** Clears a control's error. */
 export function clearFault(id: string): void {
   if (!faults.peek().has(id)) return;
   const left = new Map(faults.peek());

@@ -208,7 +208,7 @@ function Steps({
         const isOpen = step.status === 'running' || step.status === 'failed';
         const ms = msOf(step);
         return (
-          // A new key when it must open or close by itself.
+          // A new key makes the element anew, so that it opens or closes by itself.
           <details key={`${step.name} ${isOpen}`} open={isOpen}>
             <summary>
               <span class="name">

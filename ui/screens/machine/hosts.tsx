@@ -1,4 +1,4 @@
-// The hosts of a Cellar of several: their state and load, their apps, and draining.
+// The hosts of a Cellar that runs on several machines: their state and load, their apps, and draining.
 import { Head } from '../../layout/head.tsx';
 import { appsOfHostModel, attention, type Host, hostsModel, isClockOff, loadOf } from '../../models/hosts.ts';
 import { Meter } from '../../parts/charts/meter.tsx';

@@ -164,7 +164,7 @@ function Restore({
     setDatabases([]);
     if (app !== '') model.databasesOf(app).then(setDatabases).catch(failed);
   }, [app]);
-  // Another app may be chosen while one is compared.
+  // Identifies what was compared: the person may choose another app meanwhile.
   const chosen = `${app} ${database}`;
   const compare = async () => {
     setComparing(true);

@@ -18,7 +18,7 @@ const MARK_NAMES = [
   ['crash', 'Crash'],
 ] as const;
 
-/** Most vertical lines in a chart. */
+/** Maximum vertical lines in a chart. */
 const MARKS = 40;
 
 export function Figures({ model }: { model: OverviewModel }) {

@@ -213,7 +213,7 @@ function Editor({
   const { busy, onSubmit } = useSubmit(async () => {
     await save({
       ...(alert && { alert_id: alert.id }),
-      // An admin of the Cellar may have named an address that others may not.
+      // Leaves out an unchanged address: an admin of the machine may have set one that this person may not set.
       ...(to !== alert?.url && { url: to }),
       format,
       on,

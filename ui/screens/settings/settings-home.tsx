@@ -1,4 +1,4 @@
-// The host that runs an app, of several, and moving the app to another one.
+// The host that runs an app, in a Cellar with several hosts, and moving the app to another one.
 import { useState } from 'preact/hooks';
 import { homeModel } from '../../models/hosts.ts';
 import type { App } from '../../models/settings.ts';
@@ -32,7 +32,7 @@ export function HomePanel({ app, onMoved }: { app: App; onMoved: () => Promise<v
           <code>cellar move {app.slug} --to bucket</code>
         </p>
       ) : seesHosts.value ? (
-        // Another home has other hosts to choose from.
+        // A new key resets the choice: after a move, other hosts can be chosen.
         <Move key={home.id} {...{ app, onMoved }} home={home.id} />
       ) : (
         <p class="body muted">Administrators of the machine can move it to another host.</p>

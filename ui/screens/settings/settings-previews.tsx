@@ -97,7 +97,7 @@ function overridesOf(text: string): PreviewSettings['vars'] {
     if (typeof found === 'object' && found !== null && !Array.isArray(found))
       return found as PreviewSettings['vars'];
   } catch {
-    // As for other values.
+    // Refused below, like JSON that is not an object.
   }
   throw new Error('The overrides must be a JSON object, such as {"API_URL": "https://test.example.com"}.');
 }

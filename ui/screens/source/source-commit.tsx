@@ -81,7 +81,6 @@ export function Commit({ app, model, onClose }: { app: string; model: Model; onC
   );
 }
 
-/** The diff of a draft. */
 function DraftDiff({ draft }: { draft: Draft }) {
   const { additions, deletions, ...lines } = useMemo(() => diffLines(draft.was, draft.text), [draft]);
   const patch = { ...lines, isBinary: false };

@@ -143,7 +143,6 @@ function LazyEditor(props: EditorProps) {
   );
 }
 
-/** The kind of a draft's change. */
 export function ChangeBadge({ draft }: { draft: Draft }) {
   const change = changeOf(draft);
   return <Badge look={LOOKS[change]}>{change}</Badge>;

@@ -205,7 +205,7 @@ function Older({
   model: ReturnType<typeof logsModel>;
   dropped: number;
   box: { current: HTMLDivElement | null };
-  /** Renders them too. */
+  /** Renders the lines that were read. */
   more: () => void;
 }) {
   const read = async () => {

@@ -25,7 +25,7 @@ export const statusColumn: Column<Span> = {
   ),
 };
 
-/** How long it took, the start of the process, and when it came. */
+/** Columns with a request's duration, the start of the app's process, and the time of the request. */
 export const timeColumns: readonly Column<Span>[] = [
   { name: 'Took', number: true, cell: ({ duration_ms }) => duration(duration_ms) },
   {

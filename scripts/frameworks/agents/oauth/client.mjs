@@ -1,9 +1,9 @@
-// The whole way of an MCP client: discovery, dynamic registration, consent, tokens, a refresh; and what has no token.
+// The whole flow of an MCP client: discovery, registration, consent, tokens, a refresh; and requests without a token.
 import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { app, sleep } from './support.mjs';
 
-/** OAuth needs HTTPS. The client speaks to Cellar as a proxy does that ends TLS. */
+/** OAuth needs HTTPS, so the client calls Cellar as a proxy that ends TLS does. */
 const secure = app.replace('http:', 'https:');
 const send = (url, init) => {
   const request = new Request(String(url).replace('https:', 'http:'), init);
