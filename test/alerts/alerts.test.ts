@@ -1,4 +1,5 @@
 // What alerts report, how often, and how their delivery ends.
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -14,6 +15,7 @@ import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Mailer } from '../../runtime/mail/mail.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
+import { cpuTime } from '../support/cpu-time.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -208,10 +210,10 @@ test('finding due messages is fast, however many wait', async (t) => {
   it.store.transaction(() => {
     for (let n = 0; n < 20_000; n++) it.store.alerts.addDelivery(`delivery ${n}`, id, text, n);
   });
-  const from = performance.now();
+  const spent = cpuTime();
   assert.deepEqual(it.store.alerts.due(Date.now(), Number.MAX_SAFE_INTEGER), [id]);
   assert.equal(it.store.alerts.firstDelivery(id)!.id, 'delivery 0');
-  assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
+  assert.ok(spent() < 200, `${spent()} ms`);
 });
 
 test('receivers with many messages do not delay the others', async (t) => {

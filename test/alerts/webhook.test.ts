@@ -90,14 +90,14 @@ test('a receiver that resets the connection after its status has accepted the me
   assert.deepEqual(await send(url, { ...message, body }, loopback, signal), { status: 200, error: null });
 });
 
-test('a receiver that switches protocols has not accepted the message', { timeout: 20_000 }, async (t) => {
+test('a receiver that switches protocols has not accepted the message', async (t) => {
   const url = await receiverOf(t, (socket) => {
     socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
   });
   assert.deepEqual(await send(url, message, loopback, signal), { status: 101, error: 'it answered 101' });
 });
 
-test('a receiver may send few interim answers', { timeout: 20_000 }, async (t) => {
+test('a receiver may send few interim answers', async (t) => {
   const hint = 'HTTP/1.1 103 Early Hints\r\n\r\n';
   const few = await receiverOf(t, (socket) => {
     socket.write(`${hint.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`);

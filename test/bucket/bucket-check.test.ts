@@ -23,9 +23,7 @@ test('a store that is away at the start is probed until it is back', async () =>
   await eventually(() => check.problem === null, 'the bucket is used');
 });
 
-test('a request without an answer holds up the start for some seconds only', {
-  timeout: 30_000,
-}, async () => {
+test('a request without an answer holds up the start for some seconds only', async () => {
   await using store = await new MemoryStore().start();
   let isFirst = true;
   const hangs = ({ key }: { key: string }) => {

@@ -1,4 +1,5 @@
 // A store that answers what no store should: without an end, without sense, or with names that lead elsewhere.
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
@@ -16,6 +17,7 @@ import { S3Store, smallObjects } from '../../runtime/bucket/s3-store.ts';
 import { readLargeValues } from '../../runtime/move/from-bucket.ts';
 import { ObjectClient } from '../../runtime/storage/r2/remote/object-client.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { cpuTime } from '../support/cpu-time.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = 2 ** 20;
@@ -59,7 +61,7 @@ function entry({ key, size = '1', time = AT }: { key: string; size?: string; tim
   return `<Contents><Key>${key}</Key><LastModified>${time}</LastModified><ETag>"e"</ETag><Size>${size}</Size></Contents>`;
 }
 
-test('answers without an end are cut, with the name of the object', { timeout: 60_000 }, async (t) => {
+test('answers without an end are cut, with the name of the object', async (t) => {
   const sent = { bytes: 0 };
   let status = 200;
   const place = await startStore(t, (_, response) => {
@@ -123,11 +125,11 @@ test('a list without an end is given up', async (t) => {
 });
 
 test('a list takes a time that grows with its size only', () => {
-  const from = performance.now();
+  const spent = cpuTime();
   assert.deepEqual(listEntries('<Contents>'.repeat(1_600_000), ''), []);
   assert.deepEqual(listFolders('<CommonPrefixes>'.repeat(1_000_000), ''), []);
   assert.deepEqual(listEntries('<Contents><Key>'.repeat(1_000_000), ''), []);
-  assert.ok(performance.now() - from < 2_000);
+  assert.ok(spent() < 4_000, `${spent()} ms`);
 });
 
 test('names of a list that lead elsewhere are left out; sizes and times without sense are refused', () => {
@@ -177,7 +179,7 @@ test('a name that leads elsewhere reaches no other object and no other file', as
   assert.ok(!store.objects.has(`${folder}k1`));
 });
 
-test('the first of 200,000 alarms is found', { timeout: 60_000 }, async (t) => {
+test('the first of 200,000 alarms is found', async (t) => {
   const place = await startStore(t, ({ url }, response) => {
     const page = Number(new URL(url!, 'http://store').searchParams.get('continuation-token') ?? 0);
     const alarms = Array.from({ length: 1_000 }, (_, n) => {

@@ -34,9 +34,7 @@ for (const [what, faults, expected] of FAILING) {
   });
 }
 
-test('a store that hangs is given up, also when memory is collected meanwhile', {
-  timeout: 30_000,
-}, async () => {
+test('a store that hangs is given up, also when memory is collected meanwhile', async () => {
   await using store = await new MemoryStore().start();
   store.faults = { hangs: true };
   const probed = probe(store.place());

@@ -50,7 +50,7 @@ const PATHS = [
   'sub folder/a%20b#c?.css',
 ];
 
-test('a site with kv-asset-handler answers as in Miniflare', { timeout: 120_000 }, async (t) => {
+test('a site with kv-asset-handler answers as in Miniflare', async (t) => {
   const files = sample();
   const { ask, bundle, read, notes } = await start(t, files);
   assert.deepEqual(bundle.warnings, undefined);
@@ -102,7 +102,7 @@ test('the namespace has the files of the site alone, and cannot be written', {
   assert.deepEqual(await json('/api/bulk'), [{ a: 1 }, null, { a: 1 }, null]);
 });
 
-test('a service worker has the site as globals, at the older entry-point', { timeout: 60_000 }, async (t) => {
+test('a service worker has the site as globals, at the older entry-point', async (t) => {
   const files = sample();
   delete files['index.js'];
   const { ask, bundle } = await start(t, {

@@ -158,7 +158,7 @@ test('a move ends when the host stops or the app is deleted', async () => {
       moved: false,
     }));
     const copies = () => readdirSync(restoring).some((name) => name.startsWith(`${id}-move-`));
-    await eventually(async () => existsSync(restoring) && copies(), 'the app is copied', 20_000);
+    await eventually(async () => existsSync(restoring) && copies(), 'the app is copied');
     return { moving };
   };
   const stopped = await begin();

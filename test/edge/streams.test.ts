@@ -70,7 +70,7 @@ async function answerTo(port: number, method: string, path: string): Promise<Inc
   return response;
 }
 
-test('200 MB go up and down with less than 60 MB of memory', { timeout: 60_000 }, async () => {
+test('200 MB go up and down with less than 60 MB of memory', async () => {
   await using process = await startGatewayProcess(shared.cell.socketPath);
   await call(process.port, '/echo', { method: 'POST', body: 'warm' });
   const before = peakMemory(process.pid);

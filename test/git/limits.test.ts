@@ -117,6 +117,6 @@ test('a fetch ends when its client disconnects', async (t) => {
   process.kill(pid, 'SIGSTOP');
   fetching.destroy();
   const serving = () => processesOf(repository).some(({ command }) => command.includes('http-backend'));
-  await eventually(() => !serving(), 'git has ended', 10_000).finally(() => process.kill(pid, 'SIGCONT'));
-  await eventually(() => processesOf(repository).length === 0, 'what git had started has ended', 10_000);
+  await eventually(() => !serving(), 'git has ended').finally(() => process.kill(pid, 'SIGCONT'));
+  await eventually(() => processesOf(repository).length === 0, 'what git had started has ended');
 });

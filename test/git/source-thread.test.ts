@@ -93,6 +93,6 @@ test('git is ended when its comparison is cancelled, and the next one is answere
   for (const pid of git()) process.kill(pid, 'SIGSTOP');
   left.abort(new Error('nobody waits'));
   await assert.rejects(diff, /nobody waits/);
-  await eventually(() => git().length === 0, 'git has ended', 10_000);
+  await eventually(() => git().length === 0, 'git has ended');
   assert.equal((await diffCommits(undefined, repository, sha, sha)).files.length, 0);
 });

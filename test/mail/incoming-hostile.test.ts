@@ -132,7 +132,7 @@ async function receiver(t: TestContext, deliver: (mail: Incoming) => void): Prom
   return (server.server.address() as AddressInfo).port;
 }
 
-test('an e-mail in tiny pieces arrives whole', { timeout: 60_000 }, async (t) => {
+test('an e-mail in tiny pieces arrives whole', async (t) => {
   let raw = '';
   const port = await receiver(t, (mail) => (raw = mail.raw.toString('latin1')));
   const client = connect(port, '127.0.0.1');
@@ -193,7 +193,7 @@ async function delivery(t: TestContext, act: (send: (text: string) => void) => v
   return { outcome, closed: closed.promise };
 }
 
-test('an app that asks without end has failed, and loses the connection', { timeout: 30_000 }, async (t) => {
+test('an app that asks without end has failed, and loses the connection', async (t) => {
   const { outcome, closed } = await delivery(t, (send) => {
     for (let n = 0; n < 2_000; n++) send('{"more":true}');
   });
@@ -201,7 +201,7 @@ test('an app that asks without end has failed, and loses the connection', { time
   await closed;
 });
 
-test('an app that does not close the connection loses it', { timeout: 30_000 }, async (t) => {
+test('an app that does not close the connection loses it', async (t) => {
   const { outcome, closed } = await delivery(t, (send) => send('{"outcome":{"kind":"accepted"}}'));
   assert.deepEqual(outcome, { kind: 'accepted' });
   await closed;

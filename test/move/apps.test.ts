@@ -91,7 +91,7 @@ async function open(t: TestContext, memory: MemoryStore) {
   };
 }
 
-test('a second move to the same place does nothing', { timeout: 60_000 }, async (t) => {
+test('a second move to the same place does nothing', async (t) => {
   await using memory = await new MemoryStore().start();
   const { apps, store, place } = await open(t, memory);
   const done: string[] = [];
@@ -111,7 +111,7 @@ test('a second move to the same place does nothing', { timeout: 60_000 }, async 
   assert.deepEqual(store.folderRemovals.due(NEVER), []);
 });
 
-test('an app with vectors cannot move into the bucket', { timeout: 60_000 }, async (t) => {
+test('an app with vectors cannot move into the bucket', async (t) => {
   await using memory = await new MemoryStore().start();
   const { moves, store, paths } = await open(t, memory);
   store.apps.setStorageNames(APP, { vectorIndexes: { pages: 'stored' } });
@@ -123,7 +123,7 @@ test('an app with vectors cannot move into the bucket', { timeout: 60_000 }, asy
   });
 });
 
-test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async (t) => {
+test('a move that cannot be stored changes nothing', async (t) => {
   await using memory = await new MemoryStore().start();
   const { apps, store, paths, place } = await open(t, memory);
   const synced = t.mock.method(store, 'synced', () => Promise.reject(new Error('the disk is broken')));
@@ -138,7 +138,7 @@ test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async 
   assert.deepEqual(store.folderRemovals.due(NEVER), [APP], 'what is in the bucket is removed later');
 });
 
-test('a preview that is gone does not stop a move', { timeout: 60_000 }, async (t) => {
+test('a preview that is gone does not stop a move', async (t) => {
   await using memory = await new MemoryStore().start();
   const { apps, store, place } = await open(t, memory);
   apps.addPreview(previewRow());

@@ -111,7 +111,7 @@ test('a directory that becomes a link while it is listed is not followed', async
 });
 
 test('files that change in every way during a snapshot give an app its own bytes, or an error in time', {
-  timeout: 60_000,
+  timeout: 120_000,
 }, async (t) => {
   const { storage, secret, user, read, contents } = prepared(t);
   const file = JSON.stringify(join(storage, 'x', 'file'));
@@ -142,7 +142,7 @@ test('files that change in every way during a snapshot give an app its own bytes
 });
 
 test('a sparse file is not read, and the others are no longer than they are on the disk', {
-  timeout: 20_000,
+  timeout: 120_000,
 }, async (t) => {
   const { storage, read, user } = prepared(t);
   const sparse = join(storage, 'x', 'huge');

@@ -46,7 +46,7 @@ function testBoth(
   work: (t: TestContext, start: (service?: ServiceOptions) => Promise<Started>) => Promise<void>,
 ): void {
   for (const [where, start] of PLACES)
-    test(`${name} (${where})`, { timeout: 120_000 }, (t) => work(t, async (service) => start(t, service)));
+    test(`${name} (${where})`, (t) => work(t, async (service) => start(t, service)));
 }
 
 /** Writes bytes to a socket. Resolves with the response at the close, or when it matches `until`. */
@@ -111,7 +111,7 @@ testBoth('malformed requests are refused, and the service keeps serving', async 
   assert.deepEqual(readdirSync(paths.allBuckets), [APP_ID]);
 });
 
-test('a stalled body is aborted and leaves nothing', { timeout: 120_000 }, async (t) => {
+test('a stalled body is aborted and leaves nothing', async (t) => {
   const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_500 });
   const socket = await buckets.open(APP_ID);
   const client = new BucketClient(socket, 'main');

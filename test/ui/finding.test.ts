@@ -135,7 +135,7 @@ test('the finder knows what people type', NEEDS_CHROMIUM, async () => {
     await page.keyboard.press('Control+k');
     await page.getByRole('dialog', { name: 'Find' }).waitFor();
     await page.keyboard.type(typed);
-    await page.getByRole('option', { name: first, selected: true }).waitFor({ timeout: 10_000 });
+    await page.getByRole('option', { name: first, selected: true }).waitFor();
     if (leads === '') continue;
     await page.keyboard.press('Enter');
     await page.waitForURL(`**${leads}`);

@@ -165,7 +165,7 @@ test(
     assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
     await table.click();
     await isKept('after another screen');
-    await page.reload({ timeout: 2_000 }).catch(() => {});
+    await Promise.all([page.waitForEvent('dialog'), page.reload({ timeout: 2_000 }).catch(() => {})]);
     assertAsked(['beforeunload'], 'before the page goes');
     await isKept('after a page that was not left');
     await button('Write 1 change').click();
@@ -214,7 +214,7 @@ test('a form with unsaved text asks before it closes', NEEDS_CHROMIUM, async () 
   await field.blur();
   await page.keyboard.type('gd');
   assertAsked(['confirm'], 'at a shortcut');
-  await page.reload({ timeout: 2_000 }).catch(() => {});
+  await Promise.all([page.waitForEvent('dialog'), page.reload({ timeout: 2_000 }).catch(() => {})]);
   assertAsked(['beforeunload'], 'before the page goes');
   assert.match(page.url(), /settings$/);
   assert.equal(await field.inputValue(), 'npm run make');

@@ -99,7 +99,7 @@ test('what one process of an app writes, the next one reads; its operations are 
   assert.ok((await second.add()) > before + 1);
   await second.stop();
   assert.ok((await store.names()).every((name) => name.startsWith('of/cellar/apps/a1/data/v1/')));
-  await eventually(() => (counts.get('a1')?.deletes ?? 0) > 0, 'its operations are counted', 10_000);
+  await eventually(() => (counts.get('a1')?.deletes ?? 0) > 0, 'its operations are counted');
   const { writes, reads, bytesIn, bytesOut } = counts.get('a1')!;
   for (const [name, count] of Object.entries({ writes, reads, bytesIn, bytesOut }))
     assert.ok(count > 4, `${name}: ${count}`);
@@ -123,7 +123,7 @@ test('an app goes on when the proxy is killed, and nothing that was acknowledged
     const next = await cell.add();
     assert.ok(next > Math.max(acknowledged, ...added), `${next} after ${acknowledged} and ${added}`);
     acknowledged = next;
-    await eventually(() => proxy.pid !== null && proxy.pid !== pid, 'the proxy is started again', 10_000);
+    await eventually(() => proxy.pid !== null && proxy.pid !== pid, 'the proxy is started again');
   }
   await cell.stop();
 });
@@ -134,7 +134,7 @@ test('a request that comes while the proxy is away waits for the next one', asyn
   const { proxy, port } = await startProxy(t, place);
   const path = `/${place.bucket}/${place.prefix}apps/a1/data/k`;
   process.kill(proxy.pid!, 'SIGKILL');
-  await eventually(() => proxy.pid === null, 'the proxy is away', 5_000);
+  await eventually(() => proxy.pid === null, 'the proxy is away');
   const { status } = await ask(port, 'a1', { method: 'PUT', path, body: 'x' });
   assert.equal(status, 200);
 });

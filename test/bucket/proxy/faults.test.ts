@@ -18,14 +18,14 @@ test('a store that is away is reported once, and again when it is back', async (
     const { status, code } = await ask(port, 'a1', { method: 'PUT', path: PATH, body: 'x' });
     assert.deepEqual([status, code], [503, 'SlowDown']);
   }
-  await eventually(() => away.length > 0, 'it is reported', 5_000);
+  await eventually(() => away.length > 0, 'it is reported');
   assert.equal(away.length, 1);
   assert.equal(typeof away[0], 'string');
   store.faults = {};
   assert.equal((await ask(port, 'a1', { method: 'PUT', path: PATH, body: 'x' })).status, 200);
-  await eventually(() => away.length > 1, 'it is back', 5_000);
+  await eventually(() => away.length > 1, 'it is back');
   assert.equal(away[1], null);
-  await eventually(() => counts.get('a1')?.writes === 4, 'the writes are counted', 5_000);
+  await eventually(() => counts.get('a1')?.writes === 4, 'the writes are counted');
 });
 
 test('a store that is back while the proxy was away is reported too', async (t) => {
@@ -33,16 +33,16 @@ test('a store that is back while the proxy was away is reported too', async (t) 
   const { proxy, port, away } = await startProxy(t, store.place());
   store.cut();
   await ask(port, 'a1', { path: PATH });
-  await eventually(() => away.length === 1, 'it is reported', 5_000);
+  await eventually(() => away.length === 1, 'it is reported');
   store.faults = {};
   process.kill(proxy.pid!, 'SIGKILL');
-  await eventually(() => proxy.pid === null, 'the proxy is away', 5_000);
+  await eventually(() => proxy.pid === null, 'the proxy is away');
   assert.equal((await ask(port, 'a1', { path: PATH })).code, 'NoSuchKey');
-  await eventually(() => away.length === 2, 'it is back', 5_000);
+  await eventually(() => away.length === 2, 'it is back');
   assert.equal(away[1], null);
 });
 
-test('a store that hangs is answered for after 10 s', { timeout: 30_000 }, async (t) => {
+test('a store that hangs is answered for after 10 s', async (t) => {
   await using store = await new MemoryStore().start();
   const { port, away } = await startProxy(t, store.place());
   store.faults = { hangs: true };
@@ -50,10 +50,10 @@ test('a store that hangs is answered for after 10 s', { timeout: 30_000 }, async
   const { status, code } = await ask(port, 'a1', { path: PATH });
   assert.deepEqual([status, code], [503, 'SlowDown']);
   assert.ok(performance.now() - from < 15_000);
-  await eventually(() => away.length > 0, 'it is reported', 5_000);
+  await eventually(() => away.length > 0, 'it is reported');
 });
 
-test('an answer whose body falls silent ends after 10 s', { timeout: 30_000 }, async (t) => {
+test('an answer whose body falls silent ends after 10 s', async (t) => {
   await using store = await new MemoryStore().start();
   const { port } = await startProxy(t, store.place());
   await ask(port, 'a1', { method: 'PUT', path: PATH, body: 'half' });
@@ -157,7 +157,7 @@ test('of one app 64 requests run at a time, and another app is served meanwhile'
   });
   const { port } = await startProxy(t, place);
   const asked = Array.from({ length: 64 }, () => ask(port, 'a1', { path: PATH }));
-  await eventually(() => held.length === 64, '64 requests run', 10_000);
+  await eventually(() => held.length === 64, '64 requests run');
   const { status, code } = await ask(port, 'a1', { path: PATH });
   assert.deepEqual([status, code], [503, 'SlowDown']);
   assert.equal((await ask(port, 'a2', { path: '/b/apps/a2/data/k' })).body, 'other');
@@ -178,7 +178,7 @@ test('requests for R2 objects of all apps leave places for data', async (t) => {
   };
   const apps = Array.from({ length: 6 }, (_, n) => `a${n}`);
   const asked = apps.flatMap((appId) => Array.from({ length: 96 }, () => askObject(appId)));
-  await eventually(() => held.length >= 320, '320 requests run', 20_000);
+  await eventually(() => held.length >= 320, '320 requests run');
   assert.equal((await ask(port, 'control', { path: '/b/apps/control/data/k' })).body, 'lease');
   for (const response of held) response.end('object');
   const answers = await Promise.all(asked);
@@ -186,7 +186,7 @@ test('requests for R2 objects of all apps leave places for data', async (t) => {
   assert.equal(answers.filter(({ code }) => code === 'SlowDown').length, 256);
   held.length = 0;
   const next = askObject('a0');
-  await eventually(() => held.length === 1, 'the places are free again', 5_000);
+  await eventually(() => held.length === 1, 'the places are free again');
   held[0]!.end('object');
   assert.equal((await next).body, 'object');
 });

@@ -37,7 +37,7 @@ test('a build that exceeds the cache limit loses its caches and says so; limit 0
   };
   const build = (cacheMb: number) =>
     buildCommit(directory, files, {
-      limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb, floorMb: 256, memoryMb: 2048 },
+      limits: { stepTimeoutMs: 600_000, worktreeMb: 500, cacheMb, floorMb: 256, memoryMb: 2048 },
     });
   const kept = await build(4);
   await kept.result;

@@ -45,7 +45,7 @@ function app(t: TestContext) {
   const directory = temporaryDirectory(t);
   const scratch = join(directory, 'scratch');
   const build = async (files: Files, env: Record<string, string> = {}) => {
-    const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
+    const limits = { stepTimeoutMs: 600_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
     const { result, lines } = await buildCommit(directory, files, { scratch, env, limits });
     const error = await result.then(
       () => null,

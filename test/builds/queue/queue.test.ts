@@ -102,7 +102,7 @@ async function makeQueue(
       env: { GATE: `${directory}/gate` },
     });
   }
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
+  const limits = { stepTimeoutMs: 600_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   const queue = new DeployQueue({
     ...{ ...shared, apps, limits, isolation: new Isolation('cellar-unused') },
     urlOf: () => null,

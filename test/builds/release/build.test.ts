@@ -470,7 +470,7 @@ test('package managers keep no compile cache, which would be lost with the build
 });
 
 test('a worktree above its limit is refused, whether committed or built', async () => {
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
+  const limits = { stepTimeoutMs: 600_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   await assertFails(
     { 'index.js': WORKER, 'big.txt': 'x'.repeat(3 * 2 ** 20) },
     /has 4 MiB, more than the 2 MiB/,

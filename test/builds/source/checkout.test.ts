@@ -36,7 +36,7 @@ function makeRepository(t: TestContext) {
         project,
         index: join(directory, 'index'),
         worktreeMb: 100,
-        timeoutMs: 60_000,
+        timeoutMs: 200_000,
         signal: new AbortController().signal,
         onLine: (line) => lines.push(line),
         ...more,

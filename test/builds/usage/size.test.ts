@@ -78,7 +78,7 @@ test('a step is killed when the disk runs full, whoever fills it', async (t) => 
 test("a project's build script runs under the limits", async (t) => {
   const build = 'while :; do head -c 1000000 /dev/zero >> big; sleep 0.05; done';
   const files = { 'index.html': '', 'package.json': JSON.stringify({ scripts: { build } }) };
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 10, cacheMb: 10, floorMb: 256, memoryMb: 2048 };
+  const limits = { stepTimeoutMs: 600_000, worktreeMb: 10, cacheMb: 10, floorMb: 256, memoryMb: 2048 };
   const { result } = await buildCommit(temporaryDirectory(t), files, { limits });
   await assert.rejects(result, /^BuildFailure: the build has \d+ MiB, more than the 10 MiB it may use$/);
 });

@@ -3,22 +3,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Backlog } from '../../../runtime/edge/http/body/backlog.ts';
+import { cpuTime } from '../../support/cpu-time.ts';
 import { call, RawClient, startGateway, startRawUpstream } from '../../support/edge/peers.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** Returns the CPU time for a head of `bytes` bytes that arrives byte by byte, in µs; the minimum of several runs. */
+/** Returns the CPU time for a head of `bytes` bytes that arrives byte by byte, in ms; the minimum of several runs. */
 function cost(bytes: number): number {
   const runs = Array.from({ length: 5 }, () => {
     const backlog = new Backlog();
-    const from = process.cpuUsage();
+    const spent = cpuTime();
     for (let i = 0; i < bytes; i++) {
       backlog.add(Buffer.from('a'));
       backlog.headLength();
       backlog.mayBeHead(bytes);
       backlog.keep();
     }
-    const { user, system } = process.cpuUsage(from);
-    return user + system;
+    return spent();
   });
   return Math.min(...runs);
 }

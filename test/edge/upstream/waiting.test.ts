@@ -40,7 +40,7 @@ const bodies = Array.from({ length: CLIENTS }, () => {
   );
 });
 
-test('bodies that wait on the way up and down arrive unchanged', { timeout: 60_000 }, async (t) => {
+test('bodies that wait on the way up and down arrive unchanged', async (t) => {
   using directory = temporary();
   const socketPath = join(directory.path, 'process.sock');
   const begun: [IncomingMessage, ServerResponse][] = [];
@@ -119,7 +119,7 @@ test('the first part of a head is kept while other answers arrive', async () => 
   assert.match(client.received, /^HTTP\/1\.1 200 OK\r\n[\s\S]*x-first: first\r\n/i);
 });
 
-test('bytes that wait in tunnels arrive unchanged', { timeout: 60_000 }, async () => {
+test('bytes that wait in tunnels arrive unchanged', async () => {
   const ends: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.removeAllListeners('data');

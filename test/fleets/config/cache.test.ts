@@ -75,7 +75,8 @@ test('a response is cached for its max-age with its status and headers, also aft
   await again();
   const found = await ask({ method: 'match' });
   assert.deepEqual([found.status, found.text, found.headers['x-own']], [200, 'kept', 'yes']);
-  assert.deepEqual([found.headers['cf-cache-status'], found.headers.age], ['HIT', '0']);
+  assert.equal(found.headers['cf-cache-status'], 'HIT');
+  assert.ok(Number(found.headers.age) < 100, `${found.headers.age}`);
   // Each cache has its own keys.
   assert.equal((await ask({ method: 'match', name: 'other' })).status, 404);
   await ask({ method: 'put', name: 'other', body: 'other', headers });
@@ -125,10 +126,10 @@ test('uncacheable responses are not stored, and a missing max-age gets the defau
 
 test('expired responses are gone, and an encoded body is unchanged', async (t) => {
   const { ask } = await cached(t);
-  await ask({ method: 'put', body: 'soon', headers: { 'cache-control': 'max-age=1' } });
+  await ask({ method: 'put', body: 'soon', headers: { 'cache-control': 'max-age=3' } });
   assert.equal((await ask({ method: 'match' })).text, 'soon');
   const from = performance.now();
-  while ((await ask({ method: 'match' })).status === 200) assert.ok(performance.now() - from < 10_000);
+  while ((await ask({ method: 'match' })).status === 200) assert.ok(performance.now() - from < 30_000);
   assert.ok(performance.now() - from > 500);
   const key = 'https://site.example/gzip';
   await ask({

@@ -220,7 +220,7 @@ test('a tail Worker that never ends holds up the end of the process for two seco
   const from = performance.now();
   await cell.stop();
   const took = performance.now() - from;
-  assert.ok(took > 1_900 && took < 8_000, `${took} ms`);
+  assert.ok(took > 1_900 && took < 30_000, `${took} ms`);
 });
 
 /** Returns the warning in the log of the app with the tail. */

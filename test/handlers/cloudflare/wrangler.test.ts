@@ -19,7 +19,7 @@ test('wrangler accepts the project, with all its bindings', (t) => {
     {
       cwd: directory,
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: 180_000,
       env: {
         ...COMPILE_CACHE_ENV,
         PATH: process.env.PATH,

@@ -70,7 +70,7 @@ for (const [kind, inputs] of [
   ['what fits its schema is never ill-formed', fittingInput],
   ['junk is refused clearly and writes no row', junkInput],
 ] as const) {
-  test(`of every operation, ${kind}, over REST and RPC alike`, { timeout: 120_000 }, async () => {
+  test(`of every operation, ${kind}, over REST and RPC alike`, async () => {
     const known = await fixture();
     rows = null;
     for (const operation of deletingLast) {
@@ -91,7 +91,7 @@ function seedOf(name: string): number {
   return [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, cases.seed);
 }
 
-test('any text that is not an id is answered as an unknown id', { timeout: 120_000 }, async () => {
+test('any text that is not an id is answered as an unknown id', async () => {
   const { id, ...known } = await fixture();
   const odd = junkTexts.filter((text) => text.isWellFormed());
   for (const operation of deletingLast.filter(({ kind }) => kind !== 'stream')) {
@@ -113,7 +113,7 @@ test('any text that is not an id is answered as an unknown id', { timeout: 120_0
   }
 });
 
-test('written values read back as they were answered', { timeout: 120_000 }, async () => {
+test('written values read back as they were answered', async () => {
   const { id } = await control.create('reads-back');
   const readers: Partial<Record<string, (output: Input) => Promise<unknown>>> = {
     'events.log': async () => (await control.call('events.list', { id, limit: 1 })).items[0],

@@ -330,7 +330,12 @@ async function runTool(name: string, ...words: string[]): Promise<string> {
   const program = join(ROOT, 'node_modules/.bin', name);
   const env = { PATH: `${ROOT}node_modules/.bin:/usr/bin:/bin`, HOME: directory };
   const quiet = { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' };
-  const options = { cwd: directory, timeout: 60_000, maxBuffer: 16 * 1024 * 1024, env: { ...env, ...quiet } };
+  const options = {
+    cwd: directory,
+    timeout: 180_000,
+    maxBuffer: 16 * 1024 * 1024,
+    env: { ...env, ...quiet },
+  };
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   execFile(program, words, options, (error, stdout, stderr) => {
     if (error) reject(new Error(`${name}: ${error.message}\n${stdout}\n${stderr}`.slice(0, 4000)));

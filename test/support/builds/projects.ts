@@ -77,7 +77,7 @@ export async function buildCommit(
     liveReleaseDirectory: null,
     isPreview: false,
     isolation: new Isolation('cellar-unused'),
-    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 },
+    limits: { stepTimeoutMs: 600_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 },
     log,
     signal: new AbortController().signal,
     ...more,

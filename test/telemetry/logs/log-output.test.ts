@@ -15,7 +15,7 @@ function run(program: string, output: number) {
   const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', output, 'pipe'],
     encoding: 'utf8',
-    timeout: 30_000,
+    timeout: 120_000,
   });
   return { status, told: stderr.trim() };
 }

@@ -59,9 +59,7 @@ test('a live list keeps the newest rows, and counts the dropped ones', () => {
   assert.deepEqual([rows.value, dropped.value], [[1], 0]);
 });
 
-test('a broken stream resumes after the last event, and pauses while the page is hidden', {
-  timeout: 20_000,
-}, async () => {
+test('a broken stream resumes after the last event, and pauses while the page is hidden', async () => {
   const seen: string[] = [];
   let lost = 0;
   const { promise: four, resolve } = Promise.withResolvers<void>();
