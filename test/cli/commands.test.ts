@@ -187,7 +187,7 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.equal((await cellar.get('shop')).text, 'first');
 });
 
-/** Delivers what GitHub says of a pull request to the repository `shop`. */
+/** Delivers GitHub's webhook of a pull request from a fork to the repository `shop`. */
 async function pullFromOutside(url: string, secret: string): Promise<{ sha: string }> {
   const sha = '1'.repeat(40);
   const pull = {
@@ -624,12 +624,12 @@ test('every command for an operation prints JSON that matches the contract', asy
   operationsByName.get('accounts.me')!.output.parse(JSON.parse(login.out));
   const file = join(home, '.config/cellar/login.json');
   assert.equal(statSync(file).mode & 0o777, 0o600);
-  // With this login, git needs no key in its address.
   const git = new URL(cellar.remote('asked'));
   git.username = '';
   git.password = '';
   const asking = { input: `protocol=http\nhost=${git.host}\n\n` };
   assert.equal((await cli(['git-credential', 'get'], asking)).out, '', 'git does not take the runner token');
+  // A login with an API key serves git, whose address then needs no key.
   await cellar.create('asked');
   assert.equal((await cli(['login', cellar.api], { token: cellar.key })).code, 0);
   assert.equal((await cli(['git-credential', 'get'], asking)).out, `username=git\npassword=${cellar.key}\n`);
@@ -640,7 +640,7 @@ test('every command for an operation prints JSON that matches the contract', asy
   const left = commands
     .filter((each) => each.answers !== null && !parsed.has(each))
     .map(({ words }) => words);
-  // Two need several hosts, and one a webhook that can be reached.
+  // `hosts` commands need several hosts, and `alerts test` a reachable webhook. The output of `login` is parsed above.
   assert.deepEqual(left.toSorted(), ['alerts test', 'hosts drain', 'hosts remove', 'login']);
 });
 

@@ -66,7 +66,7 @@ const WORD = (word: string) => `export function word(of) {
 }
 `;
 
-// Longer than the path of a unix socket may be.
+// This path is longer than that of a unix socket may be.
 const folder = join(mkdtempSync(join(tmpdir(), 'cellar-dev-test-')), 'a-project-'.repeat(8));
 let dev: Running;
 
@@ -130,7 +130,7 @@ class Running {
   }
 }
 
-/** Runs `end`, and waits until no process of it is left. */
+/** Runs `end`, and waits until no process of `cellar dev` is left. */
 async function endsAfter(end: () => unknown): Promise<void> {
   const below = descendants(dev.child.pid!).map(({ pid }) => pid);
   assert.ok(below.length >= 3, 'its process, a cell and the bundler');
@@ -455,7 +455,7 @@ setInterval(() => existsSync('../go') && process.exit(), 20);`;
   );
   const begun = join(project, '../begun');
   const go = join(project, '../go');
-  /** Starts it, and sends a request while the first version is built. */
+  /** Starts `cellar dev`, and sends a request while the first version is built. */
   const askEarly = async (): Promise<{ status: number; text: string }> => {
     for (const path of [begun, go]) rmSync(path, { force: true });
     const waiting = new Running([], '../printed-waits', project, {}, ownPort());

@@ -1,4 +1,4 @@
-// `cellar move`, with a client of the test.
+// `cellar move`, with a fake API client.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Input } from '../../cli/command.ts';

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { type CopyRouteOptions, copyRoutes } from '../../runtime/control/routes/copy-routes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 
-/** More than a connection buffers. */
+/** More than the buffers of a connection hold. */
 const BYTES = 32 * 2 ** 20;
 
 test('unread copies of one account leave a place to another account, and wait for each other', async (t) => {

@@ -1,4 +1,4 @@
-// The process of the handlers: runs them, and restarts when it ends; and the errors that callers get when it cannot.
+// The process of the handlers: it restarts when it ends, and callers get an error when it cannot start.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';

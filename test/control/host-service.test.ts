@@ -1,4 +1,4 @@
-// Answers to the handlers' calls, and their order relative to the sync.
+// The host answers calls of the handlers only after their writes are synced to the disk.
 import assert from 'node:assert/strict';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';

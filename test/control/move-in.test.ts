@@ -50,7 +50,7 @@ function machine(t: TestContext, cluster: AppCluster | null) {
   return { running, run, rows, file, trash, directory, signIn: socketPath(directory, 'sign-in') };
 }
 
-/** Writes what a control plane on this machine would have. */
+/** Writes the database that a control plane on this machine would have. */
 function fill(file: string, items: number): void {
   mkdirSync(dirname(file), { recursive: true });
   const database = new Database(file);
@@ -91,7 +91,7 @@ test('its databases are in the bucket afterwards, as they were, and the old file
   assert.deepEqual(await next.rows('SELECT max(id) AS id FROM items'), [{ id: 5_001 }]);
   await assert.rejects(next.rows("INSERT INTO items (of) VALUES ('nobody')"), /FOREIGN KEY/);
 
-  // A snapshot of several hosts reads it in this way.
+  // Snapshots of a Cellar with several hosts read the database in this way.
   const dump = join(temporaryDirectory(t), 'dump.sqlite');
   await dumpDatabase(socketPath(next.directory, 'database'), dump);
   const copy = new Database(dump);

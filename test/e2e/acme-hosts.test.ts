@@ -1,5 +1,5 @@
-// Several hosts with a Caddy each, as in `docs/several-machines.md`: they share the storage of certificates, and a certificate
-// authority checks names at another host than the one that asked for the certificate.
+// Several hosts with a Caddy each, as in `docs/several-machines.md`. They share the storage of certificates. The certificate
+// authority checks a name at one host, though another host asked for the certificate.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ before(async () => {
   const storage = join(directory, 'storage');
   mkdirSync(storage, { mode: 0o700 });
   const ports = [1, 2].map(() => ({ tlsPort: ownPort(), httpPort: ownPort() }));
-  // The authority asks the second host, as some of the A records lead it there.
+  // The authority checks names at the second host, as if an A record led it there.
   pebble = stack.use(await startPebble(directory, ports[1]!));
   store = stack.use(await new MemoryStore().start());
   const hosts = ports.map(({ tlsPort, httpPort }, n) => {
@@ -57,7 +57,7 @@ before(async () => {
   [one, two] = await Promise.all(
     hosts.map(async ({ host, apiPort }) => {
       await host.start();
-      // No resolver knows the name of its API.
+      // No resolver knows the host name of the API, so the test uses an address.
       return Object.assign(host, { api: `http://127.0.0.1:${apiPort}` });
     }),
   );

@@ -204,7 +204,7 @@ test('a Hyperdrive binding connects to the database in the secret of its name', 
   assert.deepEqual(JSON.parse((await cellar.get('database', '/parts')).text), parts);
   assert.equal((await cellar.get('database')).text, 'E');
   assert.ok(saidToDatabase.at(-1)!.includes('user\0ad@a\0database\0notes\0\0'));
-  // Addresses that the operator has not allowed are refused: others of this machine, metadata, Cellar's own ports.
+  // Addresses that the operator has not allowed are refused: other local addresses, metadata, Cellar's own ports.
   const places = ['127.0.0.2:5432', '[::1]:5432', '169.254.169.254:80', '10.1.2.3:5432'];
   if (process.getuid?.() === 0)
     places.push(`127.0.0.1:${new URL(cellar.api).port}`, `127.0.0.1:${cellar.edgePort}`);

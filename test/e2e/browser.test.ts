@@ -79,7 +79,7 @@ describe('browsers of apps', { skip: noBrowser }, () => {
     const [content] = await visit([`http://${ALLOWED}:${port()}/`]);
     assert.match(content!, new RegExp(`<title>page</title>.*served to ${ALLOWED}:${port()}`));
     assert.equal(await textOf('/evaluate', '6 * 7'), '42');
-    // A message of several MB.
+    // A message of 20 MB.
     assert.equal((await textOf('/evaluate', '"x".repeat(20_000_000)')).length, 20_000_002);
   });
 
@@ -95,7 +95,7 @@ describe('browsers of apps', { skip: noBrowser }, () => {
     assert.ok((await jsonOf(`/titles?id=${two}`)).includes('two'));
     const own = chromiums();
     assert.ok(own.length > 0);
-    // Nobody else may use them.
+    // No other app may use these sessions.
     assert.match(await textOf(`/titles?id=${one}`, undefined, 'stranger'), /Unable to connect/);
     assert.equal((await raw(`/v1/devtools/browser/${one}/json/list`, 'stranger')).status, 404);
     assert.equal((await raw(`/v1/devtools/browser/${one}`, 'stranger', 'DELETE')).status, 404);
@@ -147,7 +147,7 @@ describe('browsers of apps', { skip: noBrowser }, () => {
       refused[0] ?? '',
     );
     await Promise.all(started.map((id) => raw(`/v1/devtools/browser/${id}`, 'shots', 'DELETE')));
-    // It needs a launch, of which an account has some in a minute.
+    // This needs one more of the launches that an account has in a minute.
     const own = await textOf('/leave?title=large', undefined);
     assert.match(own, /^[0-9a-f-]{36}$/);
     const all = chromiums();

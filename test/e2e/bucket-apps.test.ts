@@ -84,14 +84,14 @@ test('after a machine is lost, another one has every write since the last snapsh
   assert.equal((await next.get('survivor')).text, '3');
   await next.stop();
 
-  // An app that the bucket has whole need not be in the snapshot.
+  // An app whose data is complete in the bucket can be left out of the restore.
   await using whole = new Cellar(settings);
   await restored(key, whole, settings, '--without', 'survivor');
   await whole.start();
   assert.equal((await whole.get('survivor')).text, '4');
   await whole.stop();
 
-  // Without its record it has data and nothing that could read it: it must not be shown as empty.
+  // Without its record the app has data, but no release that could read it. It must not be shown as empty.
   store.objects.delete(`${PREFIX}records/${id}.json`);
   await using partial = new Cellar(settings);
   await assert.rejects(restored(key, partial, settings, '--without', 'survivor'), { code: 3 });
@@ -100,13 +100,13 @@ test('after a machine is lost, another one has every write since the last snapsh
   assert.match(body.detail, /data in the bucket, and no live release that could read it; deploy one/);
   await partial.stop();
 
-  // Without that bucket, the snapshot's own copy goes into a new one.
+  // When the bucket is lost, a restore puts the snapshot's own copy into a new bucket.
   await using empty = await new MemoryStore().start();
   for (const [name, object] of store.objects)
     if (name.startsWith(`${PREFIX}snapshots/`)) empty.objects.set(name, object);
   const elsewhere = bucketSettings(empty.place(PREFIX));
   await using third = new Cellar(elsewhere);
-  // A restore that fails halfway must not make the next one believe that the data is there.
+  // After a restore that fails halfway, the next one must not take the data for complete.
   const packs = [...empty.objects].filter(([name]) => name.includes('/snapshots/packs/'));
   for (const [name] of packs) empty.objects.delete(name);
   await assert.rejects(restored(key, third, elsewhere));
@@ -160,7 +160,7 @@ test('during an outage of the bucket its apps answer 503, local ones serve, and 
   await eventually(async () => (await cellar.get('away')).text === '2', 'it serves again');
   await eventually(async () => (await ready()).warnings === undefined, 'it warns no longer');
 
-  // A start without it: nothing may be read or written before the bucket has passed its checks.
+  // A start without the bucket: nothing may be read or written before the bucket has passed its checks.
   await cellar.stop();
   store.cut();
   const starting = cellar.start();

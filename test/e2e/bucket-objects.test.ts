@@ -17,7 +17,7 @@ import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 import { bodyOf } from '../support/storage/r2.ts';
 
 const PREFIX = 'of/cellar/';
-/** `POST /key` puts an object, `PUT` one of 5 MiB and some bytes in two parts, `GET` returns one, and `GET /` lists. */
+/** `POST /key` puts an object, and `PUT` a larger one in two parts. `GET /key` returns an object, `GET /` lists. */
 const APP = {
   'wrangler.toml': `name = "files"
 main = "index.js"
@@ -138,7 +138,7 @@ test('objects that an app had on the disk move into the bucket, also those of an
     [...store.objects.keys()].find((name) => name.includes('/r2/'))!,
   )!;
   await cellar.stop();
-  // As an earlier version kept them.
+  // Stores an object on the disk, as an earlier version of Cellar did.
   const before = new Buckets({
     ...{ paths: layoutOf(cellar.data), users: () => ({ build: null, cell: null }) },
     service: { maxMb: 0, floorMb: 0 },

@@ -1,4 +1,4 @@
-// What comes back from the bucket onto a machine's disk gets the owner that its app's process runs as.
+// Files that are restored from the bucket belong to the user that the app's process runs as.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, rmSync } from 'node:fs';

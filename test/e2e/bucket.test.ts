@@ -1,4 +1,4 @@
-// A Cellar with a bucket: what its start says of a store that is away or cannot be used.
+// Starts of a Cellar whose bucket does not answer or cannot be used.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';

@@ -63,7 +63,7 @@ before(async () => {
     ['chat', await cellar.checkout('chat')],
   ] as const) {
     ids.set(slug, await cellar.create(slug));
-    // Stock git does not trust that authority, so it uses the API's loopback port.
+    // Stock git does not trust Caddy's certificate authority, so it uses the API's loopback port.
     const remote = `http://git:${cellar.key}@${new URL(cellar.api).host}/v1/git/${slug}`;
     const { code, stderr } = await cellar.git(work, 'push', remote, 'HEAD:main');
     assert.equal(code, 0, stderr);

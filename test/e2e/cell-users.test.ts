@@ -130,7 +130,7 @@ test(
     const id = await cellar.deploy('stray', 'hello', COUNTER);
     assert.equal((await cellar.get('stray')).text, '1');
     const [file, ...words] = asUser(userOf(id));
-    /** Asserts that `act` kills such a process. */
+    /** Asserts that `act` kills a stray process of the app's user. */
     const assertKills = async (act: () => Promise<unknown>) => {
       const stray = spawn(file!, [...words, 'sleep', '600'], { detached: true, cwd: '/', stdio: 'ignore' });
       const exit = once(stray, 'exit', { signal: AbortSignal.timeout(60_000) });

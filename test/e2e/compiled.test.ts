@@ -1,4 +1,4 @@
-// The compile cache of Cellar's code: the next start uses it, replaces damaged entries, and trusts no files of others.
+// The compile cache of Cellar's code: the next start uses it, replaces damaged entries, and trusts no other user's files.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -18,10 +18,10 @@ import { descendants, eventually } from '../support/e2e/processes.ts';
 import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** After so long without a new entry, in ms, the start has ended. */
+/** Time without a new cache entry, in ms, after which the start counts as ended. */
 const SETTLED_MS = 2_000;
 
-// The compile cache of the test run would be used instead.
+// Otherwise Cellar would use the compile cache of the test run.
 delete process.env.NODE_COMPILE_CACHE;
 
 /** Returns when each entry of a compile cache was written, by its path. Node renames an entry once it is whole. */
@@ -49,7 +49,7 @@ test('the next start uses the compile cache, also after a kill, and compiles dam
   await eventually(() => newest() < Date.now() - SETTLED_MS, 'all entries are written');
   await cellar.stop('SIGKILL');
 
-  // One of several, as lines of threads may be mixed. Only the main thread loads these.
+  // Lines of several threads may be mixed, so any of these files will do. Only the main thread loads them.
   const read = /reading cache from (\S+) for StrippedTypeScript \S+\/runtime\/(?:host|parts|config)\.ts/;
   const damaged = read.exec(cellar.output)?.[1];
   assert.ok(damaged !== undefined, cellar.output.slice(-4_000));

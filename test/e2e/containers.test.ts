@@ -17,7 +17,7 @@ import { eventually } from '../support/e2e/processes.ts';
 const ALLOWED = '127.0.0.2';
 const CALL_MS = 60_000;
 
-/** What runs in the container. */
+/** The program that runs in the container. */
 const PROGRAM = `
 const { createServer } = require('node:http');
 const { readFileSync, writeFileSync } = require('node:fs');
@@ -139,7 +139,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     assert.equal(await ask('/leave', '3'), 'ends');
     assert.equal(await open('/exit'), 'exit 3');
     assert.equal(await open('/running'), 'false');
-    // The next one takes the place of the ended one.
+    // A new container takes the place of the ended one.
     await start({ env: { NAME: 'another' } });
     assert.equal(await ask('/hello'), 'hello from another');
     assert.equal(await open('/destroy'), 'destroyed');
@@ -183,7 +183,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
 
   test('cannot leave their network, nor take the machine, by attacks', async () => {
     await start({ enableInternet: true });
-    // Around the proxy there is no way, and through it none to this machine, metadata or Cellar's own ports.
+    // The only way out is the proxy, which refuses this machine, metadata and Cellar's own ports.
     const apiPort = new URL(cellar.api).port;
     assert.equal(await ask('/connect', `${ALLOWED} ${port()}`), 'ECONNREFUSED');
     assert.equal(await ask('/connect', '192.0.2.1 80'), 'ENETUNREACH');
@@ -201,7 +201,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     assert.equal(await ask('/fork'), 'EAGAIN');
     await open('/destroy');
     await none();
-    // It may start with as many words as fit, and with no image of another name.
+    // Too long a command line or too many variables fail the start. A later start works.
     await start({ entrypoint: ['/bin/node', 'x'.repeat(70_000)] });
     assert.match(await open('/exit'), /failed to start/);
     await logged(/may have 65536 bytes/);
@@ -261,7 +261,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     assert.equal(await ask('/hello'), 'hello from the container');
     await cellar.stop('SIGKILL');
     await cellar.start();
-    // Its start removes them, before an app wakes.
+    // Cellar's start removes the old containers before an app wakes.
     await none();
     await start();
     assert.equal(await ask('/hello'), 'hello from the container');

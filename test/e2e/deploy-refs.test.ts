@@ -46,7 +46,7 @@ test('what pushes do not deploy is stored, and deployed by its name', async () =
 
   const two = await commit('two');
   await push('HEAD:main');
-  // A poll that deploys another app's missed push has looked at this app before.
+  // A poll that deploys the newer app's missed push has checked this app before.
   const other = await cellar.create('probe');
   await cellar.git(work, 'push', join(cellar.data, 'repos', `${other}.git`), 'HEAD:main');
   const deploysOfOther = async () => (await rpc('deploys.list', { id: other })).items.length;

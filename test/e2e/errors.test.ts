@@ -144,7 +144,7 @@ test('one call returns why an app answered 500: source position, request, releas
     [group.kind, group.count, group.status, group.place],
     ['TypeError', 1, 'open', 'users.ts:3:9'],
   );
-  // workerd's own message about the exception arrives before that of the next one.
+  // When the next exception is counted, workerd's own message about the first one would have arrived.
   await cellar.get('shop', '/user');
   await eventually(async () => (await occurred('no user 17')).group.count === 2, 'it is there again');
   const { body } = await cellar.call('GET', `/v1/apps/${id}/logs?search=no%20user%2017`);
@@ -225,7 +225,7 @@ test('a stream has each error within 10 s, and resumes after its last event', as
   const again = await open({ 'last-event-id': event.id! });
   const next = async () => JSON.parse((await again.take(1))[0]!.data!) as Group;
   let missed = await next();
-  // The error of the app's cron may come in between.
+  // The stream may send the error of the app's cron first.
   if (missed.message === 'too early') missed = await next();
   assert.deepEqual([missed.message, missed.count], ['no user 17', 3]);
   again.close();

@@ -106,7 +106,7 @@ test('a database that is exported as SQL and imported into another app is unchan
     assert.ok(rows.length > 0, query);
     assert.deepEqual(await rowsOf(two, query), rows, query);
   }
-  // With NUL characters, invalid UTF-8, and continued AUTOINCREMENT counters.
+  // NUL characters and invalid UTF-8 are unchanged, and AUTOINCREMENT counters continue.
   assert.deepEqual(await rowsOf(two, `SELECT hex(a) FROM "odd "" name" WHERE b IN (7, 8)`), [
     ['610062'],
     ['FF27FE'],

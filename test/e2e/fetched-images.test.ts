@@ -55,7 +55,7 @@ const elsewhere = createServer((request, response) => {
   response.end(image);
 });
 
-/** At an address that apps may not reach. */
+/** A server at an address that apps may not reach. */
 const closed = createServer((_, response) => response.end(image));
 
 before(async () => {

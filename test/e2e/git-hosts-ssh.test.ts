@@ -1,4 +1,4 @@
-// An app that is deployed from a Git host over SSH, with a real sshd: the deploy key, and the key of the server.
+// The deploy key and the server's key of an app that is deployed from a Git host over SSH, with a real sshd.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// Apps that are deployed from a repository on a Git host: by hand, by its webhook, and by looking.
+// Apps that are deployed from a repository on a Git host: by hand, by its webhook, and by polling.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -82,7 +82,7 @@ function hmac(body: string, secret = SECRET): string {
 }
 
 let counted = 0;
-/** A push as Git hosts describe it, unlike any before. */
+/** Returns the body of a Git host's push webhook. Each call returns a different one. */
 function push(ref = 'refs/heads/main', after = '1'.repeat(40)): string {
   return JSON.stringify({ ref, after, n: ++counted });
 }
@@ -183,7 +183,7 @@ test('the webhook of each Git host deploys; what is forged, repeated or about so
   const second = change('second');
   for (const [name, headers] of kinds) {
     const body = push();
-    // Some sign the time, which a repeated delivery has from the first.
+    // Some hosts also sign the time, so a repeated delivery has the headers of the first.
     const signed = headers(body);
     assert.deepEqual(await deliver(id, signed, body), [202, { result: 'queued' }], name);
     assert.deepEqual(await deliver(id, signed, body), [200, { result: 'repeated' }], name);
@@ -241,7 +241,7 @@ test('a thousand deliveries at once lead to few fetches', async () => {
   await fetched(id, sha);
   const before = host.requests.length;
   const second = change('burst');
-  // A busy machine may refuse some of so many. What it then has taken already is a repeated delivery.
+  // A busy machine may refuse some deliveries, which are sent again. If it had taken one, that one counts as repeated.
   const taken = async (body: string) => {
     const [status, answer] = await deliver(id, github(body), body);
     if (status === 503) return false;
@@ -255,7 +255,7 @@ test('a thousand deliveries at once lead to few fetches', async () => {
     async () => (await rpc('source.get', { id })).result.next_fetch_at === null,
     'no fetch is due',
   );
-  // Each fetch makes three requests at most, and those begin a second apart.
+  // Each fetch makes at most three requests, and fetches begin a second apart.
   assert.ok(host.requests.length - before < 100, `${host.requests.length - before} requests`);
 });
 

@@ -338,7 +338,7 @@ test('an app reaches no Workflow of another app, and endless Workflows do not sl
   const kept = async (method = 'GET') =>
     JSON.parse((await cellar.get('waiting', '/', { method })).text).status;
   await kept('POST');
-  // The test before has stopped the app.
+  // The previous test has stopped the app.
   await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'running' });
   await eventually(async () => (await kept()) === 'waiting', 'it waits');
   const names = ['kept', waiting, `${waiting}/kept`].map((name) => `name=${encodeURIComponent(name)}`);

@@ -1,4 +1,5 @@
-// Hostile apps and builds of a Cellar with a bucket: they find no key of it, reach nothing of others, and slow nobody.
+// Hostile apps and builds of a Cellar with a bucket. They find no key of the bucket, reach no other app's data, and slow no
+// other app.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
@@ -148,7 +149,7 @@ test('the user of an app reaches no file of the host or of others', NEEDS_USERS,
   ]).toString();
   const others = reached.split('\n').filter((path) => path !== '' && !path.includes(greedy));
   assert.deepEqual(others, []);
-  // The directories themselves cannot be listed: name what is below them.
+  // The user cannot list these directories, so the test tries the paths below them by name.
   const all = readdirSync(cellar.data, { recursive: true, encoding: 'utf8' }).filter(
     (path) => !path.includes(greedy),
   );

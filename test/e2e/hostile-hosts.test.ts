@@ -1,5 +1,5 @@
-// Attacks between the hosts of one Cellar, without their key: by a stranger on the private network, an app, a build and another
-// account. A neighbour serves meanwhile.
+// Attacks on the ports between hosts, without the hosts' key: by a stranger on the private network, an app, a build and
+// another account. The app `neighbour` serves meanwhile.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -55,7 +55,7 @@ function places(): { host: string; port: number; ofRequests: boolean }[] {
   });
 }
 
-/** Sends bytes to an address. Resolves with the answer when the other side ends, and with what came of it after a time. */
+/** Sends bytes to an address. Resolves with the answer when the other side ends, or with its part after `waitMs`. */
 function send(place: { host: string; port: number }, bytes: string, waitMs = ANSWER_MS): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -106,7 +106,7 @@ test('a stranger without the key sees nothing at the ports between hosts, whatev
         assert.ok(!answer.includes(neighbour) && !answer.includes('hello'), answer);
       }
   const { host, port } = places()[0]!;
-  // So that a wrong port does not pass.
+  // The same port answers a request with the key, so the refusals do not come from a wrong port.
   const known = head('/', { 'x-cellar-hosts-key': KEY, 'x-cellar-to': 'ping', 'x-cellar-hops': '1' });
   assert.match(await send({ host, port }, known), /^HTTP\/1\.1 200 /);
   const twice = `x-cellar-hosts-key: x\r\nx-cellar-hosts-key: ${KEY}`;
@@ -196,7 +196,7 @@ console.log(JSON.stringify(process.env));`;
   const { log } = (await other!.call('GET', `/v1/apps/${id}/deploys/${items[0].id}/log`)).body;
   const answers = [...String(log).matchAll(/asked \S+: (.+)/g)].map(([, answer]) => answer);
   assert.equal(answers.length, targets.length, log);
-  // As an ordinary user the network of a build is not closed. workerd answers "Not Found".
+  // Without root the network of a build is not closed, and workerd answers "Not Found".
   const allowed = NEEDS_USERS.skip === undefined ? /^failed$/ : /^(failed|404 [09])$/;
   for (const answer of answers) assert.match(answer!, allowed, log);
   for (const key of [KEY, CLUSTER_KEY]) assert.ok(!log.includes(key));

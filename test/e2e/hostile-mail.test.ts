@@ -1,4 +1,4 @@
-// Hostile e-mails, and hostile apps that get them: others get theirs, and nothing is relayed.
+// Hostile e-mails, and hostile apps that get e-mails: other apps get theirs, and nothing is relayed.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

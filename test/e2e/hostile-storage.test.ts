@@ -1,5 +1,5 @@
-// An attacker who has escaped from workerd plants files for the host's storage readers, and callers of the API ask for data
-// of others. Nothing of another app or the host leaks, and another app keeps serving.
+// An attacker who has escaped from workerd plants files for the host's storage readers. Callers of the API ask for data of
+// other apps. Nothing of another app or the host leaks, and another app keeps serving.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -90,7 +90,7 @@ const objects = (directory: string) =>
     .filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
     .map((name) => join(directory, name));
 
-/** Calls the storage operations whose names match `ways`. Asserts that no answer contains a secret of others. */
+/** Calls the storage operations whose names match `ways`. Asserts that no answer contains a secret of another app. */
 async function assertNoLeak(ways: RegExp): Promise<void> {
   const id = hostile;
   const rows = ['t', 'neighbours', 'looping'];
@@ -357,7 +357,7 @@ test('later reads succeed after the storage readers were killed', async () => {
   void asked.then(() => {
     isAnswered = true;
   });
-  // Idle readers too.
+  // Kills idle readers too.
   await eventually(() => {
     for (const { pid } of readers(cellar.pid)) {
       try {

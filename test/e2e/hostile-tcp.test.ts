@@ -1,4 +1,4 @@
-// Hostile apps and strangers on TCP ports: the connections of others go on.
+// Hostile apps and strangers on TCP ports: the connections of other apps and visitors go on.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const [port = 0, hostile = 0] = ownPorts(2);
 const cellar = new Cellar({ RUNNER_TCP_PORTS: `${port}-${hostile}` });
 const rpc = rpcOf(cellar);
 const config = { main: 'index.js', compatibility_date: '2026-10-01', limits: { cpu_ms: 500 } };
-/** The app of others, which serves. */
+/** Id of the app that has to keep serving. */
 let good = '';
 before(async () => {
   await cellar.start();
@@ -34,7 +34,7 @@ function ask(words: string, at = hostile, localAddress = '127.0.0.1'): Socket {
 
 const closed = (socket: Socket) => new Promise((resolve) => socket.resume().once('close', resolve));
 
-/** Returns the answer of the good app to a visitor of its own; '' when the connection was reset. */
+/** Returns the good app's answer to a visitor with another address; '' when the connection was reset. */
 async function answer(): Promise<string> {
   let text = '';
   try {
@@ -46,7 +46,7 @@ async function answer(): Promise<string> {
 }
 const serves = async () => assert.equal((await answer()).length, 300_000);
 
-/** The process that listens, with its user. */
+/** Returns the pid of the listening process, and the id of its user. */
 function relay() {
   const { pid } = descendants(cellar.pid).find(({ command }) =>
     command.some((word) => word.endsWith('/tcp/program.ts')),
@@ -99,7 +99,7 @@ test('another account gets and loses no port of the first', async () => {
 test('the process that listens has few rights, and another one follows it', async () => {
   const { pid, user } = relay();
   if (process.getuid!() === 0) assert.notEqual(user, 0);
-  // The visitor of the test before has used up its new connections of ten seconds.
+  // Another address, because an earlier visitor has used up its new connections of ten seconds.
   const open = ask('watch', port, '127.0.0.8');
   await once(open, 'data');
   process.kill(pid, 'SIGKILL');

@@ -1,4 +1,4 @@
-// Client certificates, stored secrets and crons by the second of an app whose home changes.
+// Client certificates, stored secrets and crons with seconds, of an app whose home changes.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -92,7 +92,7 @@ test('an app keeps its certificate, its secrets and its crons over a move, a los
     await works(at, 'after its host was lost');
     const runs = await runsAt(at);
     assert.deepEqual(runs, [...new Set(runs)], 'no time runs twice');
-    // The snapshot may have a run in KV, and the schedule from before that run: then the time runs again.
+    // The snapshot may have a run in KV and the schedule from before that run. Then that time runs again.
     const restored = await rpcOf(at)('admin.restore', { snapshot: key, app: 'shop' });
     assert.equal(restored.code, undefined, restored.detail);
     await works(at, 'after a restore');

@@ -12,13 +12,13 @@ const APPS = ['rooms', 'visitor', 'called', 'caller'];
 const CALLED = new Set(['rooms', 'called']);
 
 let hosts: Hosts;
-/** By slug. */
+/** Ids of the apps by slug. */
 const ids: Record<string, string> = {};
-/** Ids of the hosts: of the called apps, and of the calling ones. */
+/** Id of the host of the called apps, and of the host of the calling apps. */
 let [one, two]: string[] = [];
 
 const rpc = (name: string, body: object) => rpcOf(hosts.all[0]!)(name, body);
-/** Moves an app, once it may move on. */
+/** Moves an app, and retries while it may not move yet. */
 const moveTo = async (slug: string, host: string) => {
   await eventually(
     async () => (await rpc('apps.move', { id: ids[slug], host })).code === undefined,

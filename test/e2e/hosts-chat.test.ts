@@ -1,4 +1,4 @@
-// WebSockets that reach another host than the home of their app.
+// WebSockets at a host that is not the home of their app.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
 
 const DEADLINE_MS = 20_000;
 
-/** Opens a WebSocket to the room, and keeps what it gets from the start: the room sends its history at once. */
+/** Opens a WebSocket to the room. Keeps its messages from the start, because the room sends its history at once. */
 async function join(
   host: TestHost,
 ): Promise<{ socket: WebSocket; got: string[]; next: () => Promise<unknown> }> {

@@ -13,7 +13,7 @@ const inbox = await Inbox.start();
 const port = ownPort();
 let hosts: Hosts;
 let id = '';
-/** The host that has the port for e-mails, and the other one. */
+/** Id of the host that listens on the port for e-mails, and of the other host. */
 let [receiving, other]: string[] = [];
 
 const rpc = (name: string, body: object) => rpcOf(hosts.all[0]!)(name, body);
@@ -34,7 +34,7 @@ const moveTo = async (host: string) => {
 const received = async () => JSON.parse((await hosts.all[0]!.get('mails')).text);
 
 before(async () => {
-  // Both hosts ask for the port, and one gets it: the other serves without.
+  // Both hosts try to listen on the port, and only one gets it. The other serves without.
   hosts = await Hosts.start(2, {
     RUNNER_STORAGE: 'bucket',
     RUNNER_MAIL_PORT: String(port),
@@ -59,7 +59,7 @@ test('an app gets its e-mails at each host, forwards and refuses them, and keeps
   let isKnownBefore = false;
   for (const host of [receiving!, other!, receiving!]) {
     await moveTo(host);
-    // A move loses no address, not for a moment.
+    // The address must work at once after a move.
     if (isKnownBefore) await send('info@mails.localhost');
     isKnownBefore = true;
     await rpc('mail.routes.set', { id, address: 'info@mails.localhost' });

@@ -1,4 +1,4 @@
-// Requests, pushes and calls that reach another host than the home of their app.
+// Requests, pushes and calls at a host that is not the home of their app.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -103,7 +103,7 @@ test('the metrics of all hosts are one document that Prometheus can read', async
   const series = lines.map((line) => line.slice(0, line.lastIndexOf(' ')));
   assert.equal(new Set(series).size, series.length, 'each series is there once');
   for (const { id } of items) {
-    // The hosts of this test have one name.
+    // The series name hosts by id, because both hosts have the same name.
     assert.ok(lines.includes(`cellar_host_up{host="${id}"} 1`), body);
     assert.ok(series.includes(`cellar_memory_used_bytes{host="${id}"}`), body);
   }
@@ -121,7 +121,7 @@ test('a name that nobody has is not found at each host', async () => {
   for (const host of hosts.all) assert.equal((await host.get('nobody')).status, 404);
 });
 
-// Last: an app that moves leaves its logs behind.
+// This test is the last, because an app that moves leaves its logs behind.
 test('maintenance is the same at both hosts, also after the app has moved between them', async () => {
   const rpc = rpcOf(other!);
   await rpc('maintenance.set', { id: shop, enabled: true, html: '<p>later</p>' });

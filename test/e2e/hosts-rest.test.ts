@@ -20,7 +20,7 @@ test('a resting app that moves is not started by the next start of its new host'
   const moved = async () => (await rpc('apps.move', { id, host: to.id })).code === undefined;
   await eventually(moved, `the app moves from ${from.id}`);
   await target.stop('SIGKILL');
-  // A start begins processes for all apps without such a record.
+  // A starting host starts a process for each app that is not recorded as resting.
   const store = openHostStore(layout(target.data).database);
   try {
     assert.equal(store.activity.all().get(id)?.resting, true);

@@ -39,7 +39,7 @@ test('a host takes and restores snapshots of apps in the bucket at any host, and
     const items = await list(one);
     const create = async (slug: string, storage: string) => {
       let created: Awaited<ReturnType<ReturnType<typeof rpcOf>>>;
-      // A host may not have reached the other yet.
+      // The host may not have reached the other one yet.
       await eventually(async () => {
         created = await rpcOf(one)('apps.create', { slug, storage });
         return created.code === undefined;

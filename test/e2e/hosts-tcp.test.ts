@@ -14,7 +14,7 @@ let id = '';
 
 const rpc = (name: string, body: object) => rpcOf(hosts.all[0]!)(name, body);
 
-/** Asks the app by TCP for its name of the connection. @returns '' when the connection is reset */
+/** Asks the app by TCP for the addresses of the connection. @returns '' when the connection is reset */
 async function answer(): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   socket.write('who\n');
@@ -28,7 +28,7 @@ async function answer(): Promise<string> {
 }
 
 before(async () => {
-  // Both hosts ask for the port, and one gets it: these have one address for their ports.
+  // Both hosts try to listen on the port at the same address, so only one gets it.
   hosts = await Hosts.start(2, { RUNNER_STORAGE: 'bucket', RUNNER_TCP_PORTS: String(port) });
   id = await hosts.all[0]!.deploy('sockets', 'tcp');
   await rpc('tcp.ports.set', { id, port });

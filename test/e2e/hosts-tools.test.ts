@@ -1,4 +1,4 @@
-// The tools of a person at another host than the home of their app: Wrangler, the command line, the control UI, and imports.
+// Wrangler, the command line, the control UI and imports, at a host that is not the home of the app.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -224,7 +224,7 @@ test('the control UI shows what happens at the home as it happens', async () => 
   const logged = await rpcOf(home)('events.log', { id, channel: 'orders', event: 'paid' });
   assert.equal(logged.event, 'paid', logged.detail);
   await until(events, /"event":"paid"/);
-  // A session of one host is one at the other.
+  // A session of one host is valid at the other.
   const there = new Visitor(home);
   assert.equal(await there.signIn(account.email, account.password), 200);
   assert.equal((await there.account()).email, account.email);

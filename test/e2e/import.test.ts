@@ -26,7 +26,7 @@ const cellar = new Cellar({
 });
 /** Repositories by the first part of the path. `/elsewhere/…` redirects to another. */
 const repositories = new Map<string, string>();
-/** `silent`: a request for the repository that never answers, with its response. */
+/** Emits `silent` with the response, when the repository that never answers is requested. */
 const arrivals = new EventEmitter();
 const pem = readFileSync(CERTIFICATE);
 const server = createServer({ key: pem, cert: pem }, (request, response) => {
@@ -199,7 +199,7 @@ test('imports of one account run one after another, and do not delay those of an
   const first = arrival();
   const silent = [importSilent('silent-one'), importSilent('silent-two')];
   const [response] = await first;
-  // A watched import gets a share of busy processors.
+  // A running probe shows that the import gets a minimum share of busy processors.
   const isProbe = (command: string[]) => command.some((word) => word.startsWith('while read -r line'));
   assert.ok(descendants(cellar.pid).some(({ command }) => isProbe(command)));
   const second = arrival();

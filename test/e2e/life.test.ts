@@ -6,7 +6,7 @@ import { AppLife } from '../support/e2e/life-model.ts';
 import { programs } from '../support/e2e/life-programs.ts';
 import { randomCases } from '../support/random.ts';
 
-// The sweep runs each second and puts apps to sleep that were unused for a second, so it may hit any step.
+// The sweep may hit any step: each second it puts apps to sleep that were unused for a second.
 const cellar = new Cellar({
   RUNNER_SLEEP_AFTER_H: '0.0003',
   RUNNER_SLEEP_SWEEP_S: '1',

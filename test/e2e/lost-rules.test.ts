@@ -23,7 +23,7 @@ test('a killed host whose data directory is lost leaves no rules', NEEDS_RULES, 
       names.push(layout(cellar.data).machineName);
       assert.ok(hasTable(names[round]!));
       await cellar.stop('SIGKILL');
-      // Not deleted: the next one could get its inode, and then its name.
+      // Renamed, because a new directory could get the inode of a deleted one, and so the same machine name.
       renameSync(cellar.data, `${cellar.data}-${round}`);
     }
   } finally {

@@ -1,4 +1,4 @@
-// The MCP server with the protocol's official client: its tools, and an app that is made, broken, fixed and rolled back.
+// The MCP server with the protocol's official client: its tools, and an app that an agent makes, fixes and rolls back.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';

@@ -81,7 +81,7 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
   assert.equal(refused.status, 503);
   expected.requests++;
   expected.errors++;
-  // Health checks do not count.
+  // Health checks do not count as requests.
   await cellar.get('counted', '/.well-known/fleet/health');
 
   await eventually(async () => (await sums(cellar, id)).requests >= expected.requests, 'all are counted');

@@ -1,4 +1,4 @@
-// A push that git accepted and that was not deployed, as when the host is killed in between.
+// Pushes that git accepted and that were not deployed, for example because the host was killed in between.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

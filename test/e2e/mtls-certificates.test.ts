@@ -40,7 +40,7 @@ before(async () => {
 upgrade: websocket
 connection: upgrade
 sec-websocket-accept: ${accept}`;
-    // One frame with a text, and the end.
+    // Sends one text frame, and ends the connection.
     socket.end(
       Buffer.concat([
         Buffer.from(`${head}
@@ -70,7 +70,7 @@ after(async () => {
   }
 });
 
-/** A server that says which client it knows, and what it was sent. */
+/** Starts a server that answers with the name in the client's certificate and the body of the request. */
 async function listening(options: object): Promise<Server> {
   const made = createServer({ rejectUnauthorized: true, ...options }, (request, response) => {
     const { subject } = (request.socket as TLSSocket).getPeerCertificate();
@@ -157,7 +157,7 @@ test('an app cannot read the key', async () => {
 });
 
 test('no file has a key as it is', async () => {
-  // A file with the key would have these texts, in one of two formats.
+  // A file with the unencrypted key would contain these lines.
   for (const line of read('client-key.pem').split('\n').slice(2, 5)) {
     const words = ['--recursive', '--files-with-matches', '--text', '--no-messages', '--devices=skip', '-F'];
     const found = (text: string) =>

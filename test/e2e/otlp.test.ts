@@ -48,7 +48,7 @@ test('each request is a span of its app, linked to its caller and its process, a
   const line = receiver.logs().find(({ body }) => body.stringValue.includes('/broken'));
   assert.equal(line.service['service.name'], 'traced');
   assert.equal(line.traceId, '0af7651916cd43dd8448eb211c80319c');
-  // A record has its trace id. The span is not known.
+  // A log record has a trace id, but no span id, because its span is not known.
   assert.equal(line.spanId ?? '', '');
   assert.equal(line.severityText, 'info');
   assert.equal(line.attributes['cellar.source'], 'app');

@@ -125,7 +125,7 @@ test('a script cannot avoid it', async () => {
 
 test('a running script is restarted by its first call with an outbound Worker', async () => {
   await succeed(script, 'deploy', '--dispatch-namespace', 'customers', '--name', 'carol');
-  // No address of the names that it fetches exists.
+  // The names that the script fetches do not resolve.
   assert.match(JSON.stringify(await asked('/carol/direct')), /error|500|Error/i);
   const { items } = (await cellar.call('GET', '/v1/apps?dispatch_namespace=customers')).body;
   const { id } = items.find(({ dispatch }: { dispatch: { script: string } }) => dispatch.script === 'carol');

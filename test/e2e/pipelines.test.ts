@@ -52,13 +52,13 @@ test('records become objects in R2, in order and once, after the app and the hos
 });
 
 test('a process that is killed after R2 has an object, and before it knows, loses and doubles no record', async () => {
-  // R2 notes each object in its index. Reading makes it.
+  // R2 records each object in its index, which the first read creates.
   await cellar.get('events', '/count');
   const bucket = join(cellar.data, 'buckets', app);
   const noted = () => statSync(join(bucket, 'index.sqlite-wal'), { throwIfNoEntry: false })?.mtimeMs;
   const blobs = () => readdirSync(join(bucket, 'blobs'));
   const sent: number[] = [];
-  /** Not acknowledged: the process was killed before, or after it had stored them. */
+  /** Ids of records that were sent and not acknowledged: the killed process may have stored them. */
   const unsure: number[] = [];
   let isInTime = false;
   for (let attempt = 0; attempt < 10 && !isInTime; attempt++) {

@@ -249,7 +249,7 @@ test('a killed host leaves no incomplete preview, and a preview is deleted after
       (name) =>
         database.prepare<[string], { id: string }>('SELECT id FROM previews WHERE name = ?').get(name)!.id,
     );
-    // As if the host was killed while it deleted one.
+    // As if the host was killed while it deleted this preview.
     database.prepare('UPDATE apps SET deleted_at = ? WHERE id = ?').run(new Date().toISOString(), gone);
     return [over!, gone!];
   });

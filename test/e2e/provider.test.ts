@@ -65,7 +65,7 @@ test('a person gets an account with the role of the groups, which follows them',
   provider.people.get('grace')!.groups = ['dev'];
   await signInBy(provider, 'grace', again);
   assert.equal((await accountOf(again)).role, 'member');
-  // The person keeps the account with another address, even one that is not verified.
+  // A new address at the provider, even an unverified one, does not change the person's account.
   Object.assign(provider.people.get('grace')!, { email: 'other@example.com', email_verified: false });
   const moved = new Visitor(cellar);
   assert.equal(await signInBy(provider, 'grace', moved), '/');

@@ -33,7 +33,7 @@ after(async () => {
 
 type Kind = 'github' | 'gitea' | 'gitlab';
 
-/** A repository `ada/NAME` at a Git host of a kind, connected to an app of that name. */
+/** Makes a repository `ada/NAME` at a Git host, and an app NAME that is connected to it. */
 async function connected(kind: Kind, name: string) {
   const { repository } = commit(cellar.directory, { 'index.js': worker('main') });
   const full = `ada/${name}`;
@@ -80,13 +80,13 @@ interface Told {
   number: number;
   sha: string;
   isOpen?: boolean;
-  /** The repository of its commits. */
+  /** The repository that has the pull request's commits. */
   from?: string;
   association?: string;
   at?: number;
 }
 
-/** The delivery of a pull request, as each Git host sends it. */
+/** Returns a webhook delivery about a pull request, in the format of the Git host. */
 function told(
   kind: Kind,
   { repository, number, sha, isOpen = true, from = repository, association, at }: Told,
@@ -214,7 +214,7 @@ test('nothing of a pull request from outside is fetched before it is approved, a
   assert.equal(requests(), before);
   assert.equal((await rpc('previews.list', { id })).items.length, 0);
   assert.equal((await rpc('source.approve', { id, number: 2, sha })).code, 'pull_request_not_found');
-  // The newest commit may be one that nobody has reviewed.
+  // An approval must name its commit, because the newest one may not have been reviewed.
   assert.equal((await rpc('source.approve', { id, number: 1 })).code, 'invalid_input');
   const other = await rpc('source.approve', { id, number: 1, sha: '1'.repeat(40) });
   assert.equal(other.code, 'commit_conflict');
@@ -227,7 +227,7 @@ test('nothing of a pull request from outside is fetched before it is approved, a
   assert.equal((await pull(1)).sha, next);
   assert.equal((await cellar.get('pull-1--outside')).text, 'outside');
 
-  // An author from outside on a branch of the repository, and one whose membership nobody knows.
+  // An outside author with a branch in the repository itself, and an author whose membership is unknown.
   await deliver(id, told('github', { repository, number: 3, sha, association: 'CONTRIBUTOR' }));
   await reaches(3, 'waiting');
   await deliver(id, told('gitea', { repository, number: 4, sha }));

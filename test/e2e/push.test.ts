@@ -228,7 +228,7 @@ test('git, the log and the stream show each line at once, and the stream resumes
   assert.doesNotMatch((await log()).log, /^after$/m);
   await eventually(() => /^remote: before/m.test(readFileSync(printed, 'utf8')), 'the pusher reads the line');
 
-  // The sandbox of a build has only the build's own directories.
+  // The build waits for this file in its own directory, because its sandbox has no other one.
   const [project] = globSync(join(cellar.data, 'builds/*/**/package.json'));
   writeFileSync(join(dirname(project!), 'go'), '');
   await readUntil(

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { request } from 'undici';
 import { sharedCellar } from '../support/e2e/shared.ts';
 
-/** Largest size of all compressed files that a browser loads. */
+/** Largest total size of the compressed files that a browser loads. */
 const MOST_BYTES = 512 * 1024;
 
 const cellar = sharedCellar('running');
@@ -18,7 +18,7 @@ test('the page loads its viewer from the same origin, without a token, in half a
   assert.deepEqual(files, ['/docs/viewer.css', '/docs/viewer.js', '/docs/start.js']);
   let bytes = 0;
   for (const path of files) {
-    // This client does not decompress.
+    // This client does not decompress, so it counts the bytes that are sent.
     const { statusCode, body } = await request(cellar.api + path);
     assert.equal(statusCode, 200, path);
     const { byteLength } = await body.arrayBuffer();

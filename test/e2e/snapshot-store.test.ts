@@ -158,7 +158,7 @@ test('snapshots are stored in S3, and restored from there', async () => {
   await using after = new Cellar(settings);
   const wrong = restore('latest', after.data, { ...settings, RUNNER_SNAPSHOT_SECRET_KEY: 'another' });
   assert.match(wrong.stderr, /GET http:\/\/\S+\/snapshots: answered 403: SignatureDoesNotMatch/);
-  // The newest snapshot is that before the restore.
+  // The newest snapshot is the one that the restore took before it changed anything.
   assert.equal(restore('latest', after.data, settings).status, 0);
   await after.start();
   assert.deepEqual(await readData(after, 'far'), expectedData(1, 2));
@@ -179,7 +179,7 @@ test('old snapshots are deleted with their unshared packs, and files of interrup
   const { body } = await cellar.call('GET', '/v1/admin/stats');
   assert.equal(body.host.snapshots.problem, null);
 
-  // As a host leaves it that is killed during a snapshot.
+  // Leaves files as a host does that is killed during a snapshot.
   await cellar.stop('SIGKILL');
   const orphan = 'a'.repeat(64);
   writeFileSync(join(directory, 'packs', orphan), 'half');

@@ -12,7 +12,7 @@ test('a whole Cellar is restored from a snapshot that was taken while its apps s
   using snapshots = snapshotDirectory();
   const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
-  // With a build, so that the app has a build user.
+  // The build gives the app a build user.
   const built = { ...STORAGE_APP, 'package.json': '{"scripts": {"build": "true"}}' };
   const awake = await before.deploy('awake', 'hello', built);
   const asleep = await before.deploy('asleep', 'hello', STORAGE_APP);
@@ -80,7 +80,7 @@ test("an app's storage, or one of its databases, is restored from a snapshot whi
     (database.changes as unknown as { kind: string }[]).map(({ kind }) => kind),
     ['database'],
   );
-  // It has changed nothing.
+  // The dry runs have changed nothing.
   assert.deepEqual(await readData(cellar, 'back'), before);
   assert.equal(((await rpc(cellar, 'snapshots.list', {})).items as unknown as object[]).length, 1);
   const tooEarly = { at: '2020-01-01T00:00:00Z', app: 'back', dry_run: true };

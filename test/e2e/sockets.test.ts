@@ -17,10 +17,10 @@ import { NEEDS_USERS } from '../support/users.ts';
 
 /** A Worker that returns `request.cf`. */
 const CF_WORKER = 'export default { fetch: ({ cf }) => Response.json(cf ?? null) };';
-/** With a build, so that the app has a build user. */
+/** The build gives the app a build user. */
 const FILES = { 'index.js': CF_WORKER, 'package.json': '{"scripts": {"build": "true"}}' };
 
-/** With every binding that has a socket: buckets, the AI service, e-mails, another app, a queue, a Workflow. */
+/** An app with every binding that has a socket: buckets, AI, e-mails, another app, a queue, a Workflow. */
 const CONNECTED = {
   'index.js': `
     import { WorkflowEntrypoint } from 'cloudflare:workers';
@@ -101,7 +101,7 @@ test('Cellar listens only on its two public ports and on unix sockets in its dat
   // The process of a trial may still be ending.
   await eventually(() => socketFiles().length === files.length, 'no other socket is left');
   assert.deepEqual(socketFiles(), files);
-  // The kernel reports the path of `bind`, which differs from the file's path for moved sockets. There are no others.
+  // The kernel reports the path of `bind`, which differs from the file's path for moved sockets.
   const made = [...control, `run/${connected}/services.sock`, ...Array<string>(3).fill('doors/s')];
   const moved = [...own, `run/${connected}/queues.sock`].map((name) =>
     join(dirname(name), 'new', basename(name)),
@@ -165,7 +165,7 @@ test(
           routes.map((path) => ({
             at: { port: portOf(socket) },
             path,
-            // With packet filter rules, they cannot even connect.
+            // With packet filter rules, these users cannot even connect.
             answer: /^HTTP\/1\.1 40[134] |^ECONNREFUSED$/,
           })),
         ),

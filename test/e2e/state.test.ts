@@ -1,4 +1,4 @@
-// State after restarts, SIGKILL of the host, loss of the control plane, SIGTERM with work in flight, and a newer Cellar.
+// State after restarts, SIGKILL of the host, loss of the control plane, and SIGTERM with work in flight; a newer schema.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -29,7 +29,7 @@ function manifestOf(files: Files) {
   );
 }
 
-/** Uploads the missing files. @returns the upload, and the contents that were sent */
+/** Uploads the missing files. @returns the upload, and the hashes of the contents that were sent */
 async function send(id: string, files: Files): Promise<{ upload: string; sent: string[] }> {
   const { upload, missing, ...refused } = await rpc('deploys.begin_upload', {
     id,

@@ -115,7 +115,7 @@ for (const kind of DISK_KINDS) {
     t.diagnostic(`least room seen: ${Math.floor(least)} MiB of ${FLOOR_MB}`);
     await eventually(() => cells(id).length === 0, 'its process is gone');
     assert.equal(cells(good)[0]!.pid, pid, 'the neighbour has the same process');
-    // On a full disk it can once the host has released its reserve.
+    // On a full disk the neighbour can write once the host has released its disk reserve.
     const writes = async () => (await cellar.get('good', '/keep?1')).status === 200;
     await eventually(writes, 'the neighbour can write');
     await eventually(
@@ -123,7 +123,7 @@ for (const kind of DISK_KINDS) {
       '/ready names the disk',
     );
 
-    // On a full disk this can be stored only after the host has freed space.
+    // On a full disk the list of stopped apps can be stored only after the host has freed space.
     if (cellar.output.includes('the list of stopped apps could not be stored'))
       await cellar.waitFor(/the list of stopped apps is stored again/);
 

@@ -272,7 +272,7 @@ test('a write runs in a process of the app as one transaction, and a sleeping ap
     assert.equal((await rpc('storage.kv.get', entry)).code, 'storage_not_found');
   };
   await writeAll();
-  // The form that the refusal of a rounded number recommends.
+  // The SQL that the error about rounded numbers recommends.
   const large = await write({
     sql: 'INSERT INTO people (id, name) VALUES (CAST(? AS INTEGER), ?)',
     params: ['9007199254740993', 'large'],

@@ -109,7 +109,7 @@ test('a stopped or deleted app gets no events, the log says so, and requests are
     /^tail_consumers: \d+ events did not reach the app gone: The service gone: The app is stopped\./,
   );
   assert.equal((await cellar.call('DELETE', `/v1/apps/${gone.id}`)).status < 300, true);
-  // A process warns once in a minute.
+  // A process warns only once a minute, so the app sleeps to get a new one.
   await cellar.call('POST', `/v1/apps/${producer}/sleep`);
   await warned(/did not reach the app gone: There is no app gone of the same owner\./);
 });
@@ -121,7 +121,7 @@ test('two apps that are tail Workers of each other make no loop', async () => {
   await cellar.deployAgain('left', 'tail', { 'wrangler.jsonc': config('right') });
   await cellar.get('left', '/one');
   await event((item) => pathOf(item) === '/one', 'right');
-  // The requests of this test to `right` are events of `left`. Those of `tail()` would be more events, without an end.
+  // This test's requests to `right` are events for `left`. If calls of `tail()` were events too, they would never end.
   const batches = async () => JSON.parse((await cellar.get('right')).text).events.length;
   const seen = await batches();
   await event((item) => pathOf(item) === '/' && item.scriptName === 'right', 'left');

@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Connects, and asks the app for something. */
+/** Connects, and sends a line of words to the app. */
 async function ask(words: string, at = port): Promise<Socket> {
   const socket = connect({ port: at, host: '127.0.0.1', allowHalfOpen: true });
   socket.on('error', () => {});
@@ -28,7 +28,7 @@ async function ask(words: string, at = port): Promise<Socket> {
   return socket;
 }
 
-/** Reads to the end of the other side. @throws {Error} when the connection is reset */
+/** Reads until the other side ends. @throws {Error} when the connection is reset */
 async function restOf(socket: Socket): Promise<string> {
   let text = '';
   for await (const chunk of socket.setEncoding('latin1')) text += chunk;

@@ -98,7 +98,7 @@ test('errors that strangers cause in the auth library make few log lines, each o
     });
   };
   for (const n of [1, 2, 3]) assert.equal((await complain(n)).status, 403);
-  // When the process has ended, all its output was read.
+  // Once the host reports the end of the process, it has read all output of the process.
   process.kill(uiProcesses()[0]!.pid, 'SIGKILL');
   await cellar.waitFor(/the process of the control UI ended.*\n/, from);
   const lines = cellar.output.slice(from).split('\n');
@@ -462,7 +462,7 @@ test('cookies that an app sets for the parent domain do not sign a visitor in', 
   const own = visitor.cookies.get('cellar.session_token')!;
   const send = (cookie: string) => visitor.account({ cookie });
   assert.ok(await send(`cellar.session_token=${own}`));
-  // Of two cookies with one name, the server cannot tell which is its own. The app's may be a session of the app's owner.
+  // Of two cookies with the same name, the server cannot know its own. The other may be a session of the app's owner.
   for (const pair of [`cellar.session_token=x; cellar.session_token=${own}`, `cellar.session_token=${own}x`])
     assert.equal(await send(pair), null);
   assert.ok(await send(`other=1; cellar.theme=x; cellar.session_token=${own}`));

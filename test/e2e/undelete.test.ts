@@ -20,7 +20,7 @@ for (const storage of ['local', 'bucket']) {
     const undeleted = await cellar.call('POST', '/v1/deleted-apps/gone/undelete', {});
     assert.deepEqual([undeleted.status, undeleted.body.id], [200, id], JSON.stringify(undeleted.body));
     await assertWhole(cellar, id);
-    // It survives a restart, and can be deleted again.
+    // The undeleted app survives a restart, and can be deleted again.
     await cellar.stop('SIGKILL');
     await cellar.start();
     await assertWhole(cellar, id);

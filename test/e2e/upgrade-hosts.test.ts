@@ -1,4 +1,4 @@
-// An upgrade of several hosts, one after the other, behind a load balancer that asks each whether it is ready.
+// An upgrade of several hosts, one after the other, behind a load balancer that checks whether each is ready.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
@@ -114,7 +114,7 @@ test('each host is drained, stopped and started, and every request is answered o
   assert.ok(closes.length > 0 && closes.every((code) => code === 1012), `closed with ${closes}`);
 });
 
-/** Clients that go on making requests over connections that they keep. */
+/** Clients that make requests until they are stopped, half of them over connections that they keep. */
 class Load {
   readonly ended: Promise<void>;
   isOver = false;

@@ -55,7 +55,7 @@ test('an app inserts, queries, reads and deletes vectors', async () => {
     ['north'],
   );
   assert.equal((await call('finder', 'queryById', 'north', { topK: 1 })).matches[0]!.id, 'north');
-  // An insert keeps a vector that is there; an upsert replaces it.
+  // An insert keeps a vector that exists. An upsert replaces it.
   await call('finder', 'insert', [{ id: 'east', values: [5, 5] }]);
   assert.partialDeepStrictEqual(await call('finder', 'getByIds', ['east', 'none']), [{ values: [1, 0] }]);
   await call('finder', 'upsert', [{ id: 'east', values: [5, 5] }]);

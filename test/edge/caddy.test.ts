@@ -64,7 +64,7 @@ test('a config that Caddy refuses is reported with its error, and the last valid
   assert.equal((await call(it.port, '/')).body, 'first');
   await it.caddy.load(it.config('second'));
   assert.equal(it.caddy.problem, null);
-  // Caddy answers a load before its old server has stopped to accept connections.
+  // Caddy answers a load before its old server stops accepting connections.
   await until(async () => (await call(it.port, '/')).body === 'second', 'the new config answers');
 });
 
@@ -130,7 +130,7 @@ test('a stop ends the process', { skip }, async () => {
 });
 
 test('Caddy accepts the real config of either certificate authority', { skip }, () => {
-  // Caddy creates directories in both.
+  // Caddy creates directories in HOME and in its storage.
   using home = temporary();
   using state = temporary();
   for (const internalAuthority of [true, false]) {
@@ -192,7 +192,7 @@ for (const protocol of ['http/1.1', 'h2'])
     }
   });
 
-/** Caddy asks this before it requests a certificate: every name is allowed. */
+/** Starts the server that Caddy asks before it requests a certificate. It allows every name. */
 async function certificatesForAll(): Promise<{ url: string } & AsyncDisposable> {
   const server = createServer((_request, response) => response.end());
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -225,7 +225,7 @@ test('the gateway trusts the client address from any peer on its unix socket', a
   assert.equal(await ask(headers), 200);
   assert.match(upstream.requests[0]!, /\r\ncf-connecting-ip: 203\.0\.113\.9\r\n/);
   assert.match(upstream.requests[0]!, /\r\nx-forwarded-proto: https\r\n/);
-  // Caddy forwards what strangers write; only a trusted proxy may have written this.
+  // Caddy forwards this header from any client, but only a trusted proxy may set it.
   assert.doesNotMatch(upstream.requests[0]!, /cf-ipcountry/);
   await call(gateway.port, '/', { headers });
   assert.match(upstream.requests[1]!, /\r\ncf-connecting-ip: 127\.0\.0\.1\r\n/);
@@ -241,7 +241,7 @@ test('a challenge that the Caddy of one host started is answered by that of anot
   using own = temporary();
   const token = 'a-token';
   const storage = join(shared.path, 'storage');
-  // As Caddy writes it.
+  // Where Caddy stores the tokens of its challenges.
   const tokens = join(storage, 'acme/acme-v02.api.letsencrypt.org-directory/challenge_tokens');
   mkdirSync(tokens, { recursive: true });
   const identifier = { type: 'dns', value: 'app.example.com' };

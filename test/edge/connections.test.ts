@@ -11,7 +11,7 @@ import { Connections } from '../../runtime/edge/connections.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
 import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
 
-/** Accepts connections whose request is never complete. Resolves with a function that opens one and sends a number of bytes. */
+/** Accepts connections. `send` opens one with an incomplete request. `keeps` waits for a number of buffered bytes. */
 async function listen(t: TestContext, keptMax: number, entrance: Entrance = 'port') {
   const connections = new Connections(keptMax);
   let kept = 0;
@@ -90,7 +90,7 @@ test('bytes that are read, or whose connection closes, no longer count as buffer
   await keeps(30_000);
   first.destroy();
   await keeps(0);
-  // Too long for a request head: refused and dropped.
+  // Too long for a request head, so the connection is refused and its bytes are dropped.
   await send('127.0.0.2', 40_000);
   await send('127.0.0.2', 20_000);
   await keeps(20_000);
@@ -108,7 +108,7 @@ test('items that leave a long-lived queue are freed by minor garbage collections
   const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
   const queue = new Queue<Guest>();
   queue.add(new Guest());
-  // Objects that survive two minor collections are old.
+  // After two minor collections V8 counts the queue and its first item as old.
   for (let i = 0; i < 3; i++) collect({ type: 'minor' });
   const before = process.memoryUsage().heapUsed;
   const guests = 5_000;

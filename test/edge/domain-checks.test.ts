@@ -1,4 +1,4 @@
-// Where a domain points, and what is reported of its certificate. The tests run a DNS server of their own.
+// Checks of where a domain points, and of its certificate. The tests run their own DNS server.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -99,7 +99,7 @@ test('close lets a request in flight finish, closes idle connections at once and
     [refused.status, refused.headers['retry-after'], refused.headers.connection],
     [503, '5', 'close'],
   );
-  // It does not wait for new requests.
+  // The gateway does not wait for a first request on this new connection.
   using late = new RawClient(front.port);
   assert.equal(busy.ended, false);
   waiting[1]!.write(OK);

@@ -1,4 +1,4 @@
-// Refusals of the gateway itself to clients of JSON-RPC.
+// JSON-RPC calls that the gateway itself refuses.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Gateway } from '../../runtime/edge/gateway.ts';

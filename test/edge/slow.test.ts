@@ -25,7 +25,7 @@ const CHUNK = Buffer.alloc(64 * 1024, 'x');
 
 type Parts = Awaited<ReturnType<typeof started>>;
 
-/** A gateway whose clock can be advanced, before a process that answers on request. */
+/** Starts a gateway whose clock can be advanced, before a process whose answers the test writes. */
 async function started(resolve?: () => Admission) {
   const waiting: Socket[] = [];
   const upstream = await startRawUpstream((_head, socket) => waiting.push(socket));
@@ -46,7 +46,7 @@ async function started(resolve?: () => Admission) {
   };
 }
 
-/** Resolves when the gateway has read everything sent so far: it answers a later request after that. */
+/** Resolves when the gateway has read everything sent so far: by then it has answered a later request. */
 async function taken({ front, waiting }: Parts): Promise<void> {
   const before = waiting.length;
   const reply = call(front.port, '/other');
@@ -138,7 +138,7 @@ test('an upload that waits for the process or in the queue does not time out', a
   parts.after(HOUR / 5);
   await taken(parts);
   assert.equal(client.ended, false);
-  // Its client may have disconnected: that is invisible while the connection is not read.
+  // The gateway does not read this connection, so it cannot see whether its client has disconnected.
   parts.after(HOUR / 3);
   await until(() => parts.front.upstream.active === 0, 'the request is given up');
 
@@ -177,7 +177,7 @@ test('a client that keeps sending after its last answer is disconnected after tw
   await taken(parts);
   assert.equal(client.socket.destroyed, false);
   parts.after(3);
-  // A closed connection is noticed at the second write to it.
+  // The client notices that the gateway has closed the connection only at its second write.
   while (!client.socket.destroyed) {
     client.send('and more');
     await taken(parts);
@@ -188,7 +188,7 @@ test('a client that keeps sending after its last answer is disconnected after tw
 async function openMany(port: number, count: number, localAddress?: string): Promise<Socket[]> {
   const sockets: Socket[] = [];
   while (sockets.length < count) {
-    // The size of the system's accept queue.
+    // Opens only as many connections at once as the system's accept queue takes.
     const some = Array.from({ length: Math.min(400, count - sockets.length) }, () => {
       const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
       socket.write(HEAD);
@@ -245,7 +245,7 @@ test('new clients cost the clients with most connections in turn, also those tha
 });
 
 test('a new client does not cost an answer that its client has yet to read', async () => {
-  // Below the high-water mark of a socket: the gateway is done with a request whose answer waits there.
+  // Below a socket's high-water mark: the gateway finishes a request once its whole answer is in the socket's buffer.
   const body = 'x'.repeat(60_000);
   await using upstream = await startRawUpstream((head, socket) =>
     socket.write(
@@ -255,7 +255,7 @@ test('a new client does not cost an answer that its client has yet to read', asy
     ),
   );
   await using gateway = await startGatewayProcess(upstream.socketPath, PATIENT);
-  /** Sends the request `times` times and reads nothing. Resolves when nothing moves any more. */
+  /** Sends the request `times` times and reads nothing. Resolves when no more requests reach the process. */
   const ask = async (times: number) => {
     const client = new RawClient(gateway.port);
     client.socket.pause();

@@ -109,7 +109,7 @@ test('a slow client stops the process by backpressure, and sent bytes are not ke
   });
   await using front = await startGateway(upstream.socketPath);
   const response = await answerTo(front.port, 'GET', '/');
-  // Long enough without progress: the buffers of the sockets and of the gateway are full.
+  // When the process can write no more, the buffers of the sockets and of the gateway are full.
   await stableCount(() => written);
   assert.ok(written < 16 * 1024 * 1024, `the process got rid of ${written} bytes`);
   response.destroy();
@@ -140,7 +140,7 @@ test('an answer cut off by the process is cut off for the client, by length, in 
   await using upstream = await startRawUpstream((head, socket) => {
     const framing = head.startsWith('GET /length') ? 'content-length: 100' : 'transfer-encoding: chunked';
     socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${framing.startsWith('c') ? '' : '5\r\n'}first`);
-    // Separate from the head, so that the answer is under way.
+    // A turn later, so that the gateway has begun to forward the answer.
     setImmediate(() => socket.end());
   });
   await using front = await startGateway(upstream.socketPath);
@@ -251,7 +251,7 @@ test('a GET on a closing idle connection is retried once; a POST or a request on
   for (const socket of waiting) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   for (const reply of await Promise.all(firsts)) assert.equal(reply.status, 200);
   reset = true;
-  // All three connections have answered before: one request gets two of them, and no more.
+  // All three idle connections are reused ones. The gateway tries a request on two of them and no more.
   assert.equal((await call(front.port, '/2')).status, 502);
   assert.equal(upstream.requests.filter((head) => head.startsWith('GET /2')).length, 2);
   for (const socket of upstream.sockets) socket.destroy();

@@ -66,7 +66,7 @@ test('a client that disconnected while its connection was not read is dropped in
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);
   let flushed = 0;
-  // More bytes after the request than the gateway buffers: it stops reading and cannot see the end.
+  // More bytes than the gateway buffers: it stops reading and cannot see that the client disconnects.
   client.socket.write(GET + 'x'.repeat(400_000), () => flushed++);
   await until(() => upstream.requests.length === 1 && flushed === 1, 'the request arrived');
   client.socket.resetAndDestroy();

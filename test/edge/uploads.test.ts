@@ -69,7 +69,7 @@ test('an upload continues to its end though the process has begun to answer and 
   });
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);
-  // It reads the answer only after it has sent everything.
+  // The client reads the answer only after it has sent everything.
   client.socket.pause();
   client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${1024 * CHUNK.length}\r\n\r\n`);
   for (let i = 0; i < 1024; i++) client.send(CHUNK);

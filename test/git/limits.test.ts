@@ -72,7 +72,7 @@ test("a push of a commit larger than git's memory is refused, and its client get
   assert.deepEqual(readdirSync(`${repository}/objects/pack`), []);
 });
 
-/** Commits `levels` of folders, each with `width` times the folder below. @returns its sha */
+/** Commits `levels` of nested folders. Each contains the next one `width` times. @returns the commit's sha */
 function nested(work: string, width: number, levels: number, content: string): string {
   const run = inWork(work);
   let entry = `100644 blob ${run(['hash-object', '-w', '--stdin'], content)}`;
@@ -99,7 +99,7 @@ test('a comparison of nested folders ends at its memory limit or timeout, which 
 
 test('a fetch ends when its client disconnects', async (t) => {
   const { git, url, work, repository } = await remote(t);
-  // More than the connection buffers, so that git is still writing.
+  // More than the connection's buffers hold, so that git is still writing.
   writeFileSync(join(work, 'large.bin'), randomBytes(40 * 2 ** 20));
   await git('add', '.');
   await git('commit', '--quiet', '--message=large');
@@ -112,7 +112,7 @@ test('a fetch ends when its client disconnects', async (t) => {
   await once(fetching, 'response');
   const packing = () => processesOf(repository).find(({ command }) => command.includes('pack-objects'))?.pid;
   await eventually(() => packing() !== undefined, 'git packs');
-  // Stopped, so that it cannot end by itself.
+  // git is stopped, so that it cannot end by itself.
   const pid = packing()!;
   process.kill(pid, 'SIGSTOP');
   fetching.destroy();

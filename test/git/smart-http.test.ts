@@ -116,7 +116,7 @@ test('a client that is refused in the middle of its body can send the rest', {
   assert.equal(answer.statusCode, 403);
   await text(answer);
   await served.promise;
-  // More than the connection buffers.
+  // More than the connection's buffers hold.
   push.end(Buffer.alloc(32 * 2 ** 20));
   await once(push, 'finish');
 });

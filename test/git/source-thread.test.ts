@@ -76,7 +76,7 @@ for (const [width, levels] of [
     const most = /the commit has more than 100000 files and folders/;
     await assert.rejects(listTree(undefined, repository, sha, ALL), most);
     await assert.rejects(commit(), most);
-    // Listed without recursion it is small.
+    // Without recursion the list is short.
     const { items } = await listTree(undefined, repository, sha, { ...ALL, recursive: false });
     assert.equal(items.length, 2);
   });
@@ -89,7 +89,7 @@ test('git is ended when its comparison is cancelled, and the next one is answere
   const git = () =>
     processes((command) => command[0] === 'git' && command.includes(repository)).map(({ pid }) => pid);
   await eventually(() => git().length > 0, 'git compares');
-  // Stopped, so that it cannot end by itself.
+  // git is stopped, so that it cannot end by itself.
   for (const pid of git()) process.kill(pid, 'SIGSTOP');
   left.abort(new Error('nobody waits'));
   await assert.rejects(diff, /nobody waits/);

@@ -1,4 +1,4 @@
-// What the templates of new apps do, with the engine itself.
+// Templates of new apps, run by Miniflare.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -28,7 +28,7 @@ test('a room of the template chat keeps its last 50 messages only', async (t) =>
     isOpen = false;
   };
   t.after(end);
-  /** Enters the room. @returns its socket, and what comes when `count` messages have come */
+  /** Enters the room. @returns its socket, and a promise of its messages, which resolves at `count` of them */
   const enter = async (count: number) => {
     const headers = { upgrade: 'websocket' };
     const { webSocket } = await miniflare.dispatchFetch('http://x/rooms/lobby', { headers });

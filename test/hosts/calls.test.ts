@@ -1,4 +1,4 @@
-// HOST calls for apps of another host.
+// Calls of the handlers to the host, about apps of another host.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
@@ -19,7 +19,7 @@ const ALERT = { url: 'https://alerts.example/', on: ['crash'] };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Starts two hosts with HOST calls. @param answer of the home, in place of its real calls */
+/** Starts two hosts that answer calls of the handlers. @param answer replaces the real answers of the app's home */
 async function hosts(t: TestContext, answer?: Answer) {
   const directory = temporaryDirectory(t);
   const both = await twoHosts(t, { hostCalls: backendOf(join(directory, 'host.sock'), 'host') });
@@ -53,7 +53,7 @@ function open(t: TestContext) {
   return store;
 }
 
-/** The calls about alerts of one host. */
+/** Returns the host's side of the HOST binding, with calls about alerts only. */
 function service({ hosts }: TestHost, store: ReturnType<typeof openHostStore>): Answer {
   const describe = (id: string) => ({ id, slug: 'shop', url: null });
   const alerts = new Alerts({ store, key: 'a key of this machine', describe, deployUrl: () => null });

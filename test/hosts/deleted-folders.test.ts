@@ -54,7 +54,7 @@ test('a host that was frozen removes nothing of what has another home now', asyn
   await old.records.storeAll();
   put(memory, 'shop');
   assert.ok(await next.records.take(wanted('shop', 'b', 2)));
-  // It thaws in the middle of a deletion.
+  // The frozen host continues, in the middle of a deletion.
   old.store.transaction(() => {
     old.store.apps.delete(idOf('shop'), 1, new Date().toISOString());
     old.store.folderRemovals.add(idOf('shop'), new Date(0).toISOString());
@@ -104,7 +104,7 @@ test('an app that is deleted after the loss of its home is buried by another hos
     for (const id of ['shop', 'view']) heir.store.folderRemovals.add(idOf(id), removeAt);
   });
   await heir.records.storeAll();
-  // It comes back, and writes what it still believes.
+  // The lost host returns, and tries to store its outdated record.
   lost.store.records.change(idOf('shop'));
   await assert.rejects(lost.records.storeAll(), OtherHome);
   await lost.records.storeAll();

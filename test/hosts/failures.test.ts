@@ -160,7 +160,7 @@ test('a large body waits at the entry until the home takes it, and is sent whole
     `POST / HTTP/1.1\r\nHost: shop.test\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
   );
   const eager = call(entry.port, '/', { method: 'POST', headers: SHOP, body });
-  // Both may be back before the next look.
+  // Both requests may have been sent back before the next check of `until`.
   await until(() => begun.mock.callCount() >= 2, 'the home has had both');
   await until(() => upstream.active === 0, 'it has sent them back');
   home.fromHosts.closing = false;

@@ -1,4 +1,4 @@
-// An app that changes its home: what it has and what it acknowledged is there, and only one host writes its record.
+// Moves of an app between hosts. The new home has every acknowledged write, and only one host writes the app's record.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -75,7 +75,7 @@ interface TestHost {
   close: () => Promise<void>;
 }
 
-/** Hosts of each test, which end before their store. */
+/** The hosts that use a store. They close before the store does. */
 const opened = new WeakMap<MemoryStore, TestHost[]>();
 
 async function storeOf(t: TestContext): Promise<MemoryStore> {
@@ -198,7 +198,7 @@ async function ask(at: TestHost, path: string, name = 'shop'): Promise<string> {
     [at, ...at.others].map(({ apps }) => apps.resolve(hostname)).find((fleet) => fleet !== undefined);
   let backend: { admit: () => Admission } | undefined = find();
   for (;;) {
-    // Between two homes no host knows it.
+    // During a move there may be no host that knows the app.
     if (backend === undefined) {
       await Promise.race([at, ...at.others].map(({ changed }) => changed()));
       backend = find();
@@ -366,7 +366,7 @@ test('a host that was lost and returns writes nothing of an app that has another
   await one.apps.apply(wanted(one));
   await deploy(one, APP, DEPLOYS[0]);
   assert.equal(await ask(one, '/add'), '1');
-  // The control plane believes that the host is lost.
+  // The control plane believes that the first host is lost.
   await other.apps.apply(wanted(other));
   other.secrets.change(APP, { KEY: 'new' });
   await other.bucket.records.stored(APP);
@@ -633,7 +633,7 @@ test('a deleted app whose home was lost is undeleted by another host', async (t)
   assert.equal(one.store.folderRemovals.dueAt(APP), null);
   assert.equal(await ask(other, '/'), '1 open');
   assert.equal(await ask(other, '/add'), '2');
-  // It may get the app again.
+  // The lost host may get the app again.
   await one.apps.arrivals.prepare(APP);
   await other.apps.departures.handOver(APP, one.self, ++generation);
   await one.apps.apply(wanted(one, { undeleted }));

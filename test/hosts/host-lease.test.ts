@@ -1,4 +1,4 @@
-// Work that one host of several does at a time.
+// Work that only one of several hosts does at a time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
@@ -19,7 +19,7 @@ test('hosts work one after another, however long that takes', async () => {
   await using memory = await new MemoryStore().start();
   let running = 0;
   const order: string[] = [];
-  // A busy machine renews late.
+  // A long lease, because a busy machine renews it late.
   const times = { ...TIMES, leaseMs: 60_000 };
   const until = (): number => JSON.parse(memory.objects.get(NAME)!.body.toString()).until;
   await Promise.all(

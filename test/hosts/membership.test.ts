@@ -26,7 +26,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
   const events: string[] = [];
   const gate = new Gate();
   const homes = new Homes('one', 'localhost');
-  /** What the control plane does. */
+  /** How the control plane answers. */
   const control = { answer: async (): Promise<HostReportAnswer> => ANSWER, isCounted: async () => true };
   const membership = new Membership({
     host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '', adopts: true },

@@ -1,4 +1,4 @@
-// A request that reaches another host than the app's home: all of HTTP crosses, as to a process of this host.
+// Requests at a host that is not the app's home. All features of HTTP work as they do with a local process.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ async function app(t: TestContext, answer: (request: IncomingMessage, response: 
   return { socketPath, server };
 }
 
-/** Two hosts, and an app at the second. */
+/** Starts two hosts, and an app at the second. */
 async function served(t: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const hosts = await twoHosts(t);
   const { socketPath, server } = await app(t, answer);

@@ -22,7 +22,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const CALLER = 'c'.repeat(16);
 
-/** Starts a listening socket of an app's process, which answers with its name and keeps what it got. */
+/** Starts a listening socket of an app's process, which answers with its name and keeps the requests that it got. */
 async function socket(t: TestContext, name: string) {
   const socketPath = join(temporaryDirectory(t), `${name}.sock`);
   const started = { socketPath, got: [] as IncomingMessage[], onRequest: (_asked: IncomingMessage) => {} };
@@ -39,7 +39,7 @@ async function socket(t: TestContext, name: string) {
   return started;
 }
 
-/** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
+/** Starts two hosts. `caller` at the first host has bindings to the app `shop` at the second, and to its queue. */
 async function bound(
   t: TestContext,
   owner = 'o',

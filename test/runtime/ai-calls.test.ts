@@ -60,7 +60,7 @@ test('apps can use neither stored objects nor background work of the AI server',
     { input: [{ type: 'item_reference', id: 'msg_1' }] },
   ])
     assert.throws(() => callOf('m', asked), { message: /stored on the AI server are not allowed/ });
-  // The model must not change the path.
+  // The model's name must not change the path.
   for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
     assert.equal(callOf(model, { input: 'x' }).path, '/responses');
 });

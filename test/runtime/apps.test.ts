@@ -435,7 +435,7 @@ test('a process with old variables is replaced by one with those of the wanted s
   await apps.apply(wanted({ generation: 3, vars: { STATUS: 201 } }));
   assert.equal(await apps.renewVars(APP), true);
   assert.equal(apps.get(APP)!.fleet.pid, pid);
-  // Nobody asks for the restart: the control plane sends the wanted state later, when it reconciles.
+  // Without a call of `renewVars`: the control plane sends the wanted state later, when it reconciles.
   await apps.apply(wanted({ generation: 4, vars: { STATUS: 202 } }));
   await apps.settled(APP);
   assert.equal(await ask(apps), 202);

@@ -31,7 +31,7 @@ test('what workerd could not use is refused, with the field and the fix', (t) =>
   const odd = generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).privateKey;
   const locked = odd.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' });
   const { raw } = new X509Certificate(given.certificates);
-  // The month of its end.
+  // Makes the month of the expiry invalid.
   raw.write('99', raw.indexOf('21261104') + 4);
   const timeless = `-----BEGIN CERTIFICATE-----\n${raw.toString('base64')}\n-----END CERTIFICATE-----\n`;
   for (const [wrong, message] of [

@@ -110,7 +110,7 @@ test('a build error of the UI names its place, and the previous UI keeps serving
 test('a bundle is reused until its sources differ or a part of it is missing', async (t) => {
   const directory = join(temporaryDirectory(t), 'ui');
   const written = () => statSync(join(directory, 'worker.js')).mtimeMs;
-  // Another test may save a file beside the sources meanwhile.
+  // Bundled only once, because another test may save a file beside the sources meanwhile.
   const bundled = await bundle();
   const files = await writeUi(directory, bundled);
   const first = written();

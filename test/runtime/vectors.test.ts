@@ -228,7 +228,7 @@ test('a search among many vectors finds nearly the same ones as the comparison o
   const { index } = indexIn(t);
   const dimensions = 32;
   const random = generator(7);
-  // They lie in groups far from zero, as embeddings do.
+  // The vectors lie in groups far from zero, as embeddings do.
   const centers = Array.from({ length: 50 }, () => Array.from({ length: dimensions }, () => 1 + random()));
   const vectorAt = (n: number) => centers[n % 50]!.map((each) => each + 0.4 * random());
   await index('addProperty', { propertyName: 'part', indexType: 'number' });
@@ -292,7 +292,7 @@ function nearest(all: { id: string; values: number[] }[], vector: number[], coun
     .map(({ id }) => id);
 }
 
-/** Serves an app, and returns its calls. */
+/** Serves the vectors of an app. `call` sends a request as the app does. */
 async function served(
   t: TestContext,
   owner: string,

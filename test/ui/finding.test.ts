@@ -1,4 +1,4 @@
-// How people find their way in a real Chromium: sections, the finder, the app switcher, the docs, and questions before actions.
+// Navigation in a real Chromium: sections, the finder, the app switcher, the docs, and questions before actions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';

@@ -44,7 +44,7 @@ async function assertFits(name: string): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-/** Delivers what GitHub says of a pull request from outside. */
+/** Delivers GitHub's webhook of a pull request from a fork. */
 async function deliver(secret: string, number: number, title: string): Promise<void> {
   const pull = {
     number,

@@ -1,4 +1,4 @@
-// The hosts of a Cellar of several in a real Chromium: their state and apps, draining, moving an app, and a lost host.
+// The UI for several hosts, in a real Chromium: their state and apps, draining, moving an app, and a lost host.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../support/e2e/processes.ts';
@@ -29,7 +29,7 @@ after(async () => {
   await hosts?.[Symbol.asyncDispose]();
 });
 
-/** Returns the row of a host. Both have one name. */
+/** Finds the row of a host by its address, because both hosts have the same name. */
 const rowOf = ({ address }: TestHost) =>
   ada.page.getByRole('table', { name: 'Hosts' }).getByRole('row').filter({ hasText: address });
 
@@ -109,7 +109,7 @@ test('a host is drained, and gets apps again', NEEDS_CHROMIUM, async () => {
 test('a lost host is shown as silent, warned of, and can be removed', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await two!.stop('SIGKILL');
-  // While the database of the control plane moves, its calls may fail.
+  // Calls of the control plane may fail while its database moves to the other host.
   ada.expect(/status of 50/);
   await rowOf(two!).getByText('silent', { exact: true }).waitFor();
   await page.getByText(/does not report\. Its apps in the bucket run on other hosts\./).waitFor();

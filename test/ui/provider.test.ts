@@ -60,7 +60,7 @@ test('a person signs in by the provider', NEEDS_CHROMIUM, async () => {
 test('an invite continues after its person has signed in by the provider', NEEDS_CHROMIUM, async () => {
   const id = await cellar.create('shop');
   const { url } = await rpc('invites.create', { role: 'member', app: { id, role: 'push' } });
-  // From the page of the invite, and by its way to the sign-in.
+  // First by the button on the page of the invite, then by its link to the sign-in page.
   for (const first of ['Sign in with Example ID', 'I have an account here']) {
     const { page } = await browser.person(originOf(cellar));
     provider.next = 'grace';

@@ -1,5 +1,5 @@
-// First steps on a new machine, in a real Chromium through the gateway: the first account, an app brought live, a failed
-// deploy fixed in the editor and rolled back, errors, and a hostile app.
+// First steps on a new machine, in a real Chromium through the gateway. A person makes the first account, brings an app live,
+// fixes a failed deploy in the editor, rolls back, and sees errors and a hostile app.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Typing in the control UI, in a real Chromium: text triggers no shortcut, and unsaved text is not lost without a question.
+// Typing in the control UI, in a real Chromium. Text triggers no shortcut, and unsaved text is lost only after a question.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
@@ -31,7 +31,6 @@ const FIELDS = ['text', 'search', 'email', 'url', 'password']
   .concat('main input:not([type])', 'main textarea', 'main [contenteditable=true]')
   .join(', ');
 
-/** Returns the text of a field. */
 function textIn(field: Locator): Promise<string> {
   return field.evaluate((element) => ('value' in element ? String(element.value) : element.textContent));
 }

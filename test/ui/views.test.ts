@@ -1,5 +1,5 @@
-// Every view of the control UI in a real Chromium, with data of pushed apps: no errors, an empty console, no serious finding
-// of axe in either theme, and no sideways scrolling on a small screen.
+// Every view of the control UI in a real Chromium, with data of pushed apps. Views have no errors, an empty console, no
+// serious finding of axe in either theme, and no sideways scrolling on a small screen.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -90,7 +90,7 @@ test(
     const panel = page.getByRole('region', { name: 'Maintenance' });
     await panel.getByLabel('Page').fill('<h1>Back at noon</h1>');
     await panel.getByRole('button', { name: 'Turn maintenance on' }).press('Enter');
-    // Before, the text begins with "While maintenance is on".
+    // Until then the panel's text begins with "While maintenance is on".
     await panel.getByText('Maintenance is on: visitors').waitFor();
     assert.equal(
       (await cellar.get(SHOP, '/', { headers: { accept: 'text/html' } })).text,
@@ -356,7 +356,7 @@ test('an app is made from a template, and deleted after its name was typed', NEE
   browser.assertQuiet();
 });
 
-// Last, because the promoted release has none of the data that the views show.
+// This test is the last, because the promoted release has none of the data that the views show.
 test(
   'a preview shows its log, is promoted and deleted, and the settings switch previews off',
   NEEDS_CHROMIUM,

@@ -81,7 +81,7 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /inherits the binding SECRET/);
-  // The name of the Worker itself means its own class.
+  // A `script_name` that is the Worker's own name means a class of this Worker.
   const room = { type: 'durable_object_namespace', name: 'ROOM', class_name: 'Room', script_name: 'broken' };
   assert.match(
     await fault('broken', form({ ...main, bindings: [room] }, { 'index.js': WORKER })),
@@ -361,7 +361,7 @@ test('a site with files that were not sent, or with paths outside, is refused', 
   assert.match(await fault('siteless', site('siteless', { 'a.html/': 'a.1.html' })), /name a file/);
   assert.match(await fault('siteless', site('siteless', '[1]')), /must be a JSON object/);
   assert.match(await fault('siteless', site('siteless', '{')), /must be a JSON object/);
-  // The files of another Worker.
+  // The files were sent for another Worker.
   assert.match(
     await fault('thief', site('thief', { 'a.html': 'a.1.html' })),
     /"a.html" of the site was not sent/,
@@ -372,7 +372,7 @@ test('a site with files that were not sent, or with paths outside, is refused', 
   const wrong = await send('siteless', [{ key: 'a' }]);
   assert.equal(wrong.status, 400);
   assert.match(wrong.body.errors[0]!.message, /each with the texts "key" and "value"/);
-  // As a power cut may leave them.
+  // A power cut may leave the sent files empty.
   const sessions = join(cellar.data, 'uploads/assets');
   for (const path of readdirSync(sessions, { recursive: true, encoding: 'utf8' }))
     if (/\/files\/./.test(path)) truncateSync(join(sessions, path));

@@ -414,7 +414,7 @@ test('a database is migrated, queried, filled from a file and exported', async (
   const [{ results }] = JSON.parse(
     await wrangler('d1', 'execute', 'notes', '--remote', '--json', '--command', numbers),
   );
-  // As on Cloudflare, whose numbers are JavaScript's.
+  // As on Cloudflare, where numbers are those of JavaScript.
   assert.deepEqual(results, [{ large: 2 ** 53, infinite: null, small: 1.5 }]);
   everything.write({
     'more.sql': "INSERT INTO notes VALUES ('third');\nINSERT INTO notes VALUES ('fourth');",

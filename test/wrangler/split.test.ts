@@ -1,4 +1,4 @@
-// Two versions share the requests of an app, as the real Wrangler asks for it.
+// The real Wrangler splits the requests of an app between two versions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { idOfUuid, uuidOf } from '../../handlers/contract/id.ts';
@@ -188,7 +188,7 @@ test('an earlier version can be the second one, also with 0 %, and the live one 
   await eventually(async () => texts.add((await ask('back')).text).size === 2, 'both answer');
   const chosen = { headers: { 'cloudflare-workers-version-overrides': `back="${uuidOf(zero.id)}"` } };
   const slow = cellar.get('back', '/slow', chosen);
-  // It has reached the process once a later one is answered by it.
+  // Once the process answers a later request, the slow request has reached it, too.
   assert.equal((await ask('back', chosen.headers)).text, 'zero');
   const ended = await set([one, 100]);
   assert.equal(JSON.parse((await slow).text).text, 'zero', 'a request under way is answered');

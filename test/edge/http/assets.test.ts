@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { call, RawClient, startGateway, startWorkerd } from '../../support/edge/peers.ts';
 
 const FILM = Array.from({ length: 60_000 }, (_, i) => String(10_000 + i)).join('');
-/** Answers with a text of its own. */
+/** Answers by itself, where no asset has the path. */
 const APP = `
 export default {
   fetch(request) {

@@ -20,7 +20,6 @@ function read(pieces: Buffer[]): { text: string; done: boolean; left: number } |
   return { text, done: reader.done, left };
 }
 
-/** Splits `text` at `cuts`. */
 function cut(text: string, cuts: number[]): Buffer[] {
   const places = [0, ...cuts.map((at) => at % text.length).toSorted((a, b) => a - b), text.length];
   return places.slice(1).map((end, i) => Buffer.from(text.slice(places[i], end), 'latin1'));

@@ -52,8 +52,8 @@ before(async () => {
 after(() => parts.disposeAsync());
 
 /**
- * Sends the pieces one by one. Returns the answers up to that of `/end` or to the close of the connection,
- * and the requests that the app read.
+ * Sends the pieces one by one. Returns the answers and the requests that the app read.
+ * The answers end with that of `/end`, or with the connection.
  */
 async function exchange(
   { name, at, app }: Subject,
@@ -111,7 +111,7 @@ test('workerd and another gateway agree on every request that the gateway accept
   let alike = 0;
   const property = fc.asyncProperty(stream, async (pieces) => {
     const sent = pieces.map((piece) => piece.toString('latin1').replace(PADDING, ''));
-    // undici cannot send this request.
+    // The oracle forwards with undici, which cannot send this request.
     fc.pre(!sent.join('').includes('OPTIONS * '));
     // Node's parser accepts only ASCII in a target.
     fc.pre(!/[A-Z]* \S*[\x80-\xff]\S* HTTP/i.test(sent.join('')));

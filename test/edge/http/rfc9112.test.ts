@@ -14,7 +14,7 @@ export default {
   },
 };
 `;
-/** Follows every case: answered if the connection is reused; if not, only the connection's end follows. */
+/** Sent after every case. It is answered only if the gateway keeps the connection open. */
 const LAST = 'GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
 const shared = serveForAllTests(APP);

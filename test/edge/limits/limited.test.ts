@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => upstream[Symbol.asyncDispose]());
 
-/** A gateway that admits each client once in ten seconds; hosts are sites. */
+/** Starts a gateway that admits each client once in ten seconds. Each host is its own site; `free` has no limit. */
 async function limited(trustedProxies: string[] = []) {
   const target = await startGateway(upstream.socketPath);
   const resolve = ({ host }: { host: string }): Target => ({
@@ -30,7 +30,7 @@ async function limited(trustedProxies: string[] = []) {
 }
 
 test('above the limit a client gets 429 with Retry-After, as a problem or a page, and its app gets nothing', async (t) => {
-  // The answers say how long to wait: no time passes between them.
+  // The clock stands still, because the answers say how long to wait.
   const now = performance.now();
   t.mock.method(performance, 'now', () => now);
   await using gateway = await limited();
@@ -102,11 +102,11 @@ test('a client that keeps asking above the limit is delayed, and a proxy is not'
   };
   await using gateway = await limited();
   using greedy = new RawClient(gateway.port);
-  // One that passes, four refused at once, and two that wait half a second or more.
+  // One request passes, four are refused at once, and two refusals are delayed by half a second or more.
   assert.ok((await answered(greedy, 7)) > 950);
   assert.ok(greedy.received.split(' 429 ').length - 1 >= 5);
   await using trusting = await limited(['127.0.0.1']);
   using proxy = new RawClient(trusting.port);
-  // With a delay for each it would take three quarters of a minute.
+  // If the refusals to a proxy were delayed too, these would take 45 s.
   assert.ok((await answered(proxy, 100)) < 15_000);
 });

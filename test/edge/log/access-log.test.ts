@@ -49,7 +49,7 @@ function lineOf(record: RequestRecord): string {
   return bytes.toString('utf8', 0, accessLines(null).put(record, bytes, 0));
 }
 
-/** A gateway before a raw process, and the lines of its requests. */
+/** Starts a gateway before a raw upstream, and collects the access-log lines of its requests. */
 async function logged(answer: string) {
   const lines: Line[] = [];
   const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
@@ -195,7 +195,7 @@ test('a line has any number and text unchanged, and long text cut', () => {
 });
 
 test('the longest possible line of a request fits', () => {
-  // A host, a path and two other fields share one head; each UTF-16 code unit may take six bytes.
+  // Each field has its maximum length. A control character takes six bytes in JSON.
   const text = '\x80'.repeat(1_024);
   const given = record({
     host: 'h'.repeat(HEAD_BYTES),
@@ -246,7 +246,7 @@ test('lines stay intact while they are written, though the memory of earlier lin
   const write = (lines: string[]) => {
     for (const line of lines) log.write(line);
   };
-  // A pipe without a reader accepts little: a write to it stays pending.
+  // A pipe that nobody reads accepts little, so a write to it stays pending.
   spawnSync('mkfifo', [path]);
   for (const names of [
     ['one', 'two'],

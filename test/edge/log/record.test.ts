@@ -1,4 +1,4 @@
-// What observers get of finished requests.
+// The records that observers get of finished requests.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Target } from '../../../runtime/edge/gateway.ts';
@@ -9,7 +9,7 @@ import { call, RawClient, startGateway, startRawUpstream, until } from '../../su
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 4\r\n\r\nfine';
 
-/** A gateway whose backend does what `admit` returns, and the records of its requests. */
+/** Starts a gateway whose backend does what `admit` returns, and collects the records of its requests. */
 async function observed(
   answer: string,
   admit?: (upstream: Upstream) => Admission,

@@ -44,10 +44,11 @@ const requests = [
 
 interface Client {
   request: string;
-  /** The bytes that are sent, and those that are read of the answer, before the client disconnects. */
+  /** The share of the request that is sent before the client disconnects, 0 to 1. */
   sent: number;
+  /** The bytes of the answer that are read before that. */
   taken: number;
-  /** The number of event loop turns that it stays if it reads nothing. */
+  /** The event loop turns that the client stays connected if it reads nothing. */
   turns: number;
   way: 'destroy' | 'reset' | 'end';
 }
@@ -79,7 +80,7 @@ async function leave({ request, sent, taken, turns, way }: Client): Promise<void
   });
   socket.on('error', () => {});
   socket.write(request.slice(0, Math.floor(request.length * sent)));
-  // An unanswered request is abandoned after a few turns of the event loop.
+  // A client that reads nothing disconnects after a few turns of the event loop.
   const late = (async () => {
     for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
   })();

@@ -12,10 +12,10 @@ import { startOracle } from '../../support/oracle/gateway.ts';
 import { randomCases } from '../../support/random.ts';
 
 const CASES = randomCases(500);
-/** Delay in ms before a process that has sent everything closes its connection: possible answers come first. */
+/** Delay in ms before the process closes a connection, so that both gateways can forward a complete answer first. */
 const END_MS = 20;
 
-/** A blank after a length is not part of it (RFC 9110, 5.5), but undici finds such an answer too short. */
+/** A blank after a length is not part of it (RFC 9110, 5.5). undici then takes the answer for too short. */
 const BLANK_BEHIND_LENGTH = /\r\ncontent-length: 0 \r\n/i;
 const next = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnext';
 /** The result of a client whose connection was closed without an answer. */
@@ -45,7 +45,7 @@ before(async () => {
 });
 after(() => parts.disposeAsync());
 
-/** Answers, and returns whether it has sent everything on this connection. */
+/** Answers a request. @returns whether the connection shall be closed if no other request follows */
 async function answered(socket: Socket, head: string): Promise<boolean> {
   if (head.startsWith('GET /next')) {
     socket.write(next);
@@ -58,7 +58,7 @@ async function answered(socket: Socket, head: string): Promise<boolean> {
   return true;
 }
 
-/** Returns the answers to a request and to the next one on its connection; null if that ended before. */
+/** Returns the answers to two requests on one connection. `second` is null if the connection ended before it. */
 async function ask(port: number, method: string): Promise<{ first: WireAnswer; second: WireAnswer | null }> {
   const socket = open({ port, host: '127.0.0.1' });
   let received = '';

@@ -42,7 +42,7 @@ class Held {
     this.wake();
   }
 
-  /** Settles the awaited promise; the backend may still be closed then. */
+  /** Lets the gateway ask again for its queued requests, even while the backend is not open. */
   wake(): void {
     this.#gate.resolve();
     this.#gate = Promise.withResolvers<void>();

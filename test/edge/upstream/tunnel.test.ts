@@ -34,7 +34,7 @@ const UPGRADE =
   'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n' +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
 const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n';
-/** 1012 with its reason, as a server sends it. */
+/** An unmasked close frame, as servers send them, with code 1012 and its reason. */
 const RESTART = '\x88\x11\x03\xf4Service Restart';
 
 let cell: Awaited<ReturnType<typeof startWorkerd>>;
@@ -266,7 +266,7 @@ test('a tunnel with a side that reads nothing for fifteen minutes is closed; a s
 test('a client that disconnects just as the process accepts an upgrade leaves nothing behind', async () => {
   let client: RawClient;
   await using process = await startRawUpstream((_head, socket) => {
-    // The gateway reads both in the same turn of its event loop, the reset first.
+    // The gateway reads the reset and the answer in one turn of its event loop, the reset first.
     client.socket.resetAndDestroy();
     socket.write(SWITCHING);
   });
@@ -317,7 +317,7 @@ test('a client gets everything that its process sent before it disconnected', as
   reader.pause();
   const { promise: over, resolve } = Promise.withResolvers<void>();
   new Tunnel(client, upstream, 'websocket', resolve);
-  // Below the gateway's pause limit, and more than the system's buffers hold.
+  // Fills the system's buffers with less than makes the gateway pause the process.
   let sent = LAST_WORDS.length;
   for (; client.writableLength === 0; sent += SMALL) {
     client.write(Buffer.alloc(SMALL));

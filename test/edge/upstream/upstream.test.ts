@@ -8,7 +8,7 @@ import { call, startGateway, startRawUpstream, until } from '../../support/edge/
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 
-/** A process that answers everything, and the connection of each request. */
+/** Starts a process that answers every request, and collects the connection of each request. */
 async function started() {
   const used: Socket[] = [];
   const upstream = await startRawUpstream((_head, socket) => {
@@ -53,7 +53,7 @@ test('no request goes to a closed process, though another may listen at its sock
   assert.equal(parts.used.length, 1);
 });
 
-/** Asks `upstream` for `count` connections at once, and records who gets one or fails, in order. */
+/** Asks `upstream` for `count` connections at once. Records which of them are given and which fail, in order. */
 function askFor(upstream: Upstream, count: number) {
   const given: number[] = [];
   const failed: number[] = [];

@@ -30,7 +30,7 @@ const BODY_BYTES = 8 * 1024 * 1024;
 const DEADLINE_MS = 30_000;
 
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
-/** A different body for each client, of short runs: a part in a wrong place fails the test. */
+/** A different body for each client. No two parts in a row are equal, so a part in a wrong place fails the test. */
 const bodies = Array.from({ length: CLIENTS }, () => {
   const part = randomBytes(4_096);
   return Buffer.concat(
@@ -51,7 +51,7 @@ test('bodies that wait on the way up and down arrive unchanged', async (t) => {
     server.closeAllConnections();
     server.close();
   });
-  // Every other one is queued first, with the received part of its body.
+  // Every second request is queued first, with the received part of its body.
   const { promise: ready, resolve: release } = Promise.withResolvers<void>();
   let asked = 0;
   const backend: Backend = {

@@ -82,7 +82,7 @@ test('requests that arrive during hibernation are queued and served by the next 
   assert.equal((await app.ask('/')).text, '{"version":1,"count":101,"rows":101}');
 });
 
-/** Reports when each kind of work after an answer has ended; and the forms in which a Worker is written. */
+/** Workers of each form, whose work goes on after the answer. Each prints a line when that work has ended. */
 const LATER: Record<string, string> = {
   'an object': `export default {
     async fetch(request, env, ctx) {

@@ -1,4 +1,4 @@
-// Leases: the host uses a process of an app, whatever the app does.
+// Leases: the host uses a process of an app, even while the app is stopped or asleep.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Leases } from '../../../runtime/fleets/admission/leases.ts';
@@ -21,7 +21,6 @@ async function app(t: TestContext, options: Partial<FleetOptions> = {}) {
 interface Held {
   cell: LeasedCell;
   release: () => void;
-  /** The result of the lease. */
   result: Promise<string>;
 }
 
@@ -37,12 +36,12 @@ async function hold({ fleet }: Pick<Harness, 'fleet'>): Promise<Held> {
   return { cell: await begun.promise, release: end.resolve, result };
 }
 
-/** The answer of the host's own entry point: the work under way. */
+/** Asks the process at the host's own entry point, which answers with the number of events under way. */
 async function speak({ socketPath }: LeasedCell): Promise<string> {
   return (await call(socketPath, '/')).text;
 }
 
-/** Sends requests until a hibernating process would be gone, and runs idle checks as the host's timer does. */
+/** Sends 50 requests with an idle check before each. A process that hibernated would have ended meanwhile. */
 async function speakOn({ cell }: Held, { fleet }: Pick<Harness, 'fleet'>): Promise<void> {
   for (let round = 0; round < 50; round++) {
     fleet.tick();
@@ -50,7 +49,7 @@ async function speakOn({ cell }: Held, { fleet }: Pick<Harness, 'fleet'>): Promi
   }
 }
 
-/** Runs an idle check as the host's timer does. The first check may see a request since the previous one. */
+/** Runs three idle checks as the host's timer does. The first one may see a request since the previous check. */
 function looks({ fleet }: Pick<Harness, 'fleet'>): void {
   for (let look = 0; look < 3; look++) fleet.tick();
 }
@@ -253,7 +252,7 @@ test('leases above the limit are refused, and an app that never ran gets none', 
   await assert.rejects(fleet.withCell('a test', speak), /nothing has been deployed yet/);
 });
 
-/** Leases with limits of their own on an app that has no process yet. */
+/** Makes leases with `limits`, on an app that has no process yet. */
 async function leasingOf(
   t: TestContext,
   limits: { ms: number; most: number },

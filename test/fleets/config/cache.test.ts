@@ -7,7 +7,7 @@ import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** `/put`, `/match` and `/delete` do so with the JSON in `x-do`, on the cache that `in` names or on the default one. */
+/** Runs the `method` of the JSON in the header `x-do`, on the cache called `name` or on the default one. */
 const CODE = `
 /** Puts a response repeatedly while readers of earlier bodies never finish. */
 async function hold(cache, key, count, size) {

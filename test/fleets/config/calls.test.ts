@@ -1,4 +1,4 @@
-// What an event waits for is timed in workerd and reported at its end, and the app sees no difference.
+// Calls that an event waits for are timed in workerd and reported at its end. The app sees no difference.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../support/e2e/processes.ts';

@@ -222,7 +222,7 @@ for (const [event, message, handler, frame] of [
     const { stack, mechanism, ...error } = await reported(message).finally(() => socket.destroy());
     assert.match(stack!, /\(app\.js:\d+:\d+\)/);
     assert.deepEqual([mechanism, error.handler], ['uncaught', handler]);
-    // A separate event, long after the request that opened the socket.
+    // The handler runs in an event of its own. Its trace is not that of the request that opened the socket.
     assert.match(String(error.trace), /^[0-9a-f]{32}$/);
     assert.notEqual(error.trace, TRACE);
   });
@@ -377,7 +377,7 @@ export default { async fetch() {
     assert.equal((await get('/')).text, '["function",true]');
     const { mechanism, stack, path } = await reported('thrown after');
     assert.deepEqual([mechanism, path], ['waitUntil', '/']);
-    // The columns are those of the release's module.
+    // The rewritten import keeps the columns of the release's module.
     assert.match(stack!, /app\.js:3:50\b/);
     assert.equal((await call(cell.socketPath('health'), '/')).text, '1', 'the other work is under way');
   });
@@ -414,7 +414,7 @@ test('an app that throws endlessly gets some errors reported and the others coun
   assert.ok(errors().length >= 200 && errors().length < 250, `${errors().length} are told`);
   let asked = 0;
   const untold = () => errors().reduce((sum, { error }) => sum + (error!.untold ?? 0), 0);
-  // The next error reports how many were dropped last.
+  // The next reported error carries the number of errors dropped before it.
   await eventually(async () => {
     asked++;
     await get('/throw');

@@ -50,7 +50,7 @@ export default {
   },
 };`;
 
-/** `(func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)` */
+/** WebAssembly: `(func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)` */
 const ADD = Buffer.from(
   '0061736d0100000001070160027f7f017f030201000707010361646400000a09010700200020016a0b',
   'hex',
@@ -111,7 +111,7 @@ test('every binding of a release works, and its storage survives the process and
   const lines: string[] = [];
   for (const round of [1, 2]) {
     const cell = await startRelease(root, `${root}/moved`, (line) => {
-      // Reports of calls have no words.
+      // Reports of calls have an empty message.
       if (messageOf(line) !== '') lines.push(line);
     });
     const get = async (path: string) => JSON.parse((await call(cell.socketPath('http'), path)).text);

@@ -203,7 +203,7 @@ for (const [form, main] of Object.entries(FORMS)) {
     const texts = () =>
       lines.flatMap((line) => {
         const envelope = readLogEnvelope(JSON.parse(line).message);
-        // Other lines report what events waited for.
+        // Lines with `calls` report what events waited for.
         return envelope?.said.calls === undefined ? [envelope?.text ?? line] : [];
       });
     const others = () => texts().filter((text) => !/^(cron|batch|closed)/.test(text));

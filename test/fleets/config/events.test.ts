@@ -42,7 +42,7 @@ export default class extends WorkerEntrypoint { fetch(request) { return handle(r
 };
 /** Compatibility dates before and after workerd binds AsyncLocalStorage snapshots to their request. */
 const DATES = ['2025-01-01', '2026-10-01'];
-/** More requests than can have a place at once. */
+/** More requests than the frame pool of `events-worker.js` takes at once. */
 const MANY = 40;
 
 interface Asked extends Started {
@@ -140,7 +140,7 @@ for (const kind of ['ReadableStream', 'waitUntil'])
     const all = await asked(t, FORMS['an object'], undefined, giveUpAtOnce);
     const answer = all.ask(kind, 1);
     await eventually(() => all.lines.length === 1, 'it is asked');
-    // The last requests are under way when the work resumes, in places taken from others of them.
+    // When the work resumes, the last requests are under way. They use frames that the pool took from earlier requests.
     for (const number of numbers(100)) await all.ask('waits', number);
     const last = numbers(200).map((number) => all.ask('released', number));
     await eventually(() => all.lines.length === 1 + 4 * MANY, 'all others are asked');

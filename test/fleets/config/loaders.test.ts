@@ -11,7 +11,7 @@ import { eventually } from '../../support/e2e/processes.ts';
 import { call, makeRelease, startRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** Runs the code that it gets. */
+/** An app that loads and runs the code in a request's body. */
 const APP = readFileSync(new URL('../../apps/loaders/index.js', import.meta.url), 'utf8');
 const FIELDS: Partial<Release> = {
   exports: ['default', 'Gate', 'Keeper'],
@@ -19,7 +19,7 @@ const FIELDS: Partial<Release> = {
   workerLoaders: [{ binding: 'LOADER' }],
   classes: [{ className: 'Keeper', storageId: 'keeper', sql: true }],
   durableObjects: [{ binding: 'KEEPER', className: 'Keeper' }],
-  // They put Cellar's own modules into the process.
+  // These two add Cellar's own modules to the process.
   rateLimits: [{ binding: 'LIMIT', namespace: '1', limit: 5, period: 60 }],
   outward: [{ type: 'missing', binding: 'NONE', message: 'not here' }],
 };
@@ -111,7 +111,7 @@ test('errors of a loaded Worker reach the app, and its console is in the log of 
     ['export default {', 'Failed to start Worker'],
   ] as const) {
     assert.equal((await post('/', code)).status, 500);
-    // As the app reports it; workerd's own line begins otherwise.
+    // The app's report begins like this. workerd's own line does not.
     const reported = (line: string) => line.startsWith(`Error: ${words}`);
     await eventually(() => lines.some(reported), `the error ${words} is reported`);
   }

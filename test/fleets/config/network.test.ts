@@ -38,7 +38,6 @@ const TAKEN = [
 const canTake = spawnSync('unshare', ['--net', 'ip', 'link', 'set', 'lo', 'up']).status === 0;
 const NEEDS_NETWORK = canTake ? {} : { skip: 'no network namespace can be made here, or `ip` is missing' };
 
-/** Runs `reach.ts`. */
 async function reach(t: TestContext, before: string[], words: string[]) {
   const directory = temporaryDirectory(t);
   const [file, ...rest] = [...before, process.execPath, REACH, directory, ...words];

@@ -1,4 +1,4 @@
-// Durable Objects of another app, in two real processes with the host between them: the same as in Miniflare.
+// Durable Objects of another app, in two real processes with the host between them: they behave as in Miniflare.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ const KEY = 'rooms-Room';
 interface Bound {
   className?: string;
   storageId?: string;
-  /** Of the app `rooms`. */
+  /** Owner of the app `rooms`. */
   owner?: string;
   /** Compatibility date of the app `rooms`. */
   date?: string;
@@ -29,7 +29,7 @@ interface Bound {
   store?: MemoryStore;
 }
 
-/** Starts the app `rooms` and the app `visitor`, which is bound to its class. */
+/** Starts the app `rooms` and the app `visitor`, which has a binding to the class of `rooms`. */
 async function bound(
   t: TestContext,
   { className = 'Room', storageId = KEY, owner = 'o', date = '2026-10-01', store }: Bound = {},

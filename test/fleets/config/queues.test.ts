@@ -63,7 +63,7 @@ async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}, idleM
 function release(directory: string, settings: Partial<QueueConsumer> = {}) {
   const consumer = { queue: 'jobs', maxBatchTimeout: BATCH_TIMEOUT_S, ...settings };
   return makeRelease(directory, CODE, {
-    // A batch that never ends is cut soon.
+    // This CPU limit soon cuts a batch that never ends.
     cpuMs: 2_000,
     triggers: {
       crons: [],

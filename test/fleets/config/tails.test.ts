@@ -1,4 +1,4 @@
-// Tail Workers, in two real processes with the host between them: they get what they get in Miniflare.
+// Tail Workers, in two real processes with the host between them: they get the same events as in Miniflare.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -41,7 +41,7 @@ interface Tailed {
   owner?: string;
 }
 
-/** Starts the app `tail`, and an app with a tail whose consumer it is. */
+/** Starts the app `tail`, and an app whose events go to it. */
 async function tailed(
   t: TestContext,
   { code = TAILED, fields = FIELDS, tail = TAIL, owner = 'o' }: Tailed = {},
@@ -116,7 +116,7 @@ async function until<T>(
   assert.fail(`not in time: ${what}`);
 }
 
-/** The paths of an app, and how many events each makes. */
+/** The paths of the tailed app, and how many events each makes. */
 const WAYS: Record<string, number> = {
   ...{ log: 1, throws: 1, rejects: 1, text: 1, later: 1, channel: 1, room: 2, roomFails: 2 },
   ...{ alarm: 3, sum: 2, admin: 2, queue: 2, nothing: 1 },
@@ -178,7 +178,7 @@ const SAY = `export default { fetch(request) {
   console.log('asked for', new URL(request.url).pathname);
   return new Response('ok');
 } };`;
-/** Answers with the paths of the events that its \`tail()\` got. */
+/** Returns the code of a tail Worker that answers with the paths of the events that its `tail()` got. */
 const kept = (main: string, before = '') => `${before}
 import { WorkerEntrypoint } from 'cloudflare:workers';
 const paths = [];

@@ -6,8 +6,8 @@ import { type Harness, harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
 
 /**
- * `/create?id=…&…` makes an instance with the other parameters, `/?id=…` returns its status, `/event?id=…` sends an event
- * that it may wait for. `/pause`, `/resume`, `/restart`, `/terminate` do so. The parameters decide what `run()` does.
+ * `/create?id=…&…` makes an instance. The other parameters decide what `run()` does. `/?id=…` returns its status.
+ * `/event?id=…` sends an event that it may wait for. `/pause`, `/resume`, `/restart` and `/terminate` do so.
  */
 const CODE = (version: string) => `
 import { WorkflowEntrypoint } from 'cloudflare:workers';

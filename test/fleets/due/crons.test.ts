@@ -97,7 +97,7 @@ test('a cron of a sleeping app runs in time without waking it', async (t) => {
   const app = await later(t, started, EVERY_MINUTE, due);
   assert.equal(await app.nextDue(), due.at);
   runClock(t, app);
-  // The next minute may begin at once.
+  // There may be a second run already, because the next minute may begin at any moment.
   await app.until(() => app.runs().length >= 1);
   assert.equal(app.fleet.asleep, true);
   const [run] = app.runs();
@@ -150,7 +150,7 @@ test('a cron that throws is retried, and its process does not stay for the retry
     `if (Date.now() % 2 < 2) throw new Error('thrown');`,
   );
   const minute = lastMinute();
-  // Not due again within an hour.
+  // This cron is not due again within an hour.
   const hourly = `${new Date(minute).getUTCMinutes()} * * * *`;
   const started = await crons(t, [hourly], code);
   const app = await later(t, started, hourly, { at: minute, for: minute });
@@ -159,7 +159,7 @@ test('a cron that throws is retried, and its process does not stay for the retry
   const [first, second] = app.runs();
   assert.ok(second!.at - first!.at >= 2_000);
   assert.equal(second!.for, minute);
-  // The state at the beginning, and at each start and end of the process.
+  // The state is stored at the beginning, and at each start and end of the process.
   assert.deepEqual(app.rests.length, 4);
 });
 

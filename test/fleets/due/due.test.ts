@@ -212,7 +212,7 @@ test('an alarm read that is cancelled when its app is deleted does not recreate 
   const [data, scratch] = [`${app.root}/data`, `${app.root}/data/alarms-of-test`];
   const abort = new AbortController();
   const reading = dueReader(data).next(app.live.directory, abort.signal);
-  // The read is under way for a moment only.
+  // Waits without a timer, because the read takes only a moment.
   while (!existsSync(scratch)) await new Promise(setImmediate);
   rmSync(data, { recursive: true });
   abort.abort();
@@ -245,7 +245,7 @@ test("one account's endless alarm reads leave a reader for another account", asy
   await Promise.all(readings);
 });
 
-/** A schema as a tree of pages whose children are all the same next page: it has 100^15 paths. */
+/** Writes a database whose schema is a tree of pages. All children of a page are the same next page: 100^15 paths. */
 function writeEndlessSchema(path: string): void {
   const [pageSize, depth, children] = [4096, 15, 100];
   writeDatabase(path, 'PRAGMA journal_mode = DELETE; CREATE TABLE _cf_ALARM(scheduled_time, actor_name)');

@@ -7,7 +7,7 @@ import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
 
-/** Reading an instance's status would make the engine run it again, so D1 tells its end. */
+/** Records its end in D1, because reading an instance's status would make the Workflow run again. */
 const NAPPING = `
 import { WorkflowEntrypoint } from 'cloudflare:workers';
 export class Flow extends WorkflowEntrypoint {
@@ -37,7 +37,7 @@ test('a Workflow whose write to the bucket fails goes on within a minute, in the
   const { pid } = fleet;
   assert.equal((await ask('/create')).status, 200);
   await seen(() => lines.some((line) => line.includes('begun')));
-  // The first alarm is that of work under way, the second is the end of the nap.
+  // The first alarm is for the step under way, the second (`a2`) for the end of the nap.
   const naps = async () => [...store.objects.keys()].some((key) => /\/alarms\/.*\/a2$/.test(key));
   assert.ok(await until(naps, { everyMs: 20, timeoutMs: 30_000 }), 'the nap has an alarm');
   store.refuses = (key) => key.includes('/do/');

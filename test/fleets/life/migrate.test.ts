@@ -136,7 +136,7 @@ test('long migrations take the host almost no CPU time', async (t) => {
     'new ones/2 é%.sql': rows,
     'new ones/3.sql': rows,
   });
-  // Splitting this much SQL takes ten times as long.
+  // If the host itself split this much SQL, it would take ten times as long.
   assert.ok(ofLong < 5 * ofShort, `${ofLong} ms for long ones, ${ofShort} ms for short ones`);
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":4002000}]');
 });
@@ -171,7 +171,7 @@ CREATE TABLE likes (post INTEGER REFERENCES posts(id) ON DELETE CASCADE, PRIMARY
 INSERT INTO users VALUES (1, 'ann'), (2, 'bob');
 INSERT INTO posts VALUES (10, 1), (20, 2);
 INSERT INTO likes VALUES (10);`;
-/** As drizzle-kit and Prisma write it. */
+/** Rebuilds a table with the statements that drizzle-kit and Prisma write. */
 const rebuild = (off: string, rows = '') => `${off}
 CREATE TABLE "new_users" (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 INSERT INTO "new_users" SELECT id, name FROM users ${rows};
@@ -241,7 +241,7 @@ test("migrations already recorded in d1_migrations are not applied again under t
   assert.deepEqual(log, ['DB: applied 1.sql', 'DB: applied 2.sql']);
   assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');
   assert.equal(await query('SELECT name FROM applied'), '[{"name":"1.sql"},{"name":"2.sql"}]');
-  // When the cached list of applied migrations is lost, the tables have it.
+  // Without the cached list of applied migrations, Cellar reads it from the tables.
   rmSync(`${root}/data/migrations.json`);
   await apply(files, { tables: ['applied'] });
   assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { eventually, processes } from '../../support/e2e/processes.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
 
-/** Enough entries that the prefill outlasts the search for its process. */
+/** Number of cache entries: enough that the prefill still runs when the test finds its process. */
 const FILES = 3_000;
 
 /** Starts a prefill and returns its process. */

@@ -52,7 +52,7 @@ for (const which of ['the first', 'another'] as const) {
     await askMany(app, '/add', 20, 8);
     let asked = 0;
     let acknowledged = 0;
-    // Those that come before the object has moved fail at once: how many depends on how busy the machine is.
+    // Requests before the object has moved fail at once. Their number depends on how busy the machine is.
     const clients = Array.from({ length: 8 }, async () => {
       while (acknowledged < 50) {
         asked++;
@@ -73,7 +73,7 @@ for (const which of ['the first', 'another'] as const) {
     await app.until(() => app.fleet.processes === 2);
     assert.equal((await whoServes(app)).length, 2);
     const leases = () => [...store.objects.keys()].filter((name) => name.includes('/v1/nodes/'));
-    // Those of the processes that run.
+    // Only the leases of the running processes are left.
     await app.until(() => leases().length === 2);
   });
 }
@@ -162,7 +162,7 @@ test('a message, an alarm and a cron are each handled by one process, once', asy
   await Promise.all(Array.from({ length: 30 }, (_, at) => app.ask(`/${at}`)));
   await app.until(() => handled('message').length >= 30 && handled('alarm').length >= 30);
   await app.until(() => handled('cron').length >= 1, 90_000);
-  // Whatever was handled twice has been by the time a later one is.
+  // Once a later message and alarm are handled, second runs of the earlier ones would have been seen.
   await app.ask('/last');
   await app.until(
     () => handled('alarm').includes('[alarm last]') && handled('message').includes('[message last]'),

@@ -18,7 +18,7 @@ const ASSETS: Assets = {
   runWorkerFirst: false,
 };
 
-/** What would change if the file was written again. */
+/** Returns each file's name with its inode and time, which change when the file is written again. */
 function written(config: string): unknown[] {
   return readdirSync(dirname(config)).map((name) => {
     const { ino, mtimeMs } = statSync(`${dirname(config)}/${name}`);

@@ -36,7 +36,7 @@ test(
       commit: async () => {},
       log: () => {},
     });
-    // It joins the group while it starts.
+    // The process joins its control group while it starts.
     const group = () => readFileSync(`/proc/${app.fleet.pid}/cgroup`, 'utf8');
     await app.until(() => group().includes(`${NAME}-cell-${app.fleet.pid}`));
     assert.equal(await app.ask('/?mb=4000').catch(() => 'cut'), 'cut');

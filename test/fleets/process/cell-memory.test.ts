@@ -26,7 +26,7 @@ export default { async fetch(request) {
   return new Response('ok');
 } }`;
 
-/** Has `gauge` check as often as it can until the test ends. */
+/** Makes `gauge` check every 20 ms until the test ends. */
 function watching(t: TestContext, gauge: MemoryGauge): void {
   const look = setInterval(() => void gauge.sample(), 20);
   t.after(() => clearInterval(look));
@@ -44,7 +44,7 @@ for (const [where, path] of [
     const asked = app.ask(path!).catch(() => 'cut');
     await app.until(() => app.fleet.lastError !== null);
     assert.match(app.fleet.lastError!, /RUNNER_CELL_MAX_MB \(128\) allows/);
-    // The app's log has the line.
+    // The app's log has the reason too.
     await app.until(() => app.lines.some((line) => line.includes('RUNNER_CELL_MAX_MB')));
     assert.equal(await asked, 'cut');
     assert.deepEqual(await app.ask('/'), { status: 200, text: 'ok' });

@@ -16,7 +16,7 @@ const told = (message: string) =>
   line(`\u001ecellar ${JSON.stringify({ error: { message } })}\u001eError: ${message}`);
 const FLOOD = line('x'.repeat(100)).repeat(1_000);
 
-/** Returns the passed lines of an app that had exceeded its limit before these pieces, and the number of dropped ones. */
+/** Returns the lines that pass, and the number of dropped lines, of an app that has exceeded its limit before `pieces`. */
 async function printed(pieces: string[]) {
   const lines: string[] = [];
   let lost = 0;

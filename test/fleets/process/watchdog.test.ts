@@ -137,7 +137,7 @@ test('an app may compute up to its CPU limit and no longer', async () => {
     [60_000, 70, ['cpu after 61 s']],
     [30_000, 29, []],
     [30_000, 40, ['cpu after 31 s']],
-    // Less than 2 s may be many short requests.
+    // A limit below 2 s counts as 2 s, because many short requests may use that much.
     [500, 10, ['cpu after 3 s']],
   ] as const) {
     const { pass, found } = clocked(limitMs);
