@@ -23,6 +23,9 @@ export const DEFAULT_RULES: Rule[] = [
   { type: 'Data', globs: ['**/*.bin'] },
   { type: 'CompiledWasm', globs: ['**/*.wasm'] },
 ];
+/** Types of rules for modules that are imported at run time. */
+const JAVASCRIPT = ['ESModule', 'CommonJS'];
+const RESOLVED = 'resolved';
 /** End of the error message for an import from outside the project. */
 export const OUTSIDE = ' lies outside the project';
 const MARK = 'cellar-module:';
@@ -32,6 +35,12 @@ export function typeOf(path: string, rules: Rule[]): string | undefined {
   const shown = withoutLeadingDots(path);
   const matches = (glob: string) => matchesGlob(path, glob) || matchesGlob(shown, withoutLeadingDots(glob));
   return rules.find(({ globs }) => globs.some(matches))?.type;
+}
+
+/** Returns a filter of the text of imports. As in Wrangler, a star there stands for any text, with slashes. */
+function importFilter(glob: string): RegExp {
+  const parts = glob.split(/\*+/).map((part) => part.replace(/[\\^$.+?()[\]{}|]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`);
 }
 
 /** Replaces the leading dot of each hidden name with a private-use character: Node's wildcards do not match the dot. */
@@ -77,7 +86,21 @@ export function moduleFiles(
   };
   return {
     name: 'module-files',
-    setup({ onLoad, onResolve }) {
+    setup({ onLoad, onResolve, resolve }) {
+      const types = new Map<string, string>();
+      for (const { type, globs } of rules)
+        for (const glob of JAVASCRIPT.includes(type) ? [] : globs)
+          onResolve(
+            { filter: importFilter(glob) },
+            async ({ path, kind, importer, resolveDir, pluginData }) => {
+              if (kind === 'entry-point' || pluginData === RESOLVED) return null;
+              const asked = path.replace(/\?.*$/, '');
+              const found = await resolve(asked, { kind, importer, resolveDir, pluginData: RESOLVED });
+              if (found.errors.length > 0) return null;
+              types.set(found.path, type);
+              return { path: found.path, namespace: found.namespace, external: found.external };
+            },
+          );
       onResolve({ filter: new RegExp(`^${MARK}`) }, ({ path }) => ({
         path: `./${path.slice(MARK.length)}`,
         external: true,
@@ -93,7 +116,7 @@ export function moduleFiles(
           return { errors: [{ text: `${show(root, path)}${OUTSIDE}` }] };
         }
         if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
-        const type = typeOf(relative(root, path), all);
+        const type = types.get(path) ?? typeOf(relative(root, path), all);
         if (type === 'Text') return { contents: read(path), loader: 'text' };
         if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
         const name = keep(path, type === 'Data' ? 'data' : 'wasm');

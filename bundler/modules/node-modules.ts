@@ -11,8 +11,7 @@ const GLOBAL = 'node-global';
 
 /** How a Worker uses Node's modules. */
 export interface NodeUse {
-  /** From `hasNodeModules`. If false, a package in `node_modules` with a module's name takes precedence. */
-  enabled: boolean;
+  /** Null: a package in `node_modules` with a module's name takes precedence, and so does what a package names for browsers. */
   polyfills: NodePolyfills | null;
   /** The project's own replacements, by module name. They take precedence. */
   alias: Record<string, string>;
@@ -30,7 +29,7 @@ export function hasNodeModules(compatibilityDate: string, flags: string[]): bool
  * Returns an esbuild plugin that leaves Node's modules to workerd, or uses a polyfill. `fs` becomes `node:fs`, and a
  * `require` becomes an `import`. With polyfills it also sets Node's globals before the Worker's own code runs.
  */
-export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugin {
+export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
   const names = polyfills?.names ?? builtinModules.filter((name) => !/^(node:|_)/.test(name));
   return {
     name: 'node-modules',
@@ -41,7 +40,8 @@ export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugi
           if (args.path in alias) return null;
           const file = polyfills?.files.get(args.path);
           if (args.namespace === REQUIRED) return file ? { path: file } : { path: args.path, external: true };
-          if (!enabled && !args.path.startsWith('node:') && args.pluginData !== REQUIRED) {
+          if (args.pluginData === REQUIRED) return null;
+          if (polyfills === null) {
             const { kind, importer, resolveDir } = args;
             const found = await build.resolve(args.path, {
               kind,
@@ -49,10 +49,9 @@ export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugi
               resolveDir,
               pluginData: REQUIRED,
             });
-            if (found.errors.length === 0)
-              return { path: found.path, namespace: found.namespace, external: found.external };
+            // esbuild resolves it again: a module that a package leaves out for browsers would not be empty by its path.
+            if (found.errors.length === 0) return null;
           }
-          if (args.pluginData === REQUIRED) return null;
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;
           if (!polyfills?.has(args.importer)) used.add(path);
           if (args.kind === 'require-call') return { path, namespace: REQUIRED };

@@ -102,7 +102,7 @@ export async function bundleWorker(
       plugins: [
         ...more,
         ...(beside ? [beside.plugin] : []),
-        nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+        nodeModules({ polyfills, alias: options.alias ?? {}, used: nodeUsed }),
         packagesAbove(root, polyfills),
         moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
       ],

@@ -101,6 +101,31 @@ test('module rules of the project precede the default ones', async () => {
   );
 });
 
+test('module rules match the text of an import too, in which a star stands for folders, as in Wrangler', async () => {
+  const rules = [
+    { type: 'Text', globs: ['*/pages/**', '*.tpl?*'] },
+    { type: 'Data', globs: ['*.raw'] },
+  ];
+  const { bundle, read } = await worktrees.bundle(
+    wranglerProject(
+      { main: 'src/worker/index.js', rules },
+      {
+        'src/worker/index.js': `
+          import page from '../../pages/a.md'; import raw from './deep/b.raw'; import tpl from './c.tpl?raw';
+          export default { fetch: () => new Response([page, raw, tpl]) }`,
+        'pages/a.md': '# Title',
+        'src/worker/deep/b.raw': 'raw bytes',
+        'src/worker/c.tpl': 'template',
+      },
+    ),
+  );
+  assert.match(read('modules/index.js'), /# Title.*template/s);
+  assert.deepEqual(
+    bundle.worker!.modules.map(({ type }) => type),
+    ['esm', 'data'],
+  );
+});
+
 test("Node's modules are left to workerd under their node: names, required ones too", async () => {
   const { read } = await worktrees.bundle({
     'index.js': `
@@ -227,6 +252,24 @@ test('a module that a package disables for browsers is available where Node is',
   assert.match(current.read('modules/index.js'), /node streams/);
   const old = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
   assert.doesNotMatch(old.read('modules/index.js'), /node streams/);
+});
+
+test("a package that replaces Node's modules for browsers keeps its replacements where Wrangler adds no polyfills", async () => {
+  const files = {
+    'index.js': 'import "css"; export default { fetch: () => new Response("ok") }',
+    'node_modules/css/package.json':
+      '{"name": "css", "main": "index.js", "browser": {"fs": false, "node:os": false, "path": "./path.js"}}',
+    'node_modules/css/index.js':
+      'require("fs"); require("node:os"); exports.sep = require("path").sep; exports.url = require("url");',
+    'node_modules/css/path.js': 'exports.sep = "own path";',
+  };
+  const v1 = { compatibility_date: '2023-12-09', compatibility_flags: ['nodejs_compat'] };
+  const old = (await worktrees.bundle(wranglerProject(v1, files))).read('modules/index.js');
+  assert.match(old, /own path/);
+  assert.doesNotMatch(old, /from "node:(?:fs|os|path)"/);
+  assert.match(old, /from "node:url"/);
+  const current = (await worktrees.bundle(files)).read('modules/index.js');
+  assert.match(current, /node:path/);
 });
 
 test('a script without a request handler and a Python Worker are refused with advice', async () => {

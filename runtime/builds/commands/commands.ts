@@ -246,16 +246,17 @@ export async function runInProject(
     const limit = await confined.explain('');
     if (limit !== null) log.line(`\`${command.title}\` reached a limit and continued: ${limit}`);
   } catch (error) {
-    const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
-    if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);
+    const limit = signal.aborted ? null : await confined.explain(reason(error));
+    if (limit !== null) throw new BuildFailure(`${reason(error)}: ${limit}`);
     if (!(error instanceof CommandFailure)) throw error;
+    const failure = output.error === null ? error.message : `${error.message}: ${output.error}`;
     if (command.mayFail)
-      log.line(`warning: ${error.message}; the files to deploy exist without it, so the deploy continues`);
+      log.line(`warning: ${failure}; the files to deploy exist without it, so the deploy continues`);
     else if (command.mayWantAccount && output.wantsAccount)
       log.line(
         `warning: ${error.message}: it called Wrangler for an account of Cloudflare, which no app needs here; the deploy continues`,
       );
-    else throw error;
+    else throw new BuildFailure(failure);
   } finally {
     await registry;
     await confined.end();

@@ -7,8 +7,15 @@ const NPM = /^npm (?:error|ERR!)/;
 const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 /** Matches the line after which npm lists the options of its command. */
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
-/** Matches an error sentence of npm or pnpm. `BESIDES` matches npm's additional error lines. */
-const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
+/** Match an error sentence of a package manager. `BESIDES` matches npm's additional error lines. */
+const ERRORS = [
+  /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/,
+  // Yarn 1 and Bun. Other programs begin lines with the same word.
+  /^error (?:Error: )?((?:https?:|getaddrinfo |An unexpected error|Couldn't find |Your lockfile ).+)$/,
+  /^error: ((?:GET |lockfile |No version matching |.+ failed to resolve).*)$/,
+  // Yarn 2 and later: an exception, a failed script, a package that cannot be found or fetched, a lock file that does not fit.
+  /^➤ YN(?:0001|0009|0016|0018|0027|0028|0035|0082): [│┌└ ]*(.+)$/,
+];
 /** Matches a shell's message for a missing program. */
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
@@ -50,7 +57,8 @@ export class ShownOutput {
       if (this.#isUsage || NPM_LOG.test(text)) return null;
     }
     this.#wantsAccount ||= WANTS_ACCOUNT.test(text);
-    const [, words] = ERROR.exec(text) ?? NOT_FOUND.exec(text) ?? [];
+    const [, words] =
+      ERRORS.map((each) => each.exec(text)).find((found) => found !== null) ?? NOT_FOUND.exec(text) ?? [];
     if (words !== undefined && !BESIDES.test(words)) this.#error ??= words;
     return text;
   }

@@ -335,16 +335,24 @@ test('a failing build script fails the deploy, and the log has its output', asyn
 });
 
 test('a failing build script is only reported if the deploy does not need its output', async () => {
-  const { lines, result } = await build({
-    'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
-    'index.js': WORKER,
-    'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}',
-  });
-  assert.equal((await result).release.worker?.main, 'index.js');
-  const at = lines.indexOf('broken here');
+  const warningOf = async (script: string) => {
+    const { lines, result } = await build({
+      'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
+      'index.js': WORKER,
+      'package.json': JSON.stringify({ scripts: { build: script } }),
+    });
+    assert.equal((await result).release.worker?.main, 'index.js');
+    return lines.find((line) => line.startsWith('warning: '));
+  };
+  const rest = 'the files to deploy exist without it, so the deploy continues';
   assert.equal(
-    lines[at + 1],
-    'warning: `npm run build` failed with exit code 7; the files to deploy exist without it, so the deploy continues',
+    await warningOf('echo broken here; exit 7'),
+    `warning: \`npm run build\` failed with exit code 7; ${rest}`,
+  );
+  const missing = await warningOf('no-such-program');
+  assert.match(
+    missing!,
+    /failed with exit code 127: .*no-such-program: not found; the files to deploy exist/,
   );
 });
 

@@ -1,0 +1,34 @@
+// What a package manager prints when it fails: its first error sentence becomes the deploy's error.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ShownOutput } from '../../../runtime/builds/commands/shown-output.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+test('the error sentence of each package manager is found, and that of other programs is not', (t) => {
+  const directory = temporaryDirectory(t);
+  const errorOf = (...lines: string[]) => {
+    const output = new ShownOutput(directory, directory);
+    for (const line of lines) output.shown(line);
+    return output.error;
+  };
+  const missing = 'https://registry.npmjs.org/a/-/a-1.0.0.tgz';
+  assert.equal(
+    errorOf('npm error code E404', `npm error 404 Not Found - GET ${missing}`),
+    `404 Not Found - GET ${missing}`,
+  );
+  assert.equal(
+    errorOf(` ERR_PNPM_FETCH_404  GET ${missing}: Not Found - 404`),
+    `GET ${missing}: Not Found - 404`,
+  );
+  assert.equal(errorOf('info x', `error Error: ${missing}: ESOCKETTIMEDOUT`), `${missing}: ESOCKETTIMEDOUT`);
+  assert.equal(errorOf('error Error: getaddrinfo ENOTFOUND a.example'), 'getaddrinfo ENOTFOUND a.example');
+  const unknown = 'Couldn\'t find package "a" on the "npm" registry.';
+  assert.equal(errorOf(`error ${unknown}`), unknown);
+  assert.equal(
+    errorOf('➤ YN0000: ┌ Resolution step', '➤ YN0035: │ a@npm:^1: Package not found'),
+    'a@npm:^1: Package not found',
+  );
+  assert.equal(errorOf(`error: GET ${missing} - 404`), `GET ${missing} - 404`);
+  assert.equal(errorOf('error: a@^1 failed to resolve'), 'a@^1 failed to resolve');
+  assert.equal(errorOf('error during build:', 'error: expected one of `;`', '➤ YN0000: · Done'), null);
+});
