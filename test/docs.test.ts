@@ -1,4 +1,4 @@
-// The documentation: pages made from the code are as the code is, and no link leads nowhere.
+// The documentation: generated pages match the code, and every link has a target.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Who may import whom. The tree stays easy to tell apart only while its arrows point one way.
+// Which folder may import which. No file imports itself through others, and folders stay small.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -29,7 +29,7 @@ function importsOf(from: string): Import[] {
   }));
 }
 
-/** Whether each name in the braces says `type` by itself. */
+/** Whether each name in the braces has a keyword `type` of its own. */
 function onlyTypes(statement: string): boolean {
   const names =
     /\{([^}]*)\}/
@@ -98,7 +98,7 @@ rule('telemetry knows no fleets', 'runtime/telemetry/', ({ to }) => !to.startsWi
 rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('runtime/fleets/'));
 
 test('HTML is escaped in one place', () => {
-  // This Worker of an app's process is a file of its own.
+  // The page Worker runs in the app's workerd, which cannot import the bundler's file.
   const places = ['bundler/escape-html.ts', 'runtime/fleets/config/workers/page-worker.js'];
   const escaping = files.filter((file) => readFileSync(file, 'utf8').includes('`&#${'));
   assert.deepEqual(escaping, places);

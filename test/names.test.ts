@@ -1,4 +1,4 @@
-// Names in back quotes: a comment or a page must not name a file or a function that is not there any more.
+// A file or function that a comment or a page names in back quotes must exist.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ const COMMENT = /\/\*[\s\S]*?\*\/|(?<=^|[\s;{}(),])\/\/[^\n]*/g;
 const QUOTED = /`([^`\n]+)`/g;
 const FILE = /^[\w./-]+\.(?:ts|tsx|mjs)$/;
 const FOLDER = /^(?:bench|bundler|cli|docs|handlers|runtime|scripts|sqlite|test|ui)\/(?:[\w.-]+\/)*$/;
-/** A name in camel case, or of a function that is called, alone or behind those of its owners. */
+/** A camel-case name or a call of a function, also behind the names of its objects: `a.b.call()`. */
 const NAME = /^(?:\w+\.)*(?:([a-z]\w*[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?|(\w+)\(.*\))$/;
 
 /** A member of a class or an interface. */

@@ -1,4 +1,4 @@
-// The AI service: how many calls one account may take of the shared limit.
+// The AI service: how many of the concurrent calls one account may use.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { AppServer } from '../../runtime/ai/app-server.ts';

@@ -47,7 +47,7 @@ function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => a
     get deliveries() {
       return now.deliveries;
     },
-    /** Reopens everything, as after a crash of the host. */
+    /** Opens the database, the alerts and the deliveries again, as after a crash of the host. */
     again() {
       now.store.close();
       now = open();
@@ -90,7 +90,7 @@ interface Message {
   data: { repeats: number; message: string; hostname?: string };
 }
 
-/** Returns the queued messages. */
+/** Removes all messages from the queue, and returns them. */
 function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Message[] {
   const messages: Message[] = [];
   for (;;) {
@@ -281,7 +281,7 @@ test('a bucket that is away for 10 s is reported once, and once when it is back'
   const [away, back] = waiting(it);
   assert.deepEqual([away!.type, back!.type], ['bucket.away', 'bucket.back']);
   assert.match(away!.data.message, /it answered 403$/);
-  // Within an hour of the first one.
+  // Less than an hour after the outage that was reported.
   during(100, 200);
   assert.deepEqual(types(), []);
 });
@@ -317,7 +317,7 @@ test('a host that is lost is reported once, also to an app that comes later, and
     ['host.silent'],
   );
   assert.match(lost[0]!.data.message, /^The host box2 does not report/);
-  // However long it lasts.
+  // The silence is reported once, however long it lasts.
   t.mock.timers.tick(2 * HOUR_MS);
   const other = 'b'.repeat(16);
   it.store.apps.want({ id: other, slug: 'cafe', generation: 1 } as never);
@@ -468,7 +468,7 @@ test('an alert is deleted with its app, and the number of alerts is limited', as
   });
 });
 
-/** Returns checks of an app that nothing happens to, but what is given. */
+/** Returns checks for apps without traffic and backlogs, except what `given` replaces. */
 function checksOf({ alerts }: { alerts: Alerts }, given: Partial<ConstructorParameters<typeof Checks>[0]>) {
   const quiet = { minutes: async () => [], lastRequestAt: () => null, backlogs: async () => null };
   return new Checks({ alerts, memoryMb: () => 100, ...quiet, ...given });

@@ -1,4 +1,4 @@
-// When alerts about figures begin and end: once each.
+// Alerts about metrics: each is reported once when it begins, and once when it ends.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -39,7 +39,7 @@ function world(t: TestContext, given: Partial<ChecksOptions>) {
     get alerts() {
       return now.alerts;
     },
-    /** Reopens everything, as after a crash of the host. */
+    /** Opens the database, the alerts and the checks again, as after a crash of the host. */
     again() {
       now.store.close();
       now = open();
@@ -61,7 +61,7 @@ function world(t: TestContext, given: Partial<ChecksOptions>) {
 
 const types = (messages: Message[]) => messages.map(({ type }) => type);
 
-/** A minute of the metrics; `current` is the last one, which is incomplete. */
+/** Returns the metrics of one minute. `current` stands for the current minute, which is incomplete. */
 const minute = (figures: object) => ({
   ...{ requests: 0, errors: 0, cpu_ms: 0, memory_bytes: null, duration_ms_p95: null },
   ...figures,
@@ -127,7 +127,7 @@ test('each alert has its own threshold, and one that no longer reports a kind fo
 
 test('no traffic is reported once, but not of an app that had none, or right after a start', async (t) => {
   let last: number | null = null;
-  // Whole numbers: sums of fractions may be a little too small.
+  // Rounded up, because rounding errors of fractions could make the passed time slightly too short.
   let clock = Math.ceil(performance.now());
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   t.mock.method(performance, 'now', () => clock);

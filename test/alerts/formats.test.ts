@@ -1,4 +1,4 @@
-// How messages reach chats, phones and people.
+// The formats of alert messages for chats, phones and e-mail.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';

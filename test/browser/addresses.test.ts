@@ -1,4 +1,4 @@
-// The addresses that browsers reach, and the proxy that connects them.
+// The addresses that an app's browser may reach, and the proxy that connects it to them.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
@@ -65,7 +65,7 @@ test('the proxy connects to allowed addresses only, and refuses what is no reque
       assert.equal(code, 2, why);
       socket.destroy();
     }
-    // Listening, and UDP.
+    // The SOCKS commands BIND (2) and UDP ASSOCIATE (3) are not supported.
     for (const command of [2, 3]) assert.equal((await ask(5, command, 0, 1, 127, 0, 0, 2, ...at)).code, 7);
     const other = net.connect((proxy.address() as AddressInfo).port, '127.0.0.1');
     other.write('GET / HTTP/1.1\r\n\r\n');

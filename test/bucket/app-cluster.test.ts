@@ -51,7 +51,7 @@ test('what a kill left of an imported directory is never imported again', async 
   await using store = await new MemoryStore().start();
   write(store, 'v1/do/n/written');
   const { cluster, importing } = clusterOf(t, store);
-  // The directory is renamed before it is removed, so half of it lies only here.
+  // An imported directory is renamed before it is removed. A crash in between leaves part of it under this name.
   mkdirSync(`${importing}.done`, { recursive: true });
   writeFileSync(join(`${importing}.done`, 'half'), 'of it');
   await cluster.finishImport();

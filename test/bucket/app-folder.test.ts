@@ -1,4 +1,4 @@
-// An app's folder as workerd's cluster lays it out, in a store of the test.
+// An app's folder in the bucket, laid out as workerd's cluster does it. The store is in memory.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -30,7 +30,7 @@ async function startFolder(files: Record<string, string> = {}) {
   const put = (name: string, text: string) =>
     store.objects.set(name, { body: Buffer.from(text), etag: '"x"', at: new Date().toISOString() });
   for (const [name, text] of Object.entries(files)) put(ROOT + name, text);
-  // Of an app whose id begins alike.
+  // An object of another app, whose id begins like `a1`.
   put(`of/cellar/apps/a1b/data/v1/do/counter/${ONE}/k`, 'of a1b');
   const folder: AppFolder = { place: store.place('of/cellar/'), appId: 'a1' };
   return {
@@ -48,7 +48,7 @@ async function startFolder(files: Record<string, string> = {}) {
   };
 }
 
-/** Returns the name of an alarm. */
+/** Returns the name of an alarm's object in the bucket. */
 function alarm(time: number, id: string, owner = 'p1'): string {
   return `v1/alarms/${owner}/k${time.toString(16)}/namespace/${id}/1`;
 }
@@ -222,7 +222,7 @@ test('a replacement that was interrupted is completed by the next one', async (t
   await using at = await startFolder(Object.fromEntries(before));
   const files = Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`v1/do/n/${ONE}/new-${n}`, `${n}`]));
   const directory = directoryOf(t, files);
-  // The store goes away after some of the writes.
+  // The store cuts its connections at the 20th write.
   const { objects } = at.store;
   const set = objects.set.bind(objects);
   let writes = 0;

@@ -7,7 +7,7 @@ import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
-/** Returns the check of a Cellar of this id, with or without data in its bucket. */
+/** Returns a check by the Cellar with this id. @param hasData whether this Cellar has data in its bucket */
 function checkOf(place: S3Place, cellar: string, hasData = false, machine = cellar): BucketCheck {
   const own = { cellar, machine, proof: 'key' };
   return new BucketCheck(place, () => claimBucket(place, own, hasData));

@@ -1,4 +1,4 @@
-// Folders of deleted apps leave the bucket when they are due, and nothing else does.
+// Folders of deleted apps are removed from the bucket when they are due, and no other folder is.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -130,7 +130,7 @@ test('the folder of an app that moves into the bucket during the round stays', a
   const removals = new FolderRemovals(queries, ready, async (appId) => {
     asked.push(appId);
     if (asked.length > 1) return;
-    // Others move into the bucket, or begin to.
+    // During the removal of a1, the app a2 moves into the bucket, and a1 and a3 become due later.
     want('a2');
     queries.delete('a3');
     queries.add('a3', LATER);

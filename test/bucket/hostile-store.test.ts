@@ -1,5 +1,4 @@
-// A store that answers what no store should: without an end, without sense, or with names that lead elsewhere.
-
+// A broken or malicious store: endless answers, invalid answers, and names that lead to other objects or files.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';

@@ -16,7 +16,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const KEY = 'c'.repeat(64);
 
-/** An empty host. @param address its RUNNER_ADDRESS */
+/** Makes a host with an empty data directory. @param address its RUNNER_ADDRESS */
 function host(t: TestContext, place: S3Place, address: string) {
   const paths = layout(join(temporaryDirectory(t), 'data'));
   const settings = { ...bucketSettings(place), RUNNER_DATA_DIR: paths.root, RUNNER_ADDRESS: address };
@@ -38,7 +38,7 @@ function host(t: TestContext, place: S3Place, address: string) {
 
 const APP = 'a'.repeat(16);
 
-/** A record, as an app's home writes it. */
+/** Adds an app's record to the bucket, in the format that the app's home host writes. */
 function addRecord(store: MemoryStore): void {
   const record = {
     format: 1,

@@ -27,7 +27,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const KEY = 'a'.repeat(64);
 const AT = '2026-11-27T10:00:00.000Z';
-/** Apps, previews and deploys. */
+/** The ids of two apps, two previews and two deploys. */
 const [SHOP, HERE, PR1, PR2, D1, D2] = ['shop', 'here', 'pr1', 'pr2', 'd1', 'd2'].map((name) =>
   name.padEnd(16, '0'),
 ) as [string, string, string, string, string, string];

@@ -24,7 +24,7 @@ test('a snapshot is taken, verified and restored while connections are reset, so
   await using s3 = await startS3();
   const { settings } = s3;
   const endpoint = new URL(settings.RUNNER_SNAPSHOT_ENDPOINT);
-  // Of three connections one is reset at its first byte, one within a body.
+  // Of every three connections, one is reset at its first byte, and one after 1 MiB.
   const flaky = await startFlaky(t, Number(endpoint.port), (n) => [null, 0, MB][n % 3]!);
   endpoint.port = String(flaky.port);
   const place = placeAt(endpoint.href, settings);

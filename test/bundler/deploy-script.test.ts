@@ -4,7 +4,7 @@ import { deployScript } from '../../bundler/deploy-script/deploy-script.ts';
 
 type Scripts = Record<string, string>;
 
-/** Returns what a script deploys: its build, and the options that it sets. */
+/** Returns the build commands of a deploy script and the options that it gives Wrangler; null when none deploys. */
 function read(scripts: Scripts) {
   const found = deployScript(scripts);
   if (found === null) return null;
@@ -19,7 +19,7 @@ function read(scripts: Scripts) {
   };
 }
 
-/** Forms of scripts from public repositories, without names of their own. */
+/** Deploy scripts as public repositories have them. Their own names are replaced. */
 const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ['wrangler deploy', '', {}],
   ['wrangler publish', '', {}],
@@ -157,7 +157,7 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
 test('the commands before Wrangler in a deploy script are the build, and its arguments say what is deployed', () => {
   for (const [script, build, said] of FORMS) {
     const scripts = typeof script === 'string' ? { deploy: script } : script;
-    // Scripts that are only called by name do not matter here.
+    // Other scripts of the project change nothing, unless the deploy script calls them.
     const all = { build: 'vite build', check: 'tsc', ...scripts };
     const shown = JSON.stringify(script);
     assert.deepEqual(read(all), { build, said }, shown);

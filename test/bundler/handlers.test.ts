@@ -18,7 +18,7 @@ test('the handlers are bundled once, and again when their sources have changed',
   writeFileSync(path, '// of other sources\nkept');
   assert.equal(await keptHandlers(directory), script);
   assert.equal(readFileSync(path, 'utf8'), script);
-  // Without a writable cache, as on a full disk, they are bundled each time.
+  // Without a writable cache, as on a full disk, the handlers are bundled each time.
   assert.equal(await keptHandlers(join(path, 'below-a-file')), script);
 });
 

@@ -8,7 +8,7 @@ after(worktrees.remove);
 
 const hash = (key: string) => createHash('sha256').update(key).digest('hex');
 
-/** A project whose Worker has the named cache, with one page and one response from build time. */
+/** Returns a project built with OpenNext, whose cache `name` has one page and one response from build time. */
 const project = (name: string, config: object, files: Record<string, string> = {}) => ({
   ...wranglerProject({ main: '.open-next/worker.js', ...config }),
   '.open-next/worker.js': `export default { fetch: () => new Response(${JSON.stringify(name)}) };`,

@@ -1,4 +1,4 @@
-// Small Workers that use Node, bundled by Cellar and by Wrangler, in one workerd: their answers must be equal.
+// Small Workers that use Node's API, bundled by Cellar and by Wrangler: in workerd, both must answer the same.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const require = createRequire(import.meta.url);
 const worktrees = makeWorktrees();
 after(worktrees.remove);
 
-/** What Workers use of Node: imports, and an expression for each answer. */
+/** The imports of the Workers. Their answers are the values of the expressions in `QUESTIONS`. */
 const IMPORTS = `
   import os from 'node:os'; import fs from 'fs'; import { join } from 'node:path'; import child from 'node:child_process';
   import http from 'node:http'; import tty from 'tty'; import v8 from 'node:v8'; import vm from 'node:vm'; import dgram from 'node:dgram';

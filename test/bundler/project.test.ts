@@ -60,7 +60,7 @@ test("a Worker is the package's main, else an index file", () => {
   assert.equal(find('package.json', 'index.ts', 'index.js'), 'worker index.ts');
   assert.equal(find('index.js'), 'worker index.js');
   assert.equal(find('README.md', 'src/index.js'), 'nothing');
-  // A Pages project with the root as the site's folder.
+  // `_worker.js` makes it a Pages project, whose site is the root folder.
   assert.equal(find('_worker.js', 'index.js'), 'site');
 });
 
@@ -195,7 +195,7 @@ test('a page that needs a build tool is not a site', () => {
     /belongs to vite\.config\.ts, and nothing/,
   );
   assert.throws(() => found(vite), /names a script that browsers cannot run, and nothing builds it/);
-  // Its build script creates the site.
+  // The build script of this project creates the site.
   assert.equal(found({ ...vite, 'package.json': '{"scripts": {"build": "vite build"}}' }), null);
   assert.equal(found({ 'index.html': '<script src="app.js"></script>' })?.kind, 'site');
 });
@@ -249,7 +249,7 @@ test('a configuration beside the folder of its package has it installed, and bui
   const built = [{ kind: 'command', command: 'npm run build', cwd: 'web' }];
   assert.deepEqual((await plan({ ...web, 'wrangler.toml': site })).build, built);
   assert.deepEqual((await plan({ ...web, 'wrangler.toml': site, 'web/dist/a': '' })).build, []);
-  // A package.json beside the configuration is that of the project.
+  // With a package.json beside the configuration, that package is the project, and `web` is not built.
   await assert.rejects(
     plan({ ...web, 'wrangler.toml': site, 'package.json': '{}' }),
     /web is a package that was not built/,
@@ -276,7 +276,7 @@ test('a Pages project of functions is planned with the crons and queues that Pag
   ]);
 });
 
-/** Returns what a plan adds to a project, and its commands. A plan writes nothing. */
+/** Plans a build. @returns the adapter that the plan adds to the project, the build commands and the notes */
 const adapterPlan = async (files: Files, settings = NO_SETTINGS) => {
   const worktree = worktrees.write(files);
   const before = readdirSync(worktree);
@@ -304,7 +304,7 @@ test('Next.js without a configuration gets the adapter of OpenNext, unless somet
     /^Next\.js without .*this build adds its adapter for Cloudflare.*opennextjs\/cloudflare migrate/,
   );
   const files = ['wrangler.jsonc', 'open-next.config.ts'];
-  // OpenNext refuses a project without the third.
+  // OpenNext refuses a project without a Next.js configuration, so the plan adds one.
   assert.deepEqual(Object.keys(added.adapter!.files), [...files, 'next.config.mjs']);
   const config = { 'next.config.ts': 'export default { reactStrictMode: true };' };
   assert.deepEqual(Object.keys((await adapterPlan({ ...manifest(), ...config })).adapter!.files), files);

@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { bundleUi, withImports } from '../../bundler/modules/ui.ts';
 
-/** Bytes of gzip without the editor: of the first view, and of any screen with everything that it loads at once. */
+/** Maximum gzip bytes of each screen with the page and everything that they load at once, without the editor. */
 const BUDGET = 90 * 1024;
-/** The same for the editor, besides the first view. */
+/** Maximum gzip bytes that the editor adds to the first view. */
 const EDITOR_BUDGET = 150 * 1024;
 const { files, first, metafile } = await bundleUi();
 
@@ -49,7 +49,7 @@ test('the page names only existing files, and nothing inline or from another ori
   const page = new TextDecoder().decode(files.find(({ path }) => path === '/index.html')!.contents);
   const named = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1]!);
   assert.ok(named.length >= 4);
-  // The server answers beside the files who is signed in.
+  // `/session` is not a file: the server answers it with the account that is signed in.
   for (const path of named) assert.ok(sizes.has(path) || path === '/session', `${path} is not there`);
   assert.doesNotMatch(page, /<script(?![^>]*src=)|<style|style="|\son\w+="/);
 });

@@ -363,7 +363,7 @@ test('a broken file outside the project is not shown in the error', async () => 
   assert.ok(!outcome.includes(readFileSync(secret, 'utf8')), outcome);
 });
 
-/** A project with many links to one file, which takes no disk space. */
+/** Makes a project with hard links to one sparse file, which takes no disk space. */
 function linked(config: object, index: string, size: number): { worktree: string; out: string } {
   const worktree = worktrees.write(wranglerProject(config as Record<string, unknown>, { 'index.js': index }));
   writeFileSync(join(worktree, 'large'), '');

@@ -27,7 +27,7 @@ async function start(t: TestContext, files: Parameters<typeof worktrees.bundle>[
   return { ...bundled, ask };
 }
 
-/** The sample app with its package, and files with unusual names. */
+/** Returns the files of the sample app, its package, and files with unusual names. */
 function sample(): Record<string, string> {
   const files: Record<string, string> = {
     'public/sub folder/Ärger/index.html': '<p>sub</p>',
@@ -134,7 +134,6 @@ test('a site that is missing, too large or outside the project is refused', asyn
   await assert.rejects(site('deep', { [deep]: 'x' }), /has more than 512 bytes: shorten the path/);
 });
 
-/** Patterns, the paths that they match, and others. */
 const PATTERNS: [patterns: string[], matched: string[], others: string[]][] = [
   [['*.png'], ['a.png', 'b/c/a.png', 'A.PNG', '.well-known/a.png'], ['a.jpg', 'apng']],
   [['docs'], ['docs', 'docs/a', 'x/docs/a/b'], ['docs2/a']],

@@ -261,7 +261,7 @@ test('a pipeline writes into the bucket with its name, or into the only one', ()
     assert.throws(() => bound([files], { pipeline: wrong }), /the name of a pipeline has 1 to 128 letters/);
 });
 
-/** Configurations of unavailable bindings, and the names that they bind. */
+/** Configurations with bindings that Cellar lacks, the names of these bindings, and the advice in the warning. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ streaming_tail_consumers: [{ service: 's' }] }, [], /name the app in "tail_consumers"/],
   [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
@@ -373,7 +373,7 @@ test('a deploy warns of unknown keys at the top level and below', async () => {
     { d1_databases: [{ binding: 'A', database_names: 'b' }] },
     /^wrangler.jsonc: unknown key "database_names" \(did you mean "database_name"\?\) in d1_databases\[0\]$/,
   );
-  // wrangler does not check these.
+  // Wrangler itself does not check the keys of a service binding.
   await warns(
     { services: [{ binding: 'A', service: 'b', entripoint: 'c' }] },
     /^wrangler.jsonc: unknown key "entripoint" \(did you mean "entrypoint"\?\) in services$/,

@@ -1,4 +1,4 @@
-// The proxy through which containers reach the addresses of their app.
+// The proxy through which containers reach the addresses that their app may reach.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net, { type AddressInfo, type Server } from 'node:net';
@@ -15,7 +15,7 @@ async function listen(t: TestContext, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Starts the proxy, and a server that answers each request with one text. @returns what a request to it gets */
+/** Starts the proxy and a server. `ask` sends a request through the proxy, and the server sends the given answer. */
 async function open(t: TestContext) {
   let answer = '';
   const heads: string[] = [];

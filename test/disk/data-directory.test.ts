@@ -49,7 +49,7 @@ test('a data directory that this user may not make or write to is refused by nam
   const directory = temporaryDirectory(t);
   const data = layout(join(directory, 'data'));
   for (const path of [directory, data.root]) chmodSync(path, 0o555);
-  // Root may write everywhere.
+  // Root may write everywhere, so this test gives root up.
   const isRoot = process.geteuid!() === 0;
   if (isRoot) process.seteuid!(65_534);
   try {

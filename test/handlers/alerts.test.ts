@@ -1,4 +1,4 @@
-// Who may have alerts sent to which e-mail address.
+// The e-mail addresses to which an account may send alerts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestControl, TOKEN } from '../support/handlers/control.ts';
@@ -9,7 +9,7 @@ test('an alert is mailed to the address of an account; an admin may name any', a
     const { id: account } = await control.call('accounts.create', { name: 'ada', email: 'ada@example.com' });
     const { key } = await control.call('keys.create', { account });
     const { id } = await control.call('apps.create', { slug: 'shop', owner: account });
-    /** Returns the code and the fields of the refusal. There is no host, which would come next. */
+    /** Returns the code and the fields of the error. An accepted address also gets an error, because there is no host. */
     const refusal = async (token: string, url: string) => {
       const response = await fetch(`${control.url}/rpc`, {
         method: 'POST',

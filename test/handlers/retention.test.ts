@@ -94,7 +94,7 @@ test('events, users and insights of an app are bounded: the oldest are deleted, 
 });
 
 test('the backlog of a stream ends with the retention, and a client that resumes later gets a reset', async (t) => {
-  // About one second.
+  // 0.00001 days are about one second.
   const brief = await TestControl.start({ RUNNER_TELEMETRY_RETENTION_DAYS: '0.00001' });
   t.after(() => brief.stop());
   const { id } = await brief.create('brief');

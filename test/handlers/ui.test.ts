@@ -1,4 +1,4 @@
-// Rate limits of the control UI's server: a refused request reaches nothing behind them.
+// The control UI's server: rate limits, sessions and streams. A refused request reaches no database and no API.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 const HOUR_MS = 3_600_000;
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
-/** An account as the API has it, and what its owner enters at the link of the first start. */
+/** Ada's account as the API returns it, and what Ada enters at the link of the first start. */
 const ADA = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
 const WELCOME = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 
@@ -22,7 +22,7 @@ function refused(response: Response): void {
 
 test('over SERVICE_RATE_LIMIT_RPM sign-in is refused before the library and the database', async (t) => {
   const ui = await UiInProcess.start(t, { SERVICE_RATE_LIMIT_RPM: '2' });
-  // The library is created only when the database has answered: until then each request that gets so far queries it.
+  // The library is created after the database has answered. Until then, every request that is not refused queries it.
   ui.broken = true;
   for (const trips of [1, 2]) {
     assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 500);
@@ -98,7 +98,7 @@ test('a stream ends within a minute after the session of its reader, or the acco
   const used = await ui.post('/welcome', WELCOME);
   const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
   t.mock.timers.enable({ apis: ['setInterval'] });
-  /** Opens a stream that is still open after a minute. */
+  /** Opens a stream, and asserts that it is still open after a minute. */
   const open = async () => {
     const { body } = await ui.get('/v1/apps/x/logs/stream', cookie);
     let isOpen = true;

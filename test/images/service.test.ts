@@ -61,7 +61,7 @@ test('a body is refused at its limit, and its memory is free again', async (t) =
   t.after(() => answerer.close());
   const large = { headers: INFO.headers, body: new Uint8Array(33 * 2 ** 20) };
   assert.match((await post(socket, '/info', large)).text, /^ERROR 9402: the images of a call may have/);
-  // Such calls take all of the account's memory, until they leave.
+  // A call whose body does not end keeps its memory until the client disconnects.
   const endless = request({ socketPath: socket, path: '/info', method: 'POST', headers: INFO.headers });
   endless.on('error', () => {});
   endless.write(new Uint8Array(31 * 2 ** 20));
@@ -90,7 +90,7 @@ test('wrong options of a fetched image are refused by name', async (t) => {
   const image = await plain(30, 20, 'red');
   const fetched = async (options: string) => post(socket, '/fetched', await formWith([image], { options }));
   assert.equal((await fetched('{"width":10}')).status, 200);
-  // Deeper than the stack.
+  // Nested so deeply that a recursive check would overflow the stack.
   assert.equal((await fetched(`${'{"trim":'.repeat(7_000)}{}${'}'.repeat(7_000)}`)).status, 200);
   const wrong: [options: string, field: string][] = [
     ['[]', ''],

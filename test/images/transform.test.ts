@@ -9,7 +9,7 @@ import { formOf, transformCallOf } from '../../runtime/images/request.ts';
 import { infoOf, transformed } from '../../runtime/images/transform.ts';
 import { formWith, plain } from '../support/images/forms.ts';
 
-/** Transforms as the binding asks for it. */
+/** Transforms images by the request that the app's binding sends. */
 async function run(images: Uint8Array[], steps: object[], output: Record<string, string> = {}) {
   const fields = { transforms: JSON.stringify(steps), output_format: 'image/png', ...output };
   const { headers, body } = await formWith(images, fields);
@@ -50,7 +50,7 @@ test('info names the format, the size and the bytes', async () => {
   });
 });
 
-/** Options for an image of 200 × 100 pixels, and the size of the result. */
+/** Options, and the size that an image of 200 × 100 pixels gets with them. */
 const SIZES: [options: object, size: string][] = [
   [{ width: 100 }, '100×50'],
   [{ height: 20 }, '40×20'],
@@ -188,7 +188,7 @@ test('an animation keeps its frames unless the app asks for one', async () => {
   assert.equal(await pagesOf({ output_format: 'image/png' }), 1);
 });
 
-/** Replaces the size in the header of a PNG. */
+/** Returns a PNG whose header states another size than it has. */
 function pretended(png: Buffer, width: number, height: number): Buffer {
   const changed = Buffer.from(png);
   changed.writeUInt32BE(width, 16);

@@ -31,7 +31,7 @@ async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise
 
 async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Isolation> {
   const isolation = new Isolation(RULES);
-  // Registered first, since hooks run in order: the sandbox probe would recreate the directory after its removal.
+  // Runs before the hook that removes the directory. Otherwise the sandbox probe would make the directory again.
   t.after(() => isolation.close());
   await isolation.open([users(1)], temporaryDirectory(t), registries, NOTHING);
   return isolation;
@@ -107,7 +107,7 @@ test(
     const script = `return Promise.all(${JSON.stringify(hosts)}.map((host) => get(host, 80)));`;
     for (const user of Object.values(users(1))) {
       const found: string[] = await as(user!, script);
-      // Without any network the error says that instead.
+      // Without a route to an address, often an IPv6 one, the kernel reports that instead of the refusal.
       const allowed = ['ECONNREFUSED', 'ENETUNREACH', 'EHOSTUNREACH', 'EINVAL'];
       for (const [n, code] of found.entries()) assert.ok(allowed.includes(code), `${hosts[n]}: ${code}`);
       assert.equal(found[0], 'ECONNREFUSED');
@@ -137,7 +137,7 @@ test('a service that connects for apps does not reach the ports of Cellar', NEED
 test('an app reaches open ports, on one address, and builds do not', NEEDS_RULES, async (t) => {
   const { build, cell } = users(1);
   const [port, other] = [await listen(t), await listen(t)];
-  // The filter for the host's own ports does not close the open one.
+  // One port is both the host's own and open: the rule for own ports does not close it.
   await open(t, [users(1)], { ...NOTHING, ownPorts: [port, other], openPorts: [port] });
   const hosts = ['127.0.0.2', '::1', ...ownAddresses.filter((address) => address !== '127.0.0.1')];
   const script = `return Promise.all([

@@ -1,4 +1,4 @@
-// File permissions, as root sets them.
+// The file permissions and owners that the host sets when it is root.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// The sandbox of root in a container. Bubblewrap stands for podman and Docker: it mounts files, and takes a filter of
-// system calls.
+// The sandbox of builds when the host runs in a container. Bubblewrap stands for podman and Docker: it mounts
+// files, and takes a filter of system calls.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -55,9 +55,9 @@ interface Container {
   /** Flags of bubblewrap. */
   flags?: string[];
   filter?: Buffer;
-  /** The host's own user, unless that is root. */
+  /** The user of the host; absent: root. */
   host?: User;
-  /** A capability that its root lacks, named as in setpriv(1). */
+  /** A capability that root lacks in the container, named as in setpriv(1). */
   lacks?: string;
 }
 
@@ -80,7 +80,7 @@ function runInContainer(t: TestContext, container: Container, script: string, ar
 }
 
 interface Build {
-  /** The user that it runs as; `null`: the host's own user. */
+  /** The user of the command; `null`: the user of the host. */
   user: User | null;
   read?: string[];
   command: string[];
@@ -130,7 +130,7 @@ test(
   NEEDS_CONTAINER,
   (t) => {
     if (!schedulesBySession()) return t.skip('the kernel does not share the processors out by sessions');
-    // Inside the sandbox the session of its starter has the number 0.
+    // Inside the sandbox, a session that was started outside has the number 0.
     const tries = `setsid sh -c 'read -r pid name state parent group session rest < /proc/self/stat; echo "$session"'
       for f in autogroup oom_score_adj; do { echo 0 > /proc/self/$f; } 2> /dev/null && echo "wrote $f"; done
       unshare --user --mount sh -c 'mount -o remount,rw /proc; echo 0 > /proc/self/oom_score_adj' 2> /dev/null && echo 'wrote again'
@@ -146,7 +146,7 @@ const NEEDS_FILTER =
 test('without pivot_root, a build with a user has a sandbox all the same', NEEDS_FILTER, (t) => {
   const outside = temporaryDirectory(t);
   chmodSync(outside, 0o755);
-  // Node is visible in every sandbox; in this clone it may lie in `/tmp`.
+  // Node is visible in every sandbox, and on this machine its directory may be in `/tmp`.
   const [, top, ofNode = ''] = process.execPath.split('/');
   const own = top === 'tmp' ? ofNode : '';
   const tries = `pwd; id -u; ls -d ${outside} /root /../../root 2>/dev/null; ls -A /tmp | grep -cvxF '${own}'
@@ -170,7 +170,7 @@ test('without pivot_root, a build that is root has no sandbox', NEEDS_FILTER, (t
 
 test('without pivot_root, no process of a sandbox has the old root', NEEDS_FILTER, (t) => {
   const outside = temporaryDirectory(t);
-  // Only root may look.
+  // Only root may read `/proc/1/root`.
   const user = { uid: 0, gid: 0 };
   const command = [
     'sh',

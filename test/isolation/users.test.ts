@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const MODULE = fileURLToPath(new URL('../../runtime/isolation/users.ts', import.meta.url));
-/** Runs a command as root of a user namespace without other users, like a rootless container that has too few. */
+/** Runs a command as root of a user namespace without other users, like a rootless container with too few users. */
 const ROOTLESS = ['unshare', '--user', '--map-root-user'];
 
 test('a rootless container with too few users says how many it needs', (t) => {

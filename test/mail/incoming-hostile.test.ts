@@ -1,4 +1,4 @@
-// What strangers and apps may do to the receiver of e-mails.
+// Attacks on the e-mail receiver, by senders and by apps.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -93,7 +93,7 @@ test('an address of a second domain in From does not hide the one whose domain a
   ])
     assert.deepEqual(await check(from), refused, from);
   assert.deepEqual(await check('eve@evil.example, a@soft.example'), ['fail', false, false, 'dmarc=fail']);
-  // No domain vouches for another.
+  // A DMARC pass of one domain in `From` does not count for another domain there.
   assert.deepEqual(await check('eve@evil.example, a@other.example'), ['other', false, false, 'dmarc=none']);
   const many = Array.from({ length: 6 }, (_, n) => `a@d${n}.example`).join(', ');
   assert.deepEqual(await check(many), ['other', false, true, 'dmarc=none']);
@@ -170,7 +170,7 @@ const MAIL: Incoming = {
   dmarc: 'other',
 };
 
-/** Gives an app's process an e-mail. @param act what the app sends, and never answers a close */
+/** Delivers an e-mail to an app's process that never answers a close. @param act sends what the process answers */
 async function delivery(t: TestContext, act: (send: (text: string) => void) => void) {
   const socket = join(temporaryDirectory(t), 's');
   const host = createServer();
@@ -210,7 +210,7 @@ test('an app that does not close the connection loses it', async (t) => {
 test('a server of low priority checks e-mails too', () => {
   const module = new URL('../../runtime/mail/incoming/authentication.ts', import.meta.url);
   const origin = { address: '192.0.2.1', helo: 'mx.example', from: '' };
-  // Root may raise its priority; the receiver has a user of its own.
+  // Root could raise its priority again. The receiver's user cannot, so the program gives root up.
   const program = `
     import { setPriority } from 'node:os';
     import { authenticatedInThread } from '${module}';

@@ -1,4 +1,4 @@
-// E-mails over a real SMTP server.
+// E-mails that Cellar sends, through a real SMTP server.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -61,7 +61,7 @@ test('an address or a subject cannot add a header, a receiver or a command', asy
   assert.deepEqual(inbox.received[0]!.to, ['bob@example.com']);
   assert.doesNotMatch(inbox.received[0]!.text, /^Bcc/m);
   assert.match(inbox.received[0]!.text, /\n\nOpen this link:/);
-  // A line with a single dot does not end an e-mail.
+  // A line with a single dot must not end the e-mail, or the next line would be a command.
   assert.equal(
     await mailer.send({ ...mail, text: 'one\r\n.\r\nMAIL FROM:<eve@example.com>\r\n' }, 'ada'),
     null,
@@ -92,7 +92,7 @@ test('a server that refuses the receiver is quoted, truncated', async (t) => {
 });
 
 test('no password is sent in clear text, or to a server with an untrusted certificate', async (t) => {
-  // Treated as if it were another machine.
+  // The mailer treats the server as one on another machine.
   const elsewhere = (inbox: Inbox): SmtpServer => ({ ...serverOf(inbox.url), isLocal: false });
   const plain = await Inbox.of(t, { disabledCommands: ['STARTTLS'] });
   assert.match((await new Mailer(elsewhere(plain), FROM).send(mail, 'ada'))!, /STARTTLS/);

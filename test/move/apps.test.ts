@@ -1,4 +1,4 @@
-// An app changes its place only when all is copied and stored, and only once.
+// An app's storage moves only after all data is copied and the move is stored, and only once.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -24,7 +24,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
 const PREVIEW = 'b'.repeat(16);
-/** More than any disk has. */
+/** The space that moves must leave free, in MB: more than any disk has. */
 const FLOOR_MB = 2 ** 40;
 const NEVER = '9999-01-01T00:00:00.000Z';
 const WANTED: WantedApp = {
@@ -42,7 +42,7 @@ const previewRow = () => ({
   ...{ createdAt: Date.now(), expiresAt: Date.now() + 60_000 },
 });
 
-/** Opens the apps of an empty data directory, with one app. */
+/** Opens the apps of a new data directory, and adds one app. */
 async function open(t: TestContext, memory: MemoryStore) {
   const paths = layout(temporaryDirectory(t));
   const store = openHostStore(paths.database);

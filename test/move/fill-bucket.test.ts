@@ -1,4 +1,4 @@
-// An app's data moves into the bucket: real workerd on both sides.
+// An app's data moves from the disk into the bucket. Real workerd runs the app before and after.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

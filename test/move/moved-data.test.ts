@@ -41,7 +41,7 @@ test('the next start takes the data of a move into use that the database has, an
   assert.equal(content(), 'old');
   assert.equal(existsSync(paths.allMoving), false);
   writeFileSync(join(await prepareMovedData(paths, ID, 'local'), 'file'), 'new');
-  // Killed between the two renames.
+  // As if the host was killed between the two renames.
   renameSync(paths.data(ID), join(paths.moving(ID), 'cache'));
   finishMovedData(paths, () => 'local');
   assert.equal(content(), 'new');
@@ -77,7 +77,7 @@ test('R2 objects are taken into use with the data, and what was in their place i
   finishMovedData(paths, () => 'bucket');
   assert.deepEqual(readdirSync(paths.buckets(ID)), ['index.sqlite.left']);
   await prepare();
-  // Killed before the data.
+  // As if the host was killed after it swapped the R2 objects, and before it swapped the data.
   renameSync(paths.buckets(ID), join(paths.moving(ID), 'away'));
   renameSync(preparedObjects(paths, ID), paths.buckets(ID));
   finishMovedData(paths, () => 'local');

@@ -1,4 +1,4 @@
-// R2 objects in the bucket become those of the local store.
+// R2 objects are copied from the bucket into the store on the disk.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,4 @@
-// Opens objects in the bucket without the app's code. Then each object with stored data has a file.
+// Durable Objects in the bucket are opened without the app's code. Each one with stored data then has a local file.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,7 +47,7 @@ test('every object that has stored anything has a file after it is opened', {
     const found = ids.filter((id) => existsSync(join(directory, 'counter', `${id}.sqlite`)));
     assert.deepEqual(found, ids);
   });
-  // The bucket has an object that cannot be read.
+  // The bucket does not answer for the data of one object.
   store.faults = { hangs: ({ key }) => key.includes(`/${ids[0]}/log/`) };
   await withOpening(place, clusterIn(store), ['counter'], signal, ({ open }) =>
     assert.rejects(open({ counter: [{ id: ids[0]! }] }), /the move failed/),

@@ -67,7 +67,7 @@ test('a job that cannot start says why, and one that is killed names the signal'
   const job = await startJob(sh('sleep 1234 & wait'));
   job.end();
   assert.deepEqual(await job.closed, { code: null, killedBy: 'SIGKILL' });
-  // Many at once, each with its own output.
+  // Each of many concurrent jobs gets its own output.
   const words = Array.from({ length: 40 }, (_, n) => `job ${n}`);
   const results = await Promise.all(words.map((word) => runChild(['echo', word], TIME)));
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('at most a thousand jobs wait to start, and one more is refused and may ret
     () => assert.fail('it was started'),
     (error: unknown) => error,
   );
-  // Without a bound it would wait until the spawner's timeout.
+  // Without the limit, the refused call would wait until the spawner's timeout.
   const error = (await Promise.race([refused, ended])) as Error;
   assert.match(error.message, /^`true` could not start: 1000 others wait to be started already; try again/);
   assert.equal(resourceErrorCode(error), 'EAGAIN');

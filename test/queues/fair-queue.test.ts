@@ -4,7 +4,7 @@ import { FairQueue, QueueFull, type QueueLimits } from '../../runtime/queues/fai
 
 const LIMITS: QueueLimits = { name: 'reads', running: 2, runningPerOwner: 2, waitingPerOwner: 10 };
 
-/** Makes a queue, the names of the jobs that have started, and a function that ends one. */
+/** Makes a queue. `begun` has the names of the jobs that have started, and `end` ends one of them. */
 function started(limits: Partial<QueueLimits> = {}) {
   const queue = new FairQueue({ ...LIMITS, ...limits });
   const begun: string[] = [];

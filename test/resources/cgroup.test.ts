@@ -38,7 +38,6 @@ const NEEDS_VERSION_2 =
     ? {}
     : { skip: why ?? 'control groups are of version 1 here' };
 
-/** Makes a group for one test. */
 async function makeGroup(
   t: TestContext,
   limits: Parameters<ControlGroups['create']>[1],
@@ -146,7 +145,7 @@ function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** Starts a process that uses a core, in its own session as apps' processes are. All of them use the same core. */
+/** Starts a busy process on the first core. It has a session of its own, as processes of apps do. */
 function burn(t: TestContext): ChildProcess {
   const child = spawn('taskset', ['1', process.execPath, '-e', 'for (;;);'], { detached: true, env: {} });
   t.after(async () => {
@@ -157,7 +156,7 @@ function burn(t: TestContext): ChildProcess {
   return child;
 }
 
-/** Measures the CPU time of one process while another uses half a second. @returns the ratio */
+/** Measures the CPU time of a process while `other` uses half a second. @returns its ratio to that half second */
 async function share({ pid }: ChildProcess, other: ChildProcess): Promise<number> {
   const [from, beside] = [cpuMs(other.pid!), cpuMs(pid!)];
   const deadline = AbortSignal.timeout(60_000);
@@ -169,7 +168,7 @@ test(
   'a low-priority process gets the idle time of a core, and its full share when it is released',
   NEEDS_PROCESSORS,
   async (t) => {
-    // Started first, so that they end before their groups are removed.
+    // The processes start first, so that their hooks end them before the groups are removed.
     const [first, second] = [burn(t), burn(t)];
     const all = openControlGroups(NAME) as ControlGroups;
     t.after(() => all.close());
@@ -218,7 +217,7 @@ const found = openControlGroups('inner');
 console.log(JSON.stringify(found.limits ?? found));
 if (found.limits) await found.close();`;
 
-/** Runs that in `group`, beside two processes: a child of the same shell, and an unrelated one. */
+/** Runs `OPENS` in `group`, beside a child of the same shell and, unless it is null, an unrelated process. */
 async function openBesides(group: ControlGroup, stranger: ChildProcess | null) {
   if (stranger !== null) await group.add(stranger.pid!);
   const script = `sleep 600 & "$0" --input-type=module -e "$1"; kill $!`;
@@ -315,7 +314,7 @@ test('version 2: all limits are written to one directory, and read from there', 
     killsFromAbove: 0,
     tasksRefused: 2,
   });
-  // Processes that the kernel's OOM killer ended.
+  // The group itself has not reached its limit (`oom 0`), so the kills were caused above it.
   writeFileSync(join(directory, 'memory.events'), 'oom 0\noom_kill 3\n');
   const { memoryKills, killsFromAbove } = await group.state();
   assert.deepEqual([memoryKills, killsFromAbove], [0, 3]);

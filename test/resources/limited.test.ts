@@ -1,4 +1,4 @@
-// Programs that process tenants' files: each has a memory limit, and is killed before apps when memory is short.
+// Programs that process files of apps: each has a memory limit, and is killed before apps when memory is short.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Low-priority processes on a busy machine. A stopped probe stands for one that gets no CPU time.
+// Low-priority processes on a busy machine. The tests stop the probe process, as if it got no CPU time.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,11 +1,11 @@
-// Short runs of benches and scripts: a failed one fails the run, which says why at its end.
+// Short runs of benches and scripts: one that fails also fails the whole run, which prints the reason at its end.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 
 const PROGRAMS = new URL('../../scripts/test/programs.ts', import.meta.url).href;
 
-/** Runs programs, given as JavaScript text. */
+/** Runs programs. @param texts the JavaScript of each program, by its name */
 function runOf(texts: Record<string, string>, deadlineMs = 0): { status: number | null; lines: string[] } {
   const programs = Object.entries(texts).map(([name, text]) => ({ name, words: ['--eval', text] }));
   const running = { atOnce: 1, deadlineMs, shown: 'last line' };

@@ -1,4 +1,4 @@
-// R2 objects in the bucket in snapshots: captured while an app writes, and put back.
+// Snapshots of R2 objects that are in the bucket: taken while an app writes, and put back.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

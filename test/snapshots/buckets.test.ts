@@ -21,7 +21,7 @@ test("each object in a snapshot's index is complete, even if it was added, chang
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   const put = (key: string, text: string) => client.put(key, bodyOf(Buffer.from(text)), plain);
   await put('early', 'early');
-  // Half of its bytes have arrived when the files are read.
+  // Half of the bytes of `slow` have arrived when the snapshot reads the files.
   const half = 'slow'.repeat(2 ** 19);
   const bytes = new PassThrough();
   const slow = client.put('slow', { size: 2 * half.length, bytes }, plain);
@@ -102,7 +102,7 @@ test('buckets are held only while their index is read, and not when nothing has 
     return holds;
   };
   assert.deepEqual(await holdsOfCapture(), [true, false]);
-  // Files that were written a moment ago are read again.
+  // The next snapshots read files again that were written only a moment ago.
   await eventually(async () => (await holdsOfCapture()).length === 0, 'nothing is held');
   await client.put('two', bodyOf(Buffer.from('two')), plain);
   assert.deepEqual(await holdsOfCapture(), [true, false]);

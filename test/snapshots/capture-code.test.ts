@@ -1,4 +1,4 @@
-// Code in the bucket in snapshots: captured while it changes, and put back.
+// Snapshots of code that is in the bucket: taken while the code changes, and put back.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,4 @@
-// Copies of apps' storage for previews and `cellar dev --remote-data`: accounts have queues.
+// Copies of apps' storage for previews and `cellar dev --remote-data`: the accounts take turns.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

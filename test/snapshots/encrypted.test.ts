@@ -26,7 +26,7 @@ for (const [name, key] of [
   test(`a place has nothing readable with a key of ${name}, and the key restores everything`, async (t) => {
     const directory = temporaryDirectory(t);
     const { snapshots, addApp, restored, reopen } = startSnapshots(t, { place: { directory, keys: [key] } });
-    // So that zstd does not hide it.
+    // `addApp` writes random bytes, which zstd leaves as they are. Only encryption can hide them.
     const content = addApp(SHOP, SLUG, 200_000);
     const { head } = await snapshots.take(`before a restore of ${SLUG}`);
     await snapshots.verify();
@@ -70,7 +70,7 @@ test('without the key, or with another one, nothing is restored and the error sa
     assert.equal(existsSync(target.database), false);
     const taking = other.take('a test');
     if (keys.length > 0) await taking;
-    // Otherwise its data would be readable.
+    // Without a key, this snapshot would add readable data to an encrypted place.
     else await assert.rejects(taking, /is encrypted: set RUNNER_SNAPSHOT_KEY to its key, or another place/);
   }
   const after = reopen();
@@ -93,7 +93,7 @@ test('a new key encrypts everything again, and the old one opens what it had enc
     assert.deepEqual((await next.verify()).damaged, []);
   }
   const place = { directory, keys: [second] };
-  // The two others go.
+  // Only this snapshot stays, so packs without encryption or with the first key are removed.
   const last = reopen({ place, keep: { count: 1, hourly: 0, days: 0, youngMs: 0 } });
   await last.take('a test');
   const { mark } = openStore(place);
@@ -129,7 +129,7 @@ test('an app may store what age has encrypted, with a key of snapshots and witho
   age.setPassphrase('of the app');
   age.setScryptWorkFactor(1);
   const content = Buffer.from(await age.encrypt(randomBytes(100_000)));
-  // The first chunk of a pack.
+  // The chunk is the first of its pack, so the pack begins with the header of age, like an encrypted one.
   const packs = new PackWriter(openStore({ directory }), []);
   const chunk = await packs.add(content);
   await packs.finish();
@@ -154,7 +154,7 @@ test('keys come from the settings, and a wrong one is refused or reported at the
   await assert.rejects(snapshots.take('a test'), /^Error: RUNNER_SNAPSHOT_KEY has a key/);
 });
 
-/** Requires that no object of a place contains one of these. */
+/** Asserts that no object of a place contains one of `secrets`. */
 function assertUnreadable(directory: string, secrets: (string | Buffer)[]): void {
   const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) =>
     each.isFile(),

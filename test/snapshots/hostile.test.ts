@@ -43,15 +43,15 @@ async function attack(steps: string[], user: User | null): Promise<AsyncDisposab
 
 interface Prepared {
   user: User | null;
-  /** The app's storage. */
+  /** Path of the app's storage. */
   storage: string;
-  /** A directory of the host's, and a file in it. */
+  /** Path of a directory that only the host may read. */
   secret: string;
   read: () => Promise<Part>;
   contents: (part: Part) => Promise<string>;
 }
 
-/** Makes an app with a file; as root, with a user of its own. */
+/** Makes an app with a file. When this process is root, the app has a user of its own. */
 function prepared(t: TestContext): Prepared {
   const root = temporaryDirectory(t);
   const paths = layout(join(root, 'd'));

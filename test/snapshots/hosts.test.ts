@@ -14,10 +14,9 @@ import { startSnapshots } from '../support/snapshots/host.ts';
 
 const PREFIX = 'of/cellar/';
 
-/** Returns the id of an app, by a short name. */
 const idOf = (name: string) => name.padEnd(16, '0');
 
-/** Starts the snapshots of a host of several, which know each other by the bucket only. */
+/** Starts the snapshots of one of several hosts. The hosts share only the bucket. */
 function hostOf(t: TestContext, memory: MemoryStore, self: string) {
   const place = memory.place(PREFIX);
   const leases = { store: smallObjects(place), self, lookMs: 20 };
@@ -91,7 +90,7 @@ test('what a host has of its own apps is newer than their records, and a moved a
   await a.addInBucket('shop');
   await b.addInBucket('gone');
   for (const id of ['shop', 'gone']) a.cacheCode(id);
-  // Its record in the bucket is still there.
+  // Host `a` has deleted the shop. The shop's record is still in the bucket.
   a.hostStore.apps.delete(idOf('shop'), 2, new Date().toISOString());
   const { head } = await a.snapshots.take('asked for');
   assert.deepEqual(await appsOf(a, head.id), ['gone']);
@@ -143,7 +142,7 @@ test('hosts with data on their disks take snapshots of their own, which are coun
     ['a', 'b', '', 'b', ''],
   );
   assert.deepEqual(await listSnapshots(a.store), [own[0]!.id, own[3]!.id, own[4]!.id]);
-  // Its last snapshot is older than that of the others.
+  // Host `a` counts only its own snapshots, the last of which is older than those of the others.
   const scheduled = a.reopen({ everyMs: 24 * 3_600_000 });
   await scheduled.start();
   assert.equal(scheduled.state.last_at, own[0]!.created_at);

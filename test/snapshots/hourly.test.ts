@@ -17,7 +17,7 @@ test('an hour writes only what has changed in it, and an app returns to any of t
   const heads = [(await snapshots.take('schedule')).head];
   for (const hour of [1, 2]) {
     const file = openSync(fileOf(paths.root, SHOP), 'r+');
-    // One page of a database.
+    // Changes one page, as a write to a database does.
     writeSync(file, Buffer.alloc(4_096, hour), 0, 4_096, hour * 2 ** 20);
     closeSync(file);
     contents.push(readFileSync(fileOf(paths.root, SHOP)));

@@ -19,7 +19,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'cellar-moves-'));
 after(() => rmSync(scratch, { recursive: true, force: true }));
 let count = 0;
 
-/** Makes two new directories, `data` and `buckets`, to move into place. Only `data` has an old directory there. */
+/** Makes two new directories, `data` and `buckets`, to move into place. Only `data` replaces an old directory. */
 function prepare() {
   const root = join(scratch, String(count++));
   const restoring = join(root, 'restoring');

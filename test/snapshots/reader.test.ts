@@ -8,7 +8,7 @@ import { Reader } from '../../runtime/snapshots/take/reader.ts';
 import { eventually, readers } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Exceeds any reader's timeout. In ms. */
+/** Longer than any timeout of a reader. */
 const LONG_MS = 60 * 60_000;
 const BYTES = 5 * 2 ** 20;
 
@@ -17,7 +17,7 @@ async function readerOfOneFile(t: TestContext): Promise<{ reader: Reader; file: 
   writeFileSync(join(root, 'file'), Buffer.alloc(BYTES, 'x'));
   const { mode, size } = statSync(join(root, 'file'));
   const file: Listed = { path: 'file', kind: 'plain', mode, size, stamp: '' };
-  // That of the test before may still be ending.
+  // The reader of the previous test may still be ending.
   const others = readers(process.pid).map(({ pid }) => pid);
   const reader = await Reader.start({ root, user: null, copy: join(root, 'copy') });
   t.after(() => reader.end());

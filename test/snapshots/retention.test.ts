@@ -1,4 +1,4 @@
-// Which snapshots are kept.
+// Which old snapshots are removed, and which stay.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -29,7 +29,7 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
 
 test('hourly snapshots are counted by themselves, and have a limit in bytes', async (t) => {
   const store = openStore({ directory: temporaryDirectory(t) });
-  // In the first minutes of a day.
+  // Midnight in UTC, so that all snapshots but the last one below are of the same day.
   const now = Date.UTC(2026, 10, 22);
   const write = async (minute: number, why: string, written: number) => {
     const created = new Date(now + minute * 60_000);

@@ -1,4 +1,4 @@
-// The sockets of the gateway, each against a plain socket at its peer.
+// The sockets of the gateway, each connected to a plain socket.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -215,7 +215,7 @@ test('a paused stream of a process keeps data from before a reset', async (t) =>
   await until(() => other.bytesWritten === 9 && other.writableLength === 0, 'all was sent');
   other.resetAndDestroy();
   await once(other, 'close');
-  // Gives every pending read its turn.
+  // Lets every pending read happen.
   for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
   stream.resume();
   await within(failed.promise, 'the reset');

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { fingerprints, makeDeployKey } from '../../runtime/sources/keys.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Whether this user has a name: OpenSSH refuses to run as others. */
+/** Whether this user has a name. OpenSSH refuses to run as a user without one. */
 function hasName(): boolean {
   try {
     return userInfo().username !== '';

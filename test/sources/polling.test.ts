@@ -1,4 +1,4 @@
-// When connected repositories are fetched: by looking at an interval, and again after failures.
+// When connected repositories are fetched: at an interval, and again after failures.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -15,7 +15,7 @@ const WAIT_MS = 20_000;
 const MINUTE_MS = 60_000;
 const SETTINGS = { url: 'https://git.invalid/ada/shop', branch: 'main', secret: null, token: null } as const;
 
-/** Connections of an app. `fetch` replaces git in the sandbox: it gets the commit of the branch main. */
+/** Makes the sources of one app. `fetch` stands for git in the sandbox, and gets the commit of the branch main. */
 function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: string; knownHosts: string[] }>) {
   const directory = temporaryDirectory(t);
   const store = openHostStore(join(directory, 'host.sqlite'));
@@ -48,7 +48,7 @@ function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: stri
   return { sources, next };
 }
 
-/** Whether a time is at most 10 s before what is expected. */
+/** Whether a time is less than 10 s before the expected one, and not after it. */
 function isAbout(found: number | null, expectedMs: number): boolean {
   return found !== null && found <= expectedMs && found > expectedMs - 10_000;
 }

@@ -1,4 +1,4 @@
-// Pull requests of a connected repository whose Git host refuses what Cellar asks of it.
+// Pull requests of a connected repository whose Git host Cellar cannot reach.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -22,7 +22,7 @@ const SETTINGS = {
   token: 'a-token',
 } as const;
 
-/** Connections of apps whose Git host does not answer. @param fetch gets a commit, and stands for git in the sandbox */
+/** Makes the sources of apps whose Git host cannot be reached. @param fetch stands for git in the sandbox */
 function open(
   t: TestContext,
   fetch = async (sha: string, _signal: AbortSignal): Promise<{ sha: string; knownHosts: string[] }> => ({
@@ -114,7 +114,7 @@ test('a pull request from outside waits although the Git host cannot be told', a
   await connect('shop');
   deliver('shop', { is_inside: false });
   await settles('shop', 'waiting');
-  // Nobody can say whether the author is a member.
+  // With `is_member: null` it is unknown whether the author is a member.
   deliver('shop', { number: 6, is_member: null });
   await settles('shop', 'waiting', 6);
 });

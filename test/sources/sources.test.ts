@@ -23,7 +23,7 @@ const SETTINGS = {
   token: null,
 } as const;
 
-/** Imports whose every turn comes at once. @param fetch answers for the repository elsewhere */
+/** Makes imports that need not wait for a turn. @param fetch answers for the remote repository */
 const fetching = (fetch: () => Promise<{ sha: string; knownHosts: string[] }>) => ({
   inTurn: (_owner: string, _signal: AbortSignal, work: (turn: object) => Promise<unknown>) => work({ fetch }),
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 import { emptyNames, resolveNames, type StorageNames } from '../../runtime/storage/names.ts';
 
-/** Ids in order of creation: `id1`, `id2`, … */
+/** Returns a function that makes ids: `id1`, `id2`, … */
 function ids(): () => string {
   let last = 0;
   return () => `id${++last}`;
@@ -47,7 +47,7 @@ function bundleOf(classes: string[], classMigrations: ClassMigration[], more: Pa
   };
 }
 
-/** An app that is deployed repeatedly: each deploy goes live. */
+/** Makes an app that can be deployed repeatedly. Each deploy goes live. */
 function app(newId = ids()) {
   let names: StorageNames = emptyNames();
   let live: Release | null = null;
@@ -180,7 +180,7 @@ test('databases, namespaces and buckets keep their storage by key, whatever thei
       namespaces: [{ binding, key: 'constructor' }],
       buckets: [{ binding, key: 'files' }],
     });
-  // As stored by a Cellar without buckets.
+  // The names as an older Cellar, which had no buckets, stored them.
   const { buckets: _, ...before } = emptyNames();
   const first = resolveNames(before, bundle('A'), null, newId);
   assert.deepEqual(first.databases, [{ binding: 'A', storageId: 'id1', migrations: [] }]);

@@ -19,7 +19,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const KIB = 1024;
 
-/** A body in chunks of uneven sizes, as from a socket. */
+/** Yields a body in chunks of uneven sizes, as a socket does. */
 async function* inChunks(bytes: Buffer, chunk: number): AsyncGenerator<Buffer> {
   for (let at = 0, n = 1; at < bytes.length; n++) {
     const size = 1 + ((n * 7919) % chunk);
@@ -90,7 +90,7 @@ test('small blobs are cached in bounded memory and read once', async () => {
     });
   for (let n = 0; n < 3; n++) await get('first');
   assert.equal(reads, 1);
-  // The cache has 32 MiB, empty blobs included.
+  // The cache holds 32 MiB. An empty blob takes some bytes of it, too.
   for (const bytes of [SMALL_BYTES, 0]) {
     const many = Math.ceil((33 * 2 ** 20) / (bytes + 512));
     for (let n = 0; n < many; n++) await get(`${bytes}-${n}`, bytes);

@@ -16,7 +16,7 @@ type Service = Parameters<typeof startApp>[1];
 const hex = (algorithm: string, text: string) => createHash(algorithm).update(text).digest('hex');
 const MB5 = 5 * 2 ** 20;
 
-/** Removes names and times that differ each time, and fields that only one of the two returns. */
+/** Removes the fields that `r2-app.js` marks with `$`: ids, times and other values that may differ. */
 function comparable(answers: Answer[]): Answer[] {
   const strip = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(strip);
@@ -374,7 +374,7 @@ const BETTER: { step: Step; answer: (answer: Answer) => void }[] = [
   },
 ];
 
-/** Shortens the longest keys: names in the bucket include the app's folder. */
+/** Shortens the longest keys, because names in the bucket also contain the app's folder. */
 function shortened(steps: Step[]): Step[] {
   const text = JSON.stringify(steps);
   const [longest, longestWide] = [`"${'x'.repeat(1024)}"`, `"${'ж'.repeat(512)}"`];
@@ -382,7 +382,7 @@ function shortened(steps: Step[]): Step[] {
   return JSON.parse(text.replaceAll(longest, shorter).replaceAll(longestWide, shorterWide)) as Step[];
 }
 
-/** Where the service keeps objects. */
+/** Starts the service, by where it keeps objects. */
 const PLACES: Record<string, (t: TestContext) => Promise<Service> | Service> = {
   'on the disk': (t) => startBuckets(t),
   'in the bucket': (t) => startRemoteBuckets(t),

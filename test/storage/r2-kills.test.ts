@@ -23,7 +23,7 @@ const LONGEST_LIFE_MS = 400;
 /** The bytes of version `n` of an object, which contain the version. */
 const content = (key: string, n: number) => {
   const line = `${key} ${n}\n`;
-  // Half of them are larger than 256 KiB and hashed in a thread.
+  // About half of the contents are larger than 256 KiB, and are hashed in a thread.
   return Buffer.from(line.repeat(1 + ((n * 7919) % 60_000)));
 };
 

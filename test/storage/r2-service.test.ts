@@ -31,7 +31,7 @@ const get = (request: string, more = 'x-cellar-bucket: main\r\n') =>
   `GET / HTTP/1.1\r\nhost: x\r\n${more}cf-r2-request: ${request}\r\n\r\n`;
 
 type Started = { paths: Layout; buckets: Buckets };
-/** Where the service keeps objects. */
+/** The two places where the service can keep objects. */
 const PLACES: [
   where: string,
   start: (t: TestContext, service?: ServiceOptions) => Started | Promise<Started>,
@@ -124,7 +124,7 @@ test('a stalled body is aborted and leaves nothing', async (t) => {
   await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
   assert.equal((await client.put('y', bodyOf(Buffer.from('next')), plain)).size, 4);
 
-  // As by a client that disconnects during the lookup of the app's buckets.
+  // As if the client disconnected while the host looks up the app's buckets.
   const gone = new Readable({ read() {} });
   gone.destroy();
   await once(gone, 'close');
@@ -146,7 +146,7 @@ testBoth("a large body and many slow readers leave most of the service's memory 
     Array.from({ length: 600 }, async () => {
       const connection = connect(socket);
       connection.write(get('{"method":"get","object":"large"}'));
-      // The rest waits after the first bytes.
+      // The client reads only the first bytes, so the rest waits in the service.
       await once(connection, 'readable');
       return connection;
     }),

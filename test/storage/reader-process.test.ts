@@ -6,7 +6,7 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const LIMIT_BYTES = 1_000_000;
 
-/** A reader that runs `step` for each query. `say` prints. */
+/** Starts a reader that runs `step` for each query. In a step, `say` prints. */
 async function readerOf(t: TestContext, step: string): Promise<ReaderProcess> {
   const program = `import { spawn } from 'node:child_process';
     import { writeSync } from 'node:fs';

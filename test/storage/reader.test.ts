@@ -247,7 +247,7 @@ test('the values of an object are decoded, also those that JSON lacks', async (t
     bytes: [new Uint8Array([1, 2]), { $bytes: 'AQI=', type: 'Uint8Array' }],
     cyclic: [cyclic, { self: { $ref: '$' }, list: [{ $ref: '$["list"]' }] }],
     date: [new Date(0), { $date: '1970-01-01T00:00:00.000Z' }],
-    // As apps with an older compatibility date write it; a newer one is tested with workerd itself.
+    // The format of older compatibility dates. That of newer ones is tested with workerd itself.
     error: [new RangeError('far'), { $error: { name: 'RangeError', message: 'far' } }],
     dollar: [{ $bigint: 1 }, { $object: [['$bigint', 1]] }],
     json: [{ a: [1, 'é', true, null] }, { a: [1, 'é', true, null] }],

@@ -1,4 +1,4 @@
-// The relay of TCP connections: shares of strangers, and apps that break its rules. A server of this test stands for the host.
+// The relay of TCP connections: limits of visitors, and apps that break its rules. A server here stands for the host.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'cellar-tcp-'));
 const path = join(directory, 'host.sock');
-/** What the host's end does with each connection. */
+/** Handles each connection at the host's end. Each test sets it. */
 let answer: (socket: Socket) => void = () => {};
 const answered: Socket[] = [];
 const host = createHttpServer();
@@ -28,7 +28,7 @@ host.on('upgrade', (request, socket: Socket) => {
   answer(socket);
 });
 const relay = new Relay(path);
-/** One for each port of `Relay.take`. */
+/** One server for each public port that `Relay.take` gets. */
 const servers = [20_000, 20_001, 20_002].map((port) =>
   createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => relay.take(client, port)),
 );
@@ -45,7 +45,7 @@ after(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** Connects as a visitor. @param localAddress of the visitor @param server of the port */
+/** Connects as a visitor. @param localAddress the visitor's address @param server the server of a public port */
 function open(localAddress = '127.0.0.1', server = servers[0]!): Socket {
   const { port } = server.address() as AddressInfo;
   return connect({ port, host: '127.0.0.1', localAddress });
@@ -60,7 +60,7 @@ function endOf(socket: Socket): Promise<string> {
   return new Promise((resolve) => socket.on('close', () => resolve(code)));
 }
 
-/** A frame of a WebSocket server. @param opcode 1: text, 2: bytes, 8: the end */
+/** Returns a frame of a WebSocket server. @param opcode 1: text, 2: bytes, 8: close */
 function frame(opcode: number, payload: Buffer): Buffer {
   const { length } = payload;
   if (length < 126) return Buffer.concat([Buffer.from([0x80 | opcode, length]), payload]);
@@ -92,7 +92,7 @@ test('an end as it should be is an end, and any other one a reset', async () => 
 test('a process that breaks the rules loses the connection', async () => {
   const chunk = frame(2, Buffer.alloc(64 * 1024));
   for (const frames of [
-    // More than the window, which the client does not read.
+    // More bytes than the window, while the client reads none.
     Array.from({ length: 500 }, () => chunk),
     [frame(2, Buffer.alloc(200 * 1024))],
     [text('{"end":true}'), frame(2, Buffer.from('more'))],
@@ -111,7 +111,7 @@ test('a process that breaks the rules loses the connection', async () => {
       socket.on('error', (reason: NodeJS.ErrnoException) => resolve(String(reason.code))),
     );
     await once(socket, 'connect');
-    // Writing finds out that the other side is gone, as this one does not read.
+    // The client does not read, so only a write shows that the relay has closed the connection.
     const write = setInterval(() => socket.write('x'), 20);
     assert.match(await error, /ECONNRESET|EPIPE/);
     clearInterval(write);
@@ -130,14 +130,14 @@ test('a client that sends without end is held back', async () => {
   await once(socket, 'connect');
   for (let i = 0; i < 300; i++) socket.write(Buffer.alloc(100_000));
   await full.promise;
-  // Meanwhile another connection comes and goes.
+  // Another connection is served meanwhile.
   answer = (other) => other.end(code(1000));
   assert.equal(await endOf(open()), 'closed');
   assert.ok(received < 300_000, `${received}`);
   socket.destroy();
 });
 
-/** Opens connections. @returns them, and how many were taken and reset when all have been one or the other */
+/** Opens connections, and waits until each is taken or reset. @returns them, and the numbers of both kinds */
 async function openMany(count: number, visitor: string, server = servers[0]!) {
   const taken = answered.length;
   const sockets = Array.from({ length: count }, () => open(visitor, server));

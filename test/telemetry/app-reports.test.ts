@@ -1,4 +1,4 @@
-// What apps report by their binding to `cellar`, from a line of output to the control plane.
+// What apps report through their binding to the service `cellar`: from a line of output to the control plane.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { format } from 'node:util';
@@ -33,7 +33,7 @@ test('a line with a report is read, and what is no report is not', () => {
 test('the largest report fits into a line, whatever it contains', async (t) => {
   const printed: string[] = [];
   t.mock.method(console, 'log', (...values: unknown[]) => printed.push(format(...values)));
-  // A path in a variable: the module has no types.
+  // The path is in a variable, because TypeScript would refuse an import of this module without types.
   const path = '../../runtime/fleets/config/modules/cellar-module.js';
   const { default: make } = (await import(path)) as {
     default: () => Record<string, (given: object) => unknown>;

@@ -1,4 +1,4 @@
-// Copies of figures and error groups in a bucket: what is written, and what another machine has of it.
+// Copies of metrics and error groups in a bucket: what is written, and what another machine reads from them.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -41,7 +41,7 @@ function machine(t: TestContext, bucket: MemoryStore, directory = temporaryDirec
     forget: (appId: string) => {
       for (const part of [copies, metrics, errors]) part.forget(appId);
     },
-    /** Ends it, so that its directory can be opened again. */
+    /** Closes the telemetry, so that its directory can be opened again. */
     close: () => {
       close();
       store.close();
@@ -49,7 +49,7 @@ function machine(t: TestContext, bucket: MemoryStore, directory = temporaryDirec
   };
 }
 
-/** Takes the requests that the bucket had since the last call. */
+/** Returns the requests to the bucket since the last call. */
 function asked(bucket: MemoryStore): string[] {
   return bucket.asked.splice(0).map(({ method, key }) => `${method} ${key.replace(/\/[\dT-]+\//, '/…/')}`);
 }

@@ -1,4 +1,4 @@
-// The output to all followers of an app together is bounded, and left-out events are reported.
+// All followers of an app share one output limit, and get the number of events that were left out.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Listeners } from '../../runtime/telemetry/listeners.ts';

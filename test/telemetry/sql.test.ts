@@ -111,7 +111,7 @@ test('buckets in a time zone, as Counterscale asks for them', () => {
 });
 
 for (const [sql, expected] of [
-  // Cloudflare's own examples.
+  // Queries of Cloudflare's documentation.
   [
     "SELECT intDiv(toUInt32(timestamp), 3600) * 3600 AS t, sum(_sample_interval) FROM views WHERE blob2 = 'FR' GROUP BY t ORDER BY t",
     [[`${at('2026-03-01T12:00:00') / 1000}`, '1']],
@@ -139,7 +139,7 @@ for (const [sql, expected] of [
     "SELECT first_value(blob1), last_value(blob1), max(double1) FROM views WHERE blob1 LIKE '%\\\\%%' OR blob1 ILIKE '/C_RT'",
     [['/cart', '/100%', 1000]],
   ],
-  // Of public projects.
+  // Queries of public projects.
   [
     'SELECT SUM(IF(double2 = 1, 0, _sample_interval)) AS old, SUM(IF(double1 >= 0, _sample_interval * double1, 0)) AS cost FROM views GROUP BY index1 ORDER BY cost',
     [
@@ -165,7 +165,7 @@ for (const [sql, expected] of [
     [['2026-03-01T04:00:00Z', '1']],
   ],
   ["SELECT max(timestamp) AS timestamp FROM views WHERE timestamp < '2026-03-02'", [['2026-03-01 12:10:00']]],
-  // The rest.
+  // Syntax and functions that the queries above do not use.
   [
     "SELECT 1 + 2 * 3 - -4, 7 / 2, 7 % 4, 2 = 2 AND NOT 1 > 2, 'it''s', concat('a', 1), format('{}-{}', 'x', 2), -1",
     [['11', 3.5, '3', 1, "it's", 'a1', 'x-2', '-1']],

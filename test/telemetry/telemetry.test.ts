@@ -80,7 +80,7 @@ test('a forgotten app has no figures', async () => {
 test('a thread that dies is restarted, and records that wait meanwhile are counted', async () => {
   using files = directory();
   const path = join(files.path, 'telemetry');
-  // A file in place of its directory keeps the thread from starting.
+  // The thread cannot start, because a file is in the place of its directory.
   writeFileSync(path, '');
   await using telemetry = started(files.path);
   telemetry.record(record({ site: APP }));

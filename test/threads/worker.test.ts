@@ -35,7 +35,7 @@ test('a job that cannot be interrupted has ended when its caller hears of the de
   const path = join(temporaryDirectory(t), 'locked.sqlite');
   await assert.rejects(start()('lockDatabase', [path], { deadlineMs: 1_000 }), /took longer than 1 s/);
   const database = new Database(path, { timeout: 0 });
-  // It would still hold the lock.
+  // A job that still ran would hold the lock, and this statement would fail.
   database.exec('BEGIN IMMEDIATE');
   database.close();
 });

@@ -1,4 +1,4 @@
-// Limits on what an account or a stranger can upload: stored data and reads.
+// Limits on uploads by accounts and strangers: how much is stored, and how much is read.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -15,7 +15,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const WORKER = "export default { fetch: () => new Response('fine') };";
 const MANIFEST = JSON.stringify({ manifest: { '/a.txt': { hash: 'a'.repeat(32), size: 1 } } });
 
-/** Serves uploads of accounts without apps over HTTP, in order of arrival. */
+/** Starts a server of uploads. `send` posts a body, whose upload the server passes to `work`. */
 async function open(t: TestContext) {
   const paths = layout(temporaryDirectory(t));
   // An upload for a new app calls none of the other options.
@@ -23,7 +23,7 @@ async function open(t: TestContext) {
   type Work = (upload: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
   const works: Work[] = [];
   const server = createServer((request, response) => {
-    // The host's own server does the same.
+    // The host's own server also drains a request after its answer.
     response.once('finish', () => request.resume());
     works.shift()!({ request, response }).then(
       (answer) => response.end(JSON.stringify(answer)),
@@ -151,7 +151,7 @@ test('accounts whose slow uploads take all places lose one to an account with fe
   await eventually(() => ended.length === 1, 'one slow upload has ended');
   assert.equal(ended[0]!.status, 429);
   assert.match(ended[0]!.text, /at most 16 uploads may come at once, and another account with fewer/);
-  // The modest upload has ended. With another slow one all places are taken again, five of them by each of the three.
+  // The upload of `modest` has ended. With another slow upload all places are taken again, five each by a, b and c.
   send(stuck(), (upload) => uploads.take(upload, from('d/app'), 'me')).catch(() => {});
   await eventually(() => places() === 16, 'all places are taken again');
   const refused = await take(own(), 'b/app');
@@ -219,7 +219,7 @@ test('sessions, and versions of new apps, are bounded for each account; deployed
   for (let at = 1; at <= 13; at++) await take(`many/a${at}`);
   for (let at = 0; at < 18; at++)
     await send(MANIFEST, (upload) => uploads.startAssets(upload, from(`many/a${at}`)));
-  // The next upload removes the surplus in the background.
+  // Each upload removes surplus versions and sessions in the background.
   await eventually(() => {
     const versions = readdirSync(join(folder, 'versions'));
     const stay = versions.includes(first.id) && versions.includes(other.id);

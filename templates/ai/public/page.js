@@ -9,7 +9,7 @@ function say(role, content) {
   return line;
 }
 
-/** Yields the texts of a stream of events. */
+/** Yields the text of each server-sent event. */
 async function* texts(body) {
   let rest = '';
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

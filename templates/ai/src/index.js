@@ -1,9 +1,9 @@
 const SYSTEM = { role: 'system', content: 'You are helpful and brief.' };
-/** Most messages and characters of a conversation. */
+/** The largest conversation, in messages and in characters. */
 const LIMITS = { messages: 40, characters: 20_000 };
 
 export default {
-  /** Answers what is not a file of `public/`. */
+  /** Answers requests for paths that are not files in `public/`. */
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname !== '/chat' || request.method !== 'POST')

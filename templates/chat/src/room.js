@@ -9,7 +9,7 @@ export class Room extends DurableObject {
     ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, text TEXT NOT NULL)');
   }
 
-  /** Takes a visitor in: sends what was said before, then whatever comes. */
+  /** Accepts the WebSocket of a visitor, and sends the last messages. */
   fetch(request) {
     if (request.headers.get('upgrade') !== 'websocket')
       return new Response('This is for WebSockets\n', { status: 426 });

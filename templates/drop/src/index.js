@@ -1,8 +1,8 @@
-/** Largest file, in bytes. */
+/** The largest allowed file, in bytes. */
 const LIMIT = 100 * 1024 * 1024;
 
 export default {
-  /** Answers what is not a file of `public/`. */
+  /** Answers requests for paths that are not files in `public/`. */
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/files') {
@@ -20,7 +20,7 @@ export default {
     if (file === null) return new Response('There is no such file\n', { status: 404 });
     return new Response(file.body, {
       headers: {
-        // A file of a stranger is saved, and never runs as a page of this app.
+        // Browsers download the file. A file from a stranger must never run as a page of this app.
         'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name)}`,
         'content-type': 'application/octet-stream',
         'content-length': String(file.size),
@@ -40,7 +40,7 @@ async function put(request, name, files) {
   return new Response(null, { status: 201 });
 }
 
-/** Returns the name of the file that a path is about; null for other paths. */
+/** Returns the file name in a path `/files/…`; null for other paths. */
 function nameIn(pathname) {
   const [, encoded] = /^\/files\/([^/]{1,600})$/.exec(pathname) ?? [];
   try {

@@ -1,4 +1,4 @@
-/** The whole page, with the entries newest first. */
+/** Returns the page as HTML. @param entries the newest first */
 export function page(entries) {
   return `<!doctype html>
 <html lang="en">
@@ -26,7 +26,7 @@ export function page(entries) {
 `;
 }
 
-/** Text of a visitor as HTML has it. */
+/** Escapes the text of a visitor for HTML. */
 function html(text) {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

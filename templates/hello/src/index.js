@@ -1,5 +1,5 @@
 export default {
-  /** Answers every request. What `console.log` prints is in the app's log. */
+  /** Answers every request. The app's log shows what `console.log` prints. */
   fetch(request) {
     const { pathname, host } = new URL(request.url);
     console.log(`${request.method} ${pathname}`);

@@ -1,8 +1,8 @@
-/** Letters and digits that cannot be taken for one another. */
+/** Letters and digits that people do not confuse with each other. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
 
 export default {
-  /** Answers what is not a file of `public/`. */
+  /** Answers requests for paths that are not files in `public/`. */
   async fetch(request, env) {
     const { pathname, origin } = new URL(request.url);
     if (pathname === '/api/links') {
@@ -19,7 +19,7 @@ export default {
   },
 };
 
-/** Keeps a link under the name that the visitor chose, or a random one. */
+/** Stores a link under the name that the visitor chose, or under a random name. */
 async function add(request, links, origin) {
   const { url, name = '' } = (await request.json().catch(() => null)) ?? {};
   const target = URL.parse(url);

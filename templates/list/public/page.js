@@ -28,7 +28,7 @@ async function send(method, path, body) {
   return response.ok;
 }
 
-/** Follows the list. Connects again when the connection ends. */
+/** Shows the list again after each change. Connects again when the connection ends. */
 function follow() {
   const socket = new WebSocket(`${location.origin.replace('http', 'ws')}/live`);
   socket.onopen = () => {

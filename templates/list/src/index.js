@@ -3,7 +3,7 @@ export { Viewers } from './viewers.js';
 const ITEMS = 500;
 
 export default {
-  /** Answers what is not a file of `public/`. */
+  /** Answers requests for paths that are not files in `public/`. */
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     const viewers = env.VIEWERS.getByName('list');
@@ -21,7 +21,7 @@ export default {
   },
 };
 
-/** Adds, ticks or removes an item. Returns what is wrong with the request, or null. */
+/** Adds, ticks or removes an item. Returns why the request is refused; null when it is not. */
 async function change(request, id, db) {
   if (request.method === 'POST' && id === undefined) {
     const text = (await request.text()).trim();

@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 
-/** The open pages. They sleep without cost until the list changes. */
+/** Holds the WebSockets of the open pages. It hibernates until the list changes. */
 export class Viewers extends DurableObject {
   fetch(request) {
     if (request.headers.get('upgrade') !== 'websocket')

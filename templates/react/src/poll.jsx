@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 
-/** Returns the choices. @throws {Error} when the server does not answer with them */
+/** Returns the choices that the server answers with. @throws {Error} when the server refuses the request */
 async function ask(path, options) {
   const response = await fetch(path, options);
   if (!response.ok) throw new Error(`The server answered ${response.status}.`);

@@ -19,7 +19,7 @@ after(closeTransfers);
 
 const MB = 2 ** 20;
 
-/** Starts a machine with apps in the bucket, whose processes are only said to run. */
+/** Makes a host with apps in the bucket. No process runs: plain objects stand for the apps and their fleets. */
 function start(t: TestContext, bucket: MemoryStore) {
   const paths = layout(join(temporaryDirectory(t), 'data'));
   mkdirSync(paths.builds);
@@ -45,7 +45,7 @@ function start(t: TestContext, bucket: MemoryStore) {
     fleet: { isAtRest: true, liveDeployId: live, lastRequestAt: null as number | null },
     changes: new ClosableGate('it is moved'),
   });
-  /** Adds an app with releases of 1 MiB. The last one is live. Nobody has used them since the start of the host. */
+  /** Adds an app with releases of 1 MiB, the last of which is live. No release has been used since the host's start. */
   const add = async (id: string, releases: string[]) => {
     store.apps.want({ id, slug: id, generation: 1, desired_state: 'running' } as unknown as WantedApp);
     const app = makeApp(id, releases.at(-1)!);

@@ -1,4 +1,4 @@
-// The copies of repositories and releases on the disk, removed while they may be used.
+// The local copies of repositories and releases: they are removed only while nothing uses them.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -107,7 +107,10 @@ test('a release that unpacks to more than the disk has room for is refused, and 
   await first.open().store('d1');
   const archive = store.objects.get(`${FOLDER}d1.tar.gz`)!;
   assert.ok(archive.body.length < MB);
-  /** Loads it where the disk has room for 20 MB more, and returns why not. Others use this disk too, so the room may be gone. */
+  /**
+   * Loads the release where it may take 20 MB of the disk. Tries again when other programs have taken that space first.
+   * @returns the message of the refusal
+   */
   const refusal = async (): Promise<string> => {
     for (;;) {
       const floorMb = freeMegabytes(temporaryDirectory(t)) - 20;

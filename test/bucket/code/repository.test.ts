@@ -24,7 +24,7 @@ async function commit({ git, work }: Remote, name: string): Promise<string> {
   return (await git('rev-parse', 'HEAD')).printed.trim();
 }
 
-/** Pushes, and waits until the host has noted that the disk is as the bucket. */
+/** Pushes, and waits until the host has recorded that the disk matches the bucket. */
 async function push({ git, url, repository, store }: Remote, ...words: string[]): Promise<void> {
   const { code, printed } = await git('push', url, ...words);
   assert.equal(code, 0, printed);
@@ -135,7 +135,7 @@ test('a change that was stored before the host was killed is there after its res
   await cp(host.repository, copy, { recursive: true });
   const second = await commit(host, 'b');
   await push(host, 'HEAD:main', 'HEAD:refs/heads/gone/below', ':gone');
-  // The disk is as it was before: git had not moved the refs yet.
+  // Restores the disk from before the push, as if the host was killed before git moved the refs.
   await rm(host.repository, { recursive: true });
   await cp(copy, host.repository, { recursive: true });
   host.restart();

@@ -119,7 +119,7 @@ test('an app goes on when the proxy is killed, and nothing that was acknowledged
     const adding = Promise.allSettled(Array.from({ length: 5 }, () => cell.add()));
     process.kill(pid, 'SIGKILL');
     const added = (await adding).filter((each) => each.status === 'fulfilled').map(({ value }) => value);
-    // It waits in the socket that the host holds.
+    // The host keeps the listening socket open, so this request waits there for the next proxy.
     const next = await cell.add();
     assert.ok(next > Math.max(acknowledged, ...added), `${next} after ${acknowledged} and ${added}`);
     acknowledged = next;

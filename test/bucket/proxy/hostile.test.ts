@@ -133,7 +133,7 @@ test('no request of one app reaches the names of another', async (t) => {
     for (const hidden of [SECRET, place.accessKey, place.secretKey])
       assert.ok(!shown.includes(hidden), `${what}: ${shown}`);
   }
-  // Refused for the reason that matters, not by chance.
+  // The copy is refused because it is a copy: a wrong signature would be `SignatureDoesNotMatch`.
   const copied = await ask(port, 'a1', { method: 'PUT', path: own, headers: copy, body: '' });
   assert.deepEqual([copied.status, copied.code], [403, 'AccessDenied']);
 

@@ -1,4 +1,4 @@
-// Large values of KV: workerd writes more bytes to the bucket than it reads again.
+// Large KV values: workerd would write larger values to the bucket than it can read back.
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -8,7 +8,7 @@ import { CLUSTER_KEY, startProxy } from '../../support/bucket/proxy.ts';
 import { harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
 
-/** Most bytes of a value that workerd reads from the bucket. */
+/** The largest value that workerd can read from the bucket, in bytes. */
 const MOST = 16 * 2 ** 20;
 
 const APP = `

@@ -12,7 +12,7 @@ test('the counts of at least an hour are extrapolated to 30 days', () => {
     { writes: 1_000, reads: 2_000, deletes: 0 },
     { writes: 1_000, reads: 0, deletes: 500 },
   ];
-  // 720 hours of 2,000 writes, 2,000 reads and 500 deletes.
+  // A month has 720 hours, here with 2,000 writes, 2,000 reads and 500 deletes each.
   assert.equal(monthlyCost(counts, PRICES, HOUR_MS), 7.36);
   assert.equal(monthlyCost(counts, PRICES, 10 * HOUR_MS), 0.74);
   assert.equal(monthlyCost([], PRICES, HOUR_MS), 0);

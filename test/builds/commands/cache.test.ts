@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeBundler);
 
-/** A cache whose directories have these sizes in MiB. */
+/** Fills a cache with directories of these sizes, in MiB. @returns the cache */
 function fill(directory: string, megabytes: Record<string, number>): string {
   for (const [name, size] of Object.entries(megabytes)) {
     mkdirSync(join(directory, name), { recursive: true });

@@ -40,7 +40,7 @@ function workspace(more: { files?: Files; root?: object } = {}): Files {
   };
 }
 
-/** Builds of one app, one after another. `installed`: whether the install ran. */
+/** Makes an app. Each call of `build` builds it. In the result, `installed` says whether the install ran. */
 function app(t: TestContext) {
   const directory = temporaryDirectory(t);
   const scratch = join(directory, 'scratch');

@@ -31,7 +31,7 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Puts the data directory into a clone, beside packages. A build must not find these packages. */
+/** Adds a package beside the data directory, as in a clone of Cellar. Builds must not find this package. */
 function giveCloneTo({ directory }: Cellar): void {
   const zod = join(directory, 'node_modules/zod');
   mkdirSync(zod, { recursive: true });
@@ -54,7 +54,10 @@ async function build(host: Cellar, script: string, command = 'node build.mjs'): 
   return stderr.replace(/^remote: /gm, '').replace(/ +$/gm, '');
 }
 
-/** Prints what it sees as `name=value` lines. `secret`: a file of the host; `stranger`: another user's process. */
+/**
+ * Returns a build script that prints what it sees, as lines `name=value`.
+ * @param secret a file of the host @param stranger the pid of a process outside the build
+ */
 const look = (secret: string, stranger: number) => `
   import { execFileSync } from 'node:child_process';
   import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -105,7 +108,7 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
     assert.equal(found.zod, 'MODULE_NOT_FOUND', printed);
     assert.equal(found.git, 'true', printed);
     assert.equal(found.above, '', printed);
-    // On a busy machine an idle-policy process without a control group gets almost no CPU time.
+    // A build is at niceness 13 on a busy machine without control groups: an idle one would get almost no CPU time.
     assert.match(found.way!, /^idle$|^nice 13$/, printed);
     // When memory is short, the kernel kills a build before the host.
     const score = `/proc/${host.pid}/oom_score_adj`;
@@ -125,7 +128,7 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
       assert.equal(found[`write ${path}`], 'written', path);
     assert.equal(found.npm, '3', printed);
     for (const family of [1, 2, 10, 16]) assert.equal(found[`socket ${family}`], 'opened', printed);
-    // EAFNOSUPPORT; ENOSYS for system calls that could open sockets past the filter.
+    // 97 is EAFNOSUPPORT. 38 is ENOSYS, for system calls that could open sockets past the filter.
     for (const family of [17, 38, 40, 44]) assert.equal(found[`socket ${family}`], '97', printed);
     assert.equal(found.io_uring, '38', printed);
     for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
@@ -144,7 +147,7 @@ test(
   },
 );
 
-/** Four builds, two of which exhaust their limits: they take as long as all other tests together. */
+/** The timeout is long, because two of the four builds run until they reach a limit. */
 const LONG = { ...NEEDS_USERS, timeout: 600_000 };
 
 test('bubblewrap isolates the builds of an unprivileged host in the same way', LONG, async (t) => {
@@ -159,7 +162,7 @@ test('bubblewrap isolates the builds of an unprivileged host in the same way', L
   const environment = `HOME=${join(home, 'home')}`;
   const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
   writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
-  // Enough memory for 2,048 shells: the process limit must be reached first. It is lower on a busy machine.
+  // Enough memory for 2,048 shells, so that builds reach the process limit first. On a busy machine that is 128.
   await using host = new Cellar({ RUNNER_BUILD_MEMORY_MB: '1000' }, node);
   for (const path of [host.data, join(home, 'home')]) {
     mkdirSync(path, { mode: 0o700 });
@@ -203,7 +206,7 @@ test('a build that exceeds its memory limit fails, and its log names the setting
 test('a fork bomb fails the build and leaves the machine running', async () => {
   const printed = await build(
     cellar,
-    // A shell starts most of them because it needs less CPU time, which may be scarce.
+    // A shell starts most of the processes, because it needs less CPU time than Node, and CPU time may be scarce.
     `import { spawn } from 'node:child_process';
     import { once } from 'node:events';
     const shell = spawn('/bin/sh', ['-c', 'mkfifo never; for n in $(seq 1900); do read line < never & done; echo; wait'], { stdio: ['ignore', 'pipe', 'inherit'] });

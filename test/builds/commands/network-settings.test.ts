@@ -1,4 +1,4 @@
-// The npm settings of this machine that builds get.
+// Which npm settings of this machine are passed to builds.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { npmSettings } from '../../../runtime/builds/commands/network-settings.ts';

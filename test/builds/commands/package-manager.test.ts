@@ -24,7 +24,7 @@ function choose(files: Files) {
   );
 }
 
-/** Returns the package manager of a project with its version. */
+/** Returns the package manager of a project, its version and its lock file, in one line. */
 const chosen = (files: Files) => {
   const { name, version, lockFile } = choose(files);
   return [name, version, lockFile].map(String).join(' ');

@@ -11,7 +11,7 @@ import { Cellar } from '../../support/e2e/cellar.ts';
 import { NEEDS_RULES } from '../../support/rules.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** A registry on loopback with one package, `of-the-house`. */
+/** Starts a package registry on loopback with one package, `of-the-house`. @returns its URL */
 async function registry(t: TestContext): Promise<string> {
   const directory = temporaryDirectory(t);
   mkdirSync(join(directory, 'package'));

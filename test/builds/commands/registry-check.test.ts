@@ -17,7 +17,7 @@ silent.listen(0, '127.0.0.1');
 await once(silent, 'listening');
 const { port } = silent.address() as { port: number };
 const registry = `http://ada:s3cret@127.0.0.1:${port}/`;
-// The machine's npm configuration precedes that of a project: builds get it once.
+// The machine's npm settings override those of a project. The host reads them once, at the first build.
 process.env.npm_config_registry = registry;
 after(() => {
   silent.close();

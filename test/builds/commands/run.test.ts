@@ -99,13 +99,13 @@ test('a long line is cut at any length, and the lines after it arrive', async ()
   assert.deepEqual(lines, [cut('x'), 'between', cut('y'), 'end']);
 });
 
-/** The maximum number of lines in variables and secrets of an app. */
+/** Texts with as many lines as the variables and secrets of an app can have. */
 const LADEN = [
   ...Array.from({ length: 16 }, (_, n) => linesOf(16_300, n)),
   ...Array.from({ length: 100 }, (_, n) => linesOf(5_000, 100 + n)),
 ];
 
-/** Short lines, all different. */
+/** Returns `bytes` bytes of short lines that are all different. */
 function linesOf(bytes: number, seed: number): string {
   return Array.from({ length: bytes / 6 }, (_, n) => (n + 10_000 * seed).toString(36).padStart(5, 'x')).join(
     '\n',

@@ -95,7 +95,7 @@ test(
     }
     const { lines, stderr } = await buildWith('curious', probe(paths));
     assert.match(stderr, /serves this push/);
-    // In a sandbox the parent directories are empty.
+    // These parent directories exist in a sandbox, too, but they are empty there.
     const passages = [cellar.data, inside('builds'), inside('caches')];
     for (const path of paths.filter((each) => !passages.includes(each))) {
       const closed = [`EACCES ${path}`, `ENOENT ${path}`].some((line) => lines.includes(line));

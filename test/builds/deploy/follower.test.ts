@@ -8,7 +8,6 @@ import { type TestContext, test } from 'node:test';
 import { Follower } from '../../../runtime/builds/deploy/follower.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** The two ends of a connection. */
 async function socketPair(t: TestContext): Promise<[Socket, Socket]> {
   const path = join(temporaryDirectory(t), 'socket');
   const server = createServer().listen(path);

@@ -1,4 +1,4 @@
-// Deploys of an app that has come from another host: what was missed or cut there is made here, once.
+// An app has moved here from another host: a push that was missed or interrupted there is deployed here, once.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../../handlers/contract/host/host-calls.ts';

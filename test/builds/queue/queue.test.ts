@@ -43,7 +43,10 @@ const APP = 'a'.repeat(16);
 
 after(closeBundler);
 
-/** A queue with apps, by owner, whose repositories have a commit of these files. `push` pushes to the first app. */
+/**
+ * Makes a deploy queue with one app for each owner. Each app's repository has one commit, with these files. `push`
+ * pushes it to the first app.
+ */
 async function makeQueue(
   t: TestContext,
   files: Record<string, string>,
@@ -198,7 +201,7 @@ test('a deploy whose build fails ends before its many files are removed', async 
   const { store, paths, push } = await makeQueue(t, files);
   const deploy = await push();
   const output = new PassThrough();
-  // Called when the deploy has ended.
+  // `follow` calls this function when the deploy has ended.
   deploy.follow(output, async () => String(existsSync(join(paths.build(APP), 'project', 'index.js'))));
   assert.match(await text(output), /`npm run build` failed with exit code 1\n.*true/s);
   assert.equal(store.deploys.find(APP, deploy.fact.id)!.status, 'failed');
@@ -271,7 +274,7 @@ test('a rollback to a release that is being removed is refused', async (t) => {
   const { store, requests, push } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
   await ended(await push());
-  // The state after its end was recorded and before its files are removed.
+  // The state while a release is removed: the database knows it, and the files are still there.
   store.deploys.save({ ...store.deploys.find(APP, first.id)!, can_roll_back: false });
   assert.throws(() => requests.rollback(APP, first.id), { code: 'release_unavailable' });
 });
@@ -395,7 +398,7 @@ test('a deleted app keeps no deploys', async (t) => {
   assert.equal(store.deploys.find(APP, id), undefined);
 });
 
-/** A queue with an app that receives pushes as from git, and its previews. */
+/** Makes a deploy queue with one app. `push` takes the ref updates of a git push, also those for previews. */
 async function makePushes(t: TestContext) {
   const made = await makeQueue(t, { 'index.html': 'hello' });
   const { store, apps, requests } = made;

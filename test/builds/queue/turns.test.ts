@@ -12,7 +12,7 @@ interface Waiting {
 const upload = (owner: string): Waiting => ({ owner, builds: false });
 const build = (owner: string): Waiting => ({ owner, builds: true });
 
-/** Returns the owner and kind of the next deploy. */
+/** Returns the next deploy; null when none may start. */
 function next(running: Waiting[], waiting: Waiting[]): Waiting | null {
   const deploys = (list: Waiting[]) => list as unknown as Deploy[];
   const ownerOf = (deploy: Deploy) => (deploy as unknown as Waiting).owner;

@@ -29,7 +29,7 @@ const site = (work: string) => {
 };
 const script = (work: string, build: string) =>
   write(work, { 'package.json': JSON.stringify({ scripts: { build } }) });
-/** Not valid UTF-8. */
+/** Writes a file whose name is not valid UTF-8. */
 const writeNameless = (work: string) =>
   writeFileSync(Buffer.concat([Buffer.from(`${work}/`), Buffer.from([0xff, 0xfe])]), '');
 
@@ -195,7 +195,7 @@ for (const [i, { what, make, says, answers }] of projects.entries()) {
     const { status, text } = await cellar.get(slug);
     if (answers) assert.match(text, answers);
     else assert.equal(status, 404, stderr);
-    // Files of a build are removed after its client got the answer.
+    // The client gets its answer before the files of the build are removed.
     await eventually(() => readdirSync(join(cellar.data, 'builds')).length === 0, 'the build is removed');
     const inBuilds = () =>
       processes().some(({ command }) =>

@@ -484,7 +484,7 @@ test('a worktree above its limit is refused, whether committed or built', async 
     /has 4 MiB, more than the 2 MiB/,
     { limits },
   );
-  // The size may be measured while the build writes.
+  // The size may be measured while the build still writes, so it varies.
   const script = 'head -c 5000000 /dev/zero > big';
   await assertFails(
     { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build: script } }) },
@@ -595,7 +595,7 @@ const GIT_BUILD = `
   echo "log $(git log -1 --format=%s), $(git rev-list --count HEAD)"
   echo "changed [$(git diff-index HEAD && git status --porcelain && git remote)]"`;
 
-/** Adds commits to a repository, and a tag behind the first commit. @returns the newest commit */
+/** Tags the current commit of a repository as v1.0.0, and adds commits after it. @returns the newest commit */
 function addCommits(repository: string, count: number): string {
   const git = (...words: string[]) =>
     execFileSync('git', ['--git-dir', repository, ...words], { encoding: 'utf8' }).trim();

@@ -29,7 +29,7 @@ function start(idleMs?: number): Bundler {
 
 const hello = () => worktrees.write({ 'index.js': 'export default { fetch: () => new Response("hello") }' });
 const out = () => join(worktrees.write({}), 'bundle');
-/** An empty file. */
+/** Creates an empty file. @returns its path */
 function openFile(path: string): string {
   writeFileSync(path, '');
   return path;
@@ -69,7 +69,7 @@ test('one process serves requests in sequence, and concurrent requests get one p
   await plan(bundler, hello());
   const { pids } = bundler;
   assert.equal(pids.length, 1);
-  // When memory is short, the kernel kills it before apps.
+  // When memory is short, the kernel kills the bundler's process before the apps.
   const score = Number(readFileSync(`/proc/${pids[0]}/oom_score_adj`, 'utf8'));
   assert.equal(score, outOfMemoryScore('build'));
   await bundle(bundler, hello());
@@ -200,9 +200,9 @@ test('a `build` script may fail if everything that is deployed exists without it
   assert.equal(await mayFail({ main, assets }, entry), false);
   assert.equal(await mayFail({ main: 'dist/index.js' }, entry), false);
   assert.equal(await mayFail({ main, build: { command: 'x' } }, entry), false);
-  // A build creates the site.
+  // A project without a Worker is a site, which the build creates.
   assert.equal(await mayFail({ assets }, page), false);
-  // The site exists after the install.
+  // This site exists only after the install.
   assert.equal(await mayFail({ main, assets: { directory: 'node_modules/shop/dist' } }, entry), false);
 });
 

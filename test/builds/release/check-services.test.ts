@@ -6,7 +6,7 @@ import { requireServices } from '../../../runtime/builds/release/check-services.
 
 const NAMED = { services: [{ binding: 'AUTH', service: 'auth' }] };
 
-/** An app whose host learns of the app `auth` when it asks. @param others whether there are other hosts */
+/** Makes an app. @param others whether there are other hosts @param learns whether they know the app `auth` */
 function owned(others: boolean, learns: boolean) {
   let isKnown = false;
   const askNow = async () => {

@@ -1,4 +1,4 @@
-// How a release finds the classes of other apps.
+// How a release finds the Durable Object classes of other apps.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KnownApps } from '../../../runtime/apps/known/known-apps.ts';

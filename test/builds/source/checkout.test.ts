@@ -7,7 +7,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import { type Checkout, checkout } from '../../../runtime/builds/source/checkout.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** An empty repository, and a function that checks out one of its commits. */
+/** Makes an empty repository, and a function that checks out one of its commits. */
 function makeRepository(t: TestContext) {
   const directory = temporaryDirectory(t);
   const repository = join(directory, 'repository');
@@ -22,7 +22,7 @@ function makeRepository(t: TestContext) {
     lines,
     git,
     blob: () => git(['hash-object', '-w', '--stdin']),
-    /** A tree with `count` identical entries. */
+    /** Writes a tree with `count` identical entries. @returns its id */
     tree: (kind: '100644 blob' | '040000 tree' | '160000 commit', sha: string, count: number) => {
       const entries = Array.from({ length: count }, (_, i) => `${kind} ${sha}\tentry-${i}\n`);
       return git(['mktree', '--missing'], entries.join(''));

@@ -1,4 +1,4 @@
-// Why git could not fetch a repository elsewhere.
+// The explanation for the user when git cannot fetch a remote repository.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseRemote } from '../../../handlers/contract/source/remote.ts';

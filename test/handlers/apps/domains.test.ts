@@ -1,4 +1,4 @@
-// Hostnames that must be proved. A real DNS server answers the lookups with records that the tests set.
+// Hostnames whose ownership must be proved. A real DNS server answers lookups with records that the tests set.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DomainChecks } from '../../../runtime/edge/domain-checks.ts';

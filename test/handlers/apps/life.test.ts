@@ -1,5 +1,4 @@
-// Runs the control plane's app transitions against a host, with random interleavings of all events that can happen to
-// them.
+// The control plane's app transitions against a host, with all possible events in random orders.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
@@ -52,9 +51,9 @@ const request = { do: 'request' as const };
 const push = { do: 'push' as const };
 const sweep = { do: 'sweep' as const };
 const crowd = { do: 'crowd' as const };
-/** Regressions. */
+/** Programs that failed once. Each comment says what happened then. */
 const known: Program[] = [
-  // The database fails just when a sleep has ended: a deploy waited for that end for ever.
+  // The database failed when a sleep had ended: a deploy waited for the end of the sleep for ever.
   {
     deployed: true,
     steps: [
@@ -64,7 +63,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // The queue is full, and refuses the end of a sleep: a deploy waited for ever here too.
+  // The full queue refused the end of a sleep: a deploy waited for the end of the sleep for ever.
   {
     deployed: true,
     steps: [
@@ -74,7 +73,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // The queue is full, and a wake was refused: the request failed with it.
+  // The full queue refused a wake: the request that needed the wake failed.
   {
     deployed: true,
     steps: [
@@ -86,7 +85,7 @@ const known: Program[] = [
     ],
     order: [3],
   },
-  // Stopped during the sleep transition: the host did not know, and the request was answered that the app cannot be woken.
+  // The app was stopped while it went to sleep. The host did not know, and refused a request: the wake was impossible.
   {
     deployed: true,
     steps: [
@@ -97,7 +96,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // Two later transitions reached the host before an earlier one, which was then refused.
+  // Two later transitions reached the host before an earlier one: the host refused the earlier one.
   {
     deployed: false,
     steps: [
@@ -166,7 +165,7 @@ async function run({
 
 const TOO_MANY = /^Too many transitions/;
 
-/** Asserts the invariants. */
+/** Asserts what must be true after every step. */
 function holdsAlways(world: World): void {
   const { desired_state, asleep_since } = world.row;
   assert.ok(desired_state === 'running' || asleep_since === null, 'a stopped app sleeps');

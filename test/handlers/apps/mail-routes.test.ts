@@ -1,4 +1,4 @@
-// The form of e-mail addresses of apps.
+// How e-mail addresses of apps are normalised.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { normalMailAddress } from '../../../handlers/contract/incoming/mail-routes.ts';

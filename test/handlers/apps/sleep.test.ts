@@ -12,7 +12,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** An app whose release has been live since long ago. */
+/** Creates an app whose release went live long ago. @returns its id */
 async function deployed(slug: string): Promise<string> {
   const { id } = await control.create(slug);
   control.host.facts.set(id, { live_deploy_id: LIVE, deployed_at: LONG_AGO });
@@ -75,7 +75,7 @@ test('stopping a sleeping app clears the marker, even while the host cannot be r
     control.host.failing = null;
   });
   assert.equal((await patch(id, 'stopped')).body.code, 'host_unavailable');
-  // A fact from before the stop changes nothing.
+  // A report from before the stop arrives late, and changes nothing.
   await tell(before);
   const app = await read(id);
   assert.deepEqual([app.asleep_since, app.status], [null, 'stopped']);

@@ -1,4 +1,4 @@
-// TCP ports of apps: who has one, and how many.
+// TCP ports of apps: each belongs to one app, and an account may have a limited number.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TCP_PORT_LIMIT } from '../../../handlers/contract/incoming/tcp-ports.ts';
@@ -34,7 +34,7 @@ test('the apps of an account have a number of ports together', async () => {
   const { id } = await control.call('apps.create', { slug: 'many' });
   const ports = Array.from({ length: TCP_PORT_LIMIT - 1 }, (_, i) => 20_000 + i);
   for (const port of ports) await control.call('tcp.ports.set', { id, port });
-  // The other one is of the first test.
+  // The account's last port belongs to an app of the first test.
   assert.equal((await control.refusal('tcp.ports.set', { id, port: 20_050 })).code, 'quota_exceeded');
   const first = await control.call('tcp.ports.list', { id, limit: 10 });
   const rest = await control.call('tcp.ports.list', { id, limit: 10, cursor: first.next_cursor });

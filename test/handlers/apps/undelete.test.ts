@@ -1,4 +1,4 @@
-// Deleted apps in the control plane: what they keep, who may bring them back, and what stands in the way.
+// Deleted apps in the control plane: what they keep, who may bring them back, and what prevents that.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';

@@ -61,7 +61,7 @@ test('the audit log has scripts and namespaces, and nothing of an app that is ca
   const scripts = '/namespaces/second/scripts';
   const secret = { name: 'S', text: 'hidden', type: 'secret_text' };
   await ask('PUT', `${scripts}/alice/secrets`, key, secret);
-  // The test's host takes the upload, and refuses its deploy.
+  // The fake host accepts the upload, and refuses its deploy.
   await ask('PUT', `${scripts}/alice`, key, {});
   await ask('PUT', `${scripts}/alice/secrets`, key, secret);
   await ask('DELETE', '/namespaces/second', key);

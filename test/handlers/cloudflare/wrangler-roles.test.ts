@@ -11,7 +11,7 @@ const { calls } = (await import(new URL('../../../handlers/cloudflare/index.ts',
 
 const ROLES = ['none', 'view', 'push', 'admin', 'owner'] as const;
 const RANK = { account: 0, view: 1, push: 2, admin: 3 } as const;
-/** What no caller below `push` may read: a variable of the Worker, and the names of stored data. */
+/** Texts that no caller below `push` may read: a variable of the Worker, and the names of stored data. */
 const HIDDEN = [
   'the value of a variable',
   'hidden-database',
@@ -132,7 +132,7 @@ for (const { method, path, needs } of calls) {
       const seen = `${role}: ${status} ${text}`;
       if (isEnough) assert.ok(status !== 403 && status !== 401, seen);
       else {
-        // A list leaves such an app out. An app that the caller may not know of is 404.
+        // A list omits an app without a sufficient role. An app that the caller may not know of gets 404.
         assert.ok([200, 403, 404].includes(status), seen);
         if (status === 200) assert.match(text, /"result":(\[\]|\{"buckets":\[\]\})/, seen);
       }

@@ -1,4 +1,4 @@
-// How the control plane parses a push: the commands in any coding, and nothing of the pack behind them.
+// How the control plane parses a push: it reads the commands in any encoding, and not the pack after them.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';

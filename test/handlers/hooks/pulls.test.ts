@@ -1,4 +1,4 @@
-// What deliveries say of pull requests, as GitHub, Gitea, Forgejo and GitLab send them.
+// Webhook deliveries about pull requests, as GitHub, Gitea, Forgejo and GitLab send them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pullOf as readPull } from '../../../handlers/hooks/pulls.ts';

@@ -1,4 +1,4 @@
-// Which deliveries of webhooks are told apart: only by what their sender has proved.
+// A webhook delivery counts as a new one only by headers that its sender has proved.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

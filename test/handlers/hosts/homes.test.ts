@@ -18,13 +18,13 @@ async function report(id: string, changed: Partial<HostReport> = {}): Promise<Ho
   return body;
 }
 
-/** Reports two hosts, of which `a` has more room. */
+/** Reports two hosts. Host `a` has more free memory. */
 async function join(): Promise<void> {
   await report('a');
   await report('b', { load: { ...LOAD, memory_free_bytes: 4 * 2 ** 30 } });
 }
 
-/** Method and path of the calls to the host since this was called last. */
+/** Returns method and path of each call to the host since the last use of this function. */
 const calls = () => control.host.sent.splice(0).map(({ method, path }: Sent) => `${method} ${path}`);
 
 const homeOf = async (id: string) => (await control.call('apps.get', { id })).home;

@@ -1,4 +1,4 @@
-// The object of all hosts in this process, with a clock of the test.
+// The Durable Object that knows all hosts. It runs in this process, with a mocked clock.
 import assert from 'node:assert/strict';
 import { afterEach, before, beforeEach, mock, test } from 'node:test';
 import type { HostReport } from '../../../handlers/contract/host/hosts.ts';
@@ -47,7 +47,7 @@ afterEach(() => {
   database.close();
 });
 
-/** Starts another object, as after a loss of its process. */
+/** Makes another instance, as after the loss of its process. */
 function start(): ControlHosts {
   const rehome = async (id: string, move: Move) => {
     moves.push([id, move]);
@@ -81,7 +81,7 @@ const homes = () =>
     ).map(({ id, home }) => [id, home]),
   );
 
-/** Reports, and waits for what the report began. @returns the states of all hosts */
+/** Reports, and waits for the work that the report has started. @returns the states of all hosts */
 async function report(id: string, changed: Partial<HostReport> = {}): Promise<Record<string, string>> {
   const outcome = await hosts.report(reportOf(id, changed));
   if (!outcome.ok) throw new Error(outcome.code);
@@ -259,7 +259,7 @@ test('of a lost host, apps for which requests wait move first, then those that r
   const order = moves.map(([id]) => id);
   assert.equal(order.length, 40);
   assert.equal(new Set(order).size, 40, 'each has moved once');
-  // Eight moves had begun before, and the next ones of seven workers meanwhile.
+  // At most 15 moves come first: eight before the report, and one more by each of seven workers.
   for (const id of ['app-05', 'app-35']) assert.ok(order.indexOf(id) < 17, `${order}`);
   const others = order.filter((id) => id !== 'app-05' && id !== 'app-35');
   const kind = (id: string) => (id < 'app-10' ? 3 : id < 'app-15' ? 2 : id < 'app-20' ? 1 : 0);

@@ -1,4 +1,4 @@
-// Facts of a host that was lost, and comes back after its apps have other homes.
+// Reports of a lost host that comes back after its apps have moved to other homes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
@@ -19,7 +19,7 @@ function deployOf(app_id: string, id: string, status: DeployFact['status']): Dep
   return { id: id.padStart(16, '0'), app_id, ...about, ...rest, status, finished_at: null };
 }
 
-/** Starts the control plane of host `a`, with an app whose home it is. */
+/** Starts the control plane of host `a`, with an app at home there. */
 async function start() {
   const control = await TestControl.start({ HOST_ID: 'a', HAS_BUCKET: 'true', RUNNER_STORAGE: 'bucket' });
   for (const id of ['a', 'b']) await control.internal('/internal/hosts/report', reportOf(id));
@@ -47,7 +47,7 @@ test('a host that comes back does not change how a deploy ended at the next home
   t.after(() => control.stop());
   await moveTo('b');
   await tell('outbox of a', 1, deployOf(id, '1', 'building'));
-  // This control plane is the sender's, so the next home reports while it is this host.
+  // This control plane takes events only as host `a`, so `a` is the app's home while the events of `b` arrive.
   await moveTo('a');
   await tell('outbox of b', 1, deployOf(id, '1', 'failed'));
   await tell('outbox of b', 2, deployOf(id, '2', 'live'));

@@ -1,4 +1,4 @@
-// The routes in the answers to reports of hosts, while the database is slow.
+// The answers to reports of hosts contain routes from the database: what happens while the database is slow.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { scheduler } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { loadControl, MemoryD1 } from '../../support/handlers/control-in-process
 import { reportOf } from '../../support/handlers/hosts.ts';
 
 test('a slow database is not asked for routes again before it has answered, or 30 s are over', async (t) => {
-  // As workerd has it.
+  // workerd has `scheduler` as a global, and Node does not.
   Object.assign(globalThis, { scheduler });
   const { hostReport, migrate } = await loadControl();
   const database = new MemoryD1();

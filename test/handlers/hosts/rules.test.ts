@@ -1,4 +1,4 @@
-// Rules about several hosts: where apps go, who is lost, and how metrics are merged.
+// Rules for several hosts: where apps go, which host is lost, and how metrics are merged.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mergeMetrics } from '../../../handlers/hosts/merged-metrics.ts';

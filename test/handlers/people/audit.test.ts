@@ -1,4 +1,4 @@
-// The audit log: what is in it, who may read it, and what it never has.
+// The audit log: its entries, who may read them, and what they never contain.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { operations } from '../../../handlers/contract/index.ts';

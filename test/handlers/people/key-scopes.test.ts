@@ -1,4 +1,4 @@
-// API keys with less rights than their account: every operation, with every scope and role.
+// API keys with fewer rights than their account: every operation, with every scope and role.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
@@ -19,7 +19,7 @@ const declared: readonly Operation[] = operations;
 let control: TestControl;
 let owner: string;
 let account: string;
-/** The one app of keys for one app, and another one. */
+/** `keys.shop` is a key for the app `shop` only, and may not reach `other`. */
 let shop: { id: string; slug: string };
 let other: { id: string; slug: string };
 const keys = {} as Record<KeyScope | 'shop', string>;
@@ -32,7 +32,7 @@ before(async () => {
   other = await appWith('admin');
   for (const scope of SCOPES) keys[scope] = await keyWith({ scope });
   keys.shop = await keyWith({ scope: 'admin', app: shop.slug });
-  // Scripts of a dispatch namespace that are called like the apps.
+  // Scripts of a dispatch namespace, named like the two apps.
   const namespaces = `/client/v4/accounts/${account}/workers/dispatch/namespaces`;
   await ask(keys.admin, namespaces, 'POST', { name: 'some' });
   for (const { slug } of [shop, other])

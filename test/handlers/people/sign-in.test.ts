@@ -64,7 +64,7 @@ test('an admin who is signed in may do what the runner token may; a member and a
   assert.equal(await as(admin.id, 'accounts.list', {}, key), 'forbidden');
   assert.equal((await as(admin.id, 'invites.create', {})).role, 'member');
   assert.equal(await as(member.id, 'invites.create', {}), 'forbidden');
-  // The same goes for apps of other accounts.
+  // The admin also reads apps of other accounts; the admin's key does not.
   const { id } = await as(member.id, 'apps.create', { slug: 'of-a-member' });
   for (const [who, answer] of [
     [admin.id, id],
@@ -100,7 +100,7 @@ test('an invite is listed until it is used or revoked; its secret is kept nowher
     [purpose.body.kind, purpose.body.email, purpose.body.email_fixed],
     ['invite', made.email, true],
   );
-  // The link proves the invited address, and no other.
+  // The link proves only the invited address, so the account gets that one.
   const claimed = await ask('claim', { token, name: 'Bob', email: 'chief@example.com' });
   assert.equal(claimed.body.email, 'bob@example.com');
   assert.equal((await ask('close', { token, account: claimed.body.id })).status, 200);
@@ -182,7 +182,6 @@ async function appOf(name: string): Promise<{ id: string; owner: string; admin: 
   await as(owner, 'collaborators.set', { id, account: admin, role: 'admin' });
   return { id, owner, admin };
 }
-/** Invites to an app. */
 async function inviteTo(id: string, by: string, params: object): Promise<Json> {
   const made = await as(by, 'collaborators.invite', { id, role: 'push', ...params });
   return typeof made === 'string' ? made : { ...made, token: new URL(made.url).searchParams.get('token') };
@@ -220,7 +219,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const { items } = await as(admin, 'collaborators.list', { id });
   const listed = items.find((each: Json) => each.account === guest.id);
   assert.deepEqual([listed.name, listed.email], ['somebody-else', 'guest-one@example.com']);
-  // A password reset revokes the keys that others made in the account's name.
+  // A password reset revokes the account's keys, because others may have made them.
   const { key } = await as(guest.id, 'keys.create', { account: guest.id });
   const withKey = () =>
     control.fetch('GET', `/v1/apps/${id}`, { headers: { authorization: `Bearer ${key}` } });
@@ -228,7 +227,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const anew = await invite({ account: guest.id });
   assert.equal((await ask('claim', { token: anew.token, ...person('x') })).status, 200);
   assert.equal((await withKey()).status, 401);
-  // The operator can let guests own apps.
+  // An invite of the operator makes the guest a member, who may own apps.
   assert.equal((await ask('join', { token: (await invite()).token, account: guest.id })).status, 200);
   assert.equal((await as(guest.id, 'accounts.me')).role, 'member');
   assert.equal((await as(guest.id, 'apps.create', { slug: 'of-a-guest' })).owner, guest.id);
@@ -269,7 +268,7 @@ test('an invite gives the role that it states, whoever made it', async () => {
     assert.equal(await roleOn(id, body.id), 'view');
     assert.equal(await as(body.id, 'apps.create', { slug: `of-viewer-${n}` }), 'quota_exceeded');
   }
-  // For an existing account it gives the role on the app alone: a guest stays a guest, a member a member.
+  // An existing account gets only the role on the app: a guest stays a guest, and a member stays a member.
   const guest = (await control.call('accounts.list', { limit: 200 })).items.find(
     ({ name }: Json) => name === 'viewer-0',
   );
@@ -349,7 +348,7 @@ test('an invite to an app does not reveal who has an account; who has one uses i
   const looks = await Promise.all([known, unknown].map(({ token }) => ask('look', { token })));
   const [first, second] = looks.map(({ body: { email, expires_at, ...rest } }) => rest);
   assert.deepEqual(first, second);
-  // The address of the link counts, not one that is sent with it.
+  // The invite's address counts, whatever address the claim states.
   const { body } = await ask('claim', { token: unknown.token, ...person('known-member') });
   assert.equal(body.email, 'unknown-member@example.com');
   assert.equal(

@@ -1,4 +1,4 @@
-// Addresses of repositories elsewhere.
+// URLs of remote repositories: which are accepted, and how they are normalised.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { operationsByName } from '../../../handlers/contract/index.ts';

@@ -175,7 +175,7 @@ const rpcOnly = [
   'invites.list',
   'invites.revoke',
 ];
-/** Routes without an RPC method, which other code answers. */
+/** Routes that no operation has: `otherRoutes` declares them. */
 const outside = [
   'GET /health',
   'GET /v1/audit/export',

@@ -29,20 +29,20 @@ const deletingLast = [
   ...declared.filter((operation) => !isDeleting(operation)),
   ...declared.filter(isDeleting),
 ];
-/** These restrict paths, statements, and what goes together, more than their schemas do. */
+/** Operations with rules beyond their schemas: for paths, SQL statements, and fields that depend on each other. */
 const hasOwnRules = ({ name }: Operation) =>
   /^(source|storage|alerts|builds)\.|^apps\.(move|update)$|^deploys\.(create|begin_upload)$|^(split\.set|mail\.routes\.set|tcp\.ports\.set|admin\.restore)$/.test(
     name,
   );
 
 let control: TestControl;
-/** Number of rows in each table. The audit log is apart: it has refused changes too. */
+/** Number of rows in each table. The audit log is separate, because it records refused changes, too. */
 interface Rows {
   audit: number;
   others: Record<string, number>;
 }
 let countRows: () => Promise<Rows>;
-/** Those of the last look. */
+/** The last count of the rows; null when it is out of date. */
 let rows: Rows | null = null;
 before(async () => {
   control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000', HAS_BUCKET: 'true' });
@@ -128,7 +128,7 @@ test('written values read back as they were answered', async () => {
   for (const operation of declared) {
     const read = readers[operation.name];
     if (read === undefined) continue;
-    // "Newest first" means by the event's own time, when it has one.
+    // `events.list` sorts by an event's own time. Without one, the event that was just written comes first.
     const known = {
       id: fc.constant(id),
       hostname: fc.domain(),
@@ -233,7 +233,7 @@ async function overRpc(operation: Operation, params: Input): Promise<Outcome> {
   return { status: problem.status, problem, output: null };
 }
 
-/** Returns the answer; of a stream, without its body. */
+/** Sends a request. @returns the answer, whose text is empty for a stream */
 async function send(
   path: string,
   init: RequestInit,

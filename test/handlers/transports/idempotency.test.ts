@@ -1,4 +1,4 @@
-// `Idempotency-Key`.
+// The request header `Idempotency-Key`: a repeated call gets the first answer again.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../support/e2e/processes.ts';
@@ -187,7 +187,7 @@ test('keys belong to the caller: the same key of another account is another key'
 
 test('an internal error that changed nothing may be retried; one that may have changed something is repeated', async () => {
   const database = await control.database();
-  /** Calls while inserts into a table fail, which is an internal error, and again when they succeed. */
+  /** Calls once while inserts into a table fail, which is an internal error, and once when they succeed again. */
   const twice = async (table: string, ask: () => Promise<Answer>) => {
     const broken = `CREATE TRIGGER broken BEFORE INSERT ON ${table} BEGIN SELECT raise(ABORT, 'broken'); END`;
     await database.prepare(broken).run();
@@ -205,7 +205,7 @@ test('an internal error that changed nothing may be retried; one that may have c
 
   const { id } = await control.create('faulty');
   const log = () => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e' }, key('faulty'));
-  // The app's Durable Object runs this one, and does not report how far it got.
+  // `events.log` runs in the app's Durable Object, which does not report how far it got.
   const answers = await twice('events', log);
   assert.deepEqual(
     answers.map(({ status }) => status),

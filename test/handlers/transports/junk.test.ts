@@ -1,4 +1,4 @@
-// Junk that no schema sees: bodies that do not parse, messages that are no calls, unknown paths.
+// Junk that reaches no schema: bodies that do not parse, messages that are not calls, and unknown paths.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
@@ -120,7 +120,7 @@ test('for any path, method and headers the answer is no internal error', async (
 });
 
 function sendBytes(method: string, path: string, body: string | Uint8Array, type: string): Promise<Answer> {
-  // As bytes: for a text, fetch would add a content type.
+  // The body is sent as bytes, because `fetch` would add a content type to a text.
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : new Uint8Array(body);
   const headers = { authorization: `Bearer ${TOKEN}`, ...(type && { 'content-type': type }) };
   return control.fetch(method, path, { headers, body: bytes });

@@ -10,7 +10,7 @@ const call = (method: string, params: object) =>
   JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }).padEnd(BYTES);
 const CALL = call('apps.list', {});
 
-/** Sends the start of a large call, and returns the answer when there is one. */
+/** Sends the first half of a large call. `status` resolves with the status of the answer. */
 function open(
   url: string,
   key: string,
@@ -43,8 +43,8 @@ function whole(url: string, key: string): Promise<number> {
 }
 
 /**
- * Opens calls that do not end, until a whole one is refused. Connections may overtake each other: then a whole one takes the
- * place of an open one, which is refused.
+ * Opens calls that do not end, until a whole call is refused. A whole call may overtake an open one: then the whole
+ * call gets the place, and the open one is refused.
  */
 async function fill(openNext: () => ReturnType<typeof open>): Promise<ReturnType<typeof open>[]> {
   const slow = [];

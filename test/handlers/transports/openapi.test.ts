@@ -99,7 +99,7 @@ test('every parameter in braces is described, and every reference resolves', () 
     for (const name of reference!.split('/')) found = found?.[name];
     assert.ok(found, reference!);
   }
-  // For a schema without a type, generators make `any`.
+  // A schema with only `allOf` has no type, so generators would make it `any`.
   for (const [all] of JSON.stringify(document).matchAll(/"allOf":\[\{"pattern"/g)) assert.fail(all);
 });
 
@@ -151,7 +151,7 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
   };
   for (const { name, input } of operations) visit(inputSchema(name, input), name);
   for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
-  // Parts of a home, of a place in a dispatch namespace, of a version and of a step whose names explain themselves.
+  // Fields without a description: of a home, a dispatch namespace, a version and a step. Their names explain them.
   const parts = ['id', 'tag', 'message', 'created_at', 'name', 'status', 'duration_ms'];
   assert.deepEqual(silent, [
     'App id',
@@ -214,7 +214,7 @@ const gone = await appsGet(id);
 assert.ok(gone.status === 404 && gone.data.code === 'app_not_found');
 `;
 
-/** The same with another generator's client, which throws refusals. */
+/** A program that uses the client of another generator, which throws refusals. */
 const DRIVE_SERVICES = `
 import assert from 'node:assert/strict';
 import {
@@ -256,7 +256,7 @@ test('a client generated from it compiles and drives the API', async () => {
 
 test('a client of another generator does so too, and has a type for all that has one', async () => {
   const out = clientDirectory(DRIVE_SERVICES);
-  // Another package has a program of the same name, `openapi`.
+  // The generator is run by its path, because another package also has a program `openapi`.
   const generator = join(ROOT, 'node_modules/openapi-typescript-codegen/bin/index.js');
   await runTool('node', generator, '--input', written, '--output', join(out, 'client'), '--useUnionTypes');
   await runTool('tsc', '-p', out);
@@ -298,7 +298,7 @@ function clientDirectory(drive: string): string {
   return out;
 }
 
-/** May be any JSON: columns of rows, stored values, JSON-RPC and MCP messages, and the document itself. */
+/** Fields with any JSON: columns of rows, stored values, JSON-RPC and MCP messages, and the document itself. */
 const UNTYPED = [
   'OtherService.ts openapi',
   'OtherService.ts requestBody',

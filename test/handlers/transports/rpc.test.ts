@@ -13,7 +13,7 @@ before(async () => {
 after(() => control.stop());
 
 const call = (method: unknown, rest: object = {}) => ({ jsonrpc: '2.0', method, ...rest });
-/** Keeps the parts of an answer that the standard fixes: not the text of `data`. */
+/** Removes `data` from an error, because the standard does not define its content. */
 const plain = (answer: { error?: { data?: unknown } }) => {
   if (answer.error) {
     const { data, ...error } = answer.error;

@@ -1,4 +1,4 @@
-// Truncated texts.
+// Texts are truncated without splitting a character.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-// The receiver with a real SMTP client or a bare socket, and the DNS records of a list.
+// The e-mail receiver, with a real SMTP client or a bare socket. DNS answers come from a list.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -28,7 +28,7 @@ interface Made {
   send: (fields: object) => Promise<{ response: string }>;
 }
 
-/** Starts a receiver. Every address but `nobody@…` is that of an app, which takes an e-mail as `take` says. */
+/** Starts a receiver. Every address except `nobody@…` belongs to an app. `take` answers an e-mail for the app. */
 async function receiver(
   t: TestContext,
   {
@@ -43,7 +43,7 @@ async function receiver(
   const host = createServer((request, response) => {
     const { to } = JSON.parse(request.headers[ENVELOPE_HEADER] as string) as { to: string };
     if (to.startsWith('nobody@')) response.writeHead(404).end();
-    // The part before the @ names the account.
+    // The part before the @, without digits at its end, names the account.
     else
       response
         .writeHead(204, { [APP_HEADER]: to.replace('@', '-at-'), [OWNER_HEADER]: to.split(/\d*@/)[0]! })
@@ -87,7 +87,7 @@ const refused = (sent: Promise<unknown>, why: RegExp) =>
     return true;
   });
 
-/** A connection, and what it got. */
+/** Connects, and waits for the greeting. `got` returns everything that has been received. */
 async function open(
   port: number,
   localAddress = '127.0.0.1',
@@ -107,7 +107,7 @@ async function until(isDone: () => boolean, what: string): Promise<void> {
     assert.ok(Date.now() < deadline, `not in time: ${what}`);
 }
 
-/** A connection whose TLS handshake may begin. */
+/** Connects and sends STARTTLS. @returns the socket, before the TLS handshake */
 async function startTls(port: number): Promise<Socket> {
   const { socket } = await open(port);
   for (const line of ['EHLO x', 'STARTTLS']) {
@@ -247,7 +247,7 @@ test('a slow client loses its connection, also with TLS', { timeout: DEADLINE_MS
   const quick = await receiver(t, { limits: { silenceMs: 300 } });
   const silent = await open(quick.port);
   const shaking = await startTls(quick.port);
-  // It begins the handshake and does not end it.
+  // This client begins the TLS handshake and does not finish it.
   shaking.resume().write('\x16\x03\x01');
   await Promise.all([once(silent.socket, 'close'), once(shaking, 'close')]);
   assert.match(silent.got(), /421 /);

@@ -1,4 +1,4 @@
-// Apps that were made before `storage` keep their data on the machine.
+// Apps that were made before the column `storage` existed keep their data on the machine.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';

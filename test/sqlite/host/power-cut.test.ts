@@ -17,7 +17,7 @@ test('synced commits survive a power cut, and unsynced ones leave the database u
   using disk = SmallDisk.mount(join(root, 'disk'), 96, 'ext4');
   if (disk === null) return t.skip(SmallDisk.why);
   const store = openHostStore(join(disk.path, 'host.sqlite'));
-  /** Returns the newest generation after a power cut now; null when there is no such database. */
+  /** Returns the app's generation after a power cut at this moment; null when the database is not made yet. */
   const left = (name: string): number | null => {
     using cut = disk.afterPowerCut(join(root, name));
     const path = join(cut.path, 'host.sqlite');

@@ -49,7 +49,7 @@ test('commits are there after the database is reopened', (t) => {
   t.after(() => second.close());
   assert.deepEqual(second.apps.all(), [
     {
-      // An older host kept it without the field.
+      // An older host stored the wanted state without `storage`.
       wanted: { ...wanted('a', 3), storage: 'local' },
       liveDeployId: 'd1',
       deployedAt: '2026-01-01T00:00:00.000Z',

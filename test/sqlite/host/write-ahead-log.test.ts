@@ -146,7 +146,7 @@ test('a failed sync fails all that wait for it, and the next one empties the log
   assert.equal(frames()[0].checkpointed, 0);
   const failing = log.synced();
   await turn();
-  // A kept log may lack frames on the disk. After a power cut SQLite would copy the incomplete log over the database.
+  // A failed sync may lose frames of the log. After a power cut, SQLite would copy that log over the database.
   assert.equal(logBytes(), 0, 'all is in the database');
   assert.equal(syncs.length, 2, 'that the log is empty must be on the disk too');
   syncs[1]!.reject(new Error('EIO: i/o error'));

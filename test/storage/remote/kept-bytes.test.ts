@@ -1,4 +1,4 @@
-// The bytes of an app's R2 objects, as the quota sees them.
+// The count of bytes in an app's R2 objects, which the quota uses.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Stored } from '../../../runtime/bucket/store.ts';
@@ -6,7 +6,7 @@ import { KeptBytes } from '../../../runtime/storage/r2/remote/kept-bytes.ts';
 import { ObjectClient } from '../../../runtime/storage/r2/remote/object-client.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 
-/** Lists one object, when the test lets it. */
+/** Each list has one object, and answers when the test resolves its entry of `lists`. */
 class SlowClient extends ObjectClient {
   lists: PromiseWithResolvers<number>[] = [];
 

@@ -1,4 +1,4 @@
-// Keys of R2 objects as names in a store.
+// How keys of R2 objects are encoded as names in a store.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeKey, encodeKey, nameBefore } from '../../../runtime/storage/r2/remote/key-names.ts';
@@ -20,7 +20,7 @@ const CHARACTERS = [
 ];
 const bytewise = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Returns keys with the same start, of each length around the end of a segment. */
+/** Returns keys that end with each character. They begin empty, short, or about as long as a segment of a name. */
 function keys(): string[] {
   const ends = ['', ...CHARACTERS, ...['!0', '.1', './', '~/', '~0', '//', '../', '%2e', 'é/', '/~', 'a~']];
   const starts = ['', 'a', ...[198, 199, 200, 201, 202].map((length) => 'x'.repeat(length))];

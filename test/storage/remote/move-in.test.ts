@@ -1,4 +1,4 @@
-// Objects on the disk whose names the bucket cannot have.
+// Objects on the disk whose keys are too long for the bucket.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

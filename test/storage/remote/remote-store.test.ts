@@ -1,4 +1,4 @@
-// R2 objects in the bucket: concurrent writes, faults of the store, readers, holds, leftovers.
+// R2 objects in the bucket: concurrent writes, faults of the store, readers, holds, and orphaned blobs.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -230,7 +230,7 @@ test('objects that were on the disk are moved into the bucket once, without repl
   await before.completeUpload('parts', uploadId, parts);
   const known = await before.list({ limit: 10 });
   await local.close();
-  // An interrupted move had moved this one, and an app has replaced it since.
+  // As if an earlier, interrupted move had moved `small`, and the app had replaced it since.
   const record = JSON.stringify({
     ...{ version: 'v', size: 3, etag: 'e', uploaded: 1, checksums: '{}', storage_class: 'Standard' },
     ...{ http_metadata: '{}', custom_metadata: '[]', blobs: [], inline: 'bmV3' },

@@ -1,4 +1,4 @@
-// Limits on stored errors: bytes of one app and of all, with a real database.
+// Limits on stored errors, in bytes of one app and of all apps, with a real database.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -138,7 +138,7 @@ test('occurrences in the file of an older Cellar count, too', async (t) => {
 
 test('errors that wait for source maps are bounded in all: the app with most loses its own, which are counted', async (t) => {
   const { errors, reportOne, list } = open(t, { allLength: 200_000 });
-  // Mapping runs in another process, so these still wait when the others arrive.
+  // Stacks are mapped in another process, so these errors still wait when the other app's errors arrive.
   const waiting = (appId: string, n: number) =>
     reportOne(appId, {
       message: `no user ${'abcdefgh'[n % 8]}`,

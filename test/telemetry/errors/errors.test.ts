@@ -1,4 +1,4 @@
-// Error groups of apps in the thread, with a real database and real source maps.
+// The error groups of apps in the telemetry thread, with a real database and real source maps.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -53,7 +53,7 @@ function kept(t: TestContext): Kept {
   t.after(() => store.close());
   for (const release of ['r1', 'r2']) {
     mkdirSync(`${directory}/releases/${APP}/${release}/modules`, { recursive: true });
-    // Line 1 of the bundle is line 11 of the source, line 2 is line 12. The second release has one line more above.
+    // In release r1, lines 1 and 2 of the bundle are lines 11 and 12 of the source. In r2 they are lines 12 and 13.
     const line = release === 'r1' ? 'U' : 'W';
     writeFileSync(
       `${directory}/releases/${APP}/${release}/modules/index.js.map`,

@@ -1,4 +1,4 @@
-// An error that is reported more than once, as by an object and by its caller, is counted once.
+// An error that is reported twice, for example by a Durable Object and by its caller, is counted once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { large, openErrors } from '../../support/telemetry/errors.ts';

@@ -9,7 +9,7 @@ import { toSourcePlaces, toSources } from '../../../runtime/telemetry/errors/sou
 import { placesIn, type SourceStack, withSources } from '../../../runtime/telemetry/errors/stack.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** A project with a function that fails in a file of its own. `before`: lines above that function. */
+/** Returns a project with a function that fails in a file of its own. @param before code above it in both files */
 const PROJECT = (before: string): Record<string, string> => ({
   'src/index.js': `import { loadUser } from './users.js';
 ${before}
@@ -53,7 +53,7 @@ async function thrown(
   try {
     fetchHandler(user);
   } catch (error) {
-    // Named as workerd names modules, without the frames of this test.
+    // Renames modules as workerd names them, and removes the stack frames of this test.
     const lines = (error as Error).stack!.replaceAll(`file://${root}/modules/`, '').split('\n');
     const stack = lines.filter((line) => !line.includes('/')).join('\n');
     const places = placesIn(stack);

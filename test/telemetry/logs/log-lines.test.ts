@@ -1,4 +1,4 @@
-// A cell's output as records, including hostile output.
+// The output of an app's process, also hostile output, as log records.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -10,7 +10,7 @@ const NOW = 1_795_000_000_000;
 const logged = (message: unknown, level: unknown = 'log', timestamp: unknown = NOW) =>
   JSON.stringify({ timestamp, level, message });
 const read = (line: string, pipe: 'stdout' | 'stderr' = 'stdout') => readLine(line, pipe, NOW);
-/** Returns the line that the entry module prints. */
+/** Reads a line as an app's entry module prints it. */
 const marked = (said: unknown, text = 'a') =>
   read(logged(`\u001ecellar ${JSON.stringify(said)}\u001e${text}`));
 const TRACE = '0af7651916cd43dd8448eb211c80319c';

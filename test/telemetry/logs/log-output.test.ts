@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 const MODULE = new URL('../../../runtime/log.ts', import.meta.url).href;
 
-/** Runs a program that may call `log` and `tell`. `log` writes to the file; what `tell` prints is returned. */
+/** Runs a program that may call `log` and `tell`. `log` writes to `output`. @returns what `tell` prints, as `told` */
 function run(program: string, output: number) {
   const script = `import { log } from ${JSON.stringify(MODULE)}; const tell = (text) => console.error(text); ${program}`;
   const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {

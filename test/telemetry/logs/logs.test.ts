@@ -1,4 +1,4 @@
-// The part of the thread that stores logs, on a real database.
+// The part of the telemetry thread that stores logs, with a real database.
 import assert from 'node:assert/strict';
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -395,7 +395,7 @@ test('stacks show the project’s files and none of Cellar’s, and later lines 
   ];
   await eventually(async () => (await texts(APP)).length === 3, 'all is there');
   assert.deepEqual(await texts(APP), wanted);
-  // A stack in the cache is mapped at once. More stacks than may wait are not lost.
+  // A stack in the cache is mapped at once. Lines whose stacks still wait at the end are stored, too.
   print(APP, logged(stack));
   assert.deepEqual((await texts(APP)).at(-1), 'Error: no\n    at load (src/index.ts:11:5)');
   print(

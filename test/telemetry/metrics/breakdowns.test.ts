@@ -95,7 +95,7 @@ test('a flood of keys counts as one, frequent keys stay, and no request is lost'
 
 test('requests count once in each list, over restarts, and the rows of an hour are bounded', (t) => {
   using files = temporaryStore();
-  // All requests fall into one hour.
+  // The clock stands still, so that all requests fall into one hour.
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   let breakdowns = new Breakdowns(files.store, DAYS);
   for (let round = 0; round < 5; round++) {

@@ -1,4 +1,4 @@
-// Buckets: their sums over restarts, clock changes, and time.
+// Metric buckets: their sums after restarts and clock changes, and over longer times.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Metrics } from '../../../runtime/telemetry/metrics/metrics.ts';
@@ -63,7 +63,7 @@ test('a bucket adds up requests and process usage', () => {
     wakes: 1,
     held_ms: 50,
   });
-  // A WebSocket's hour does not count as latency.
+  // The WebSocket was open for an hour, which does not count as latency.
   assert.ok(Math.abs(item.duration_ms_p50! - 30) < 2 && Math.abs(item.duration_ms_p99! - 100) < 6);
 });
 
@@ -142,7 +142,7 @@ test('a step of many buckets has the percentiles of all its requests', () => {
   metrics.take(taken([...bulk, { endedAt: now - HOUR_MS, durationMs: 1_000 }]));
   const { items } = read(metrics, 720);
   const timed = items.filter((item) => item.requests > 0);
-  // Steps have six hours: both hours fall into one, unless a step ends between them.
+  // A step covers six hours, so both hours fall into one step, unless a step ends between them.
   if (timed.length === 1) {
     assert.ok(Math.abs(timed[0]!.duration_ms_p50! - 10) < 1 && Math.abs(timed[0]!.duration_ms_p99! - 10) < 1);
     assert.equal(timed[0]!.duration_ms_mean, 19.9);

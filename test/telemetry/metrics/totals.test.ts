@@ -1,4 +1,4 @@
-// The figures for Prometheus, of apps with and without requests.
+// The metrics for Prometheus, of apps with and without requests.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HostStats } from '../../../handlers/contract/admin.ts';

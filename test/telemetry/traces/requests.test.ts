@@ -1,4 +1,4 @@
-// The list of requests: its filters, sample and limits; and what a trace waited for.
+// The list of requests, with its filters, sample and limits, and the calls that a traced request made.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readLine } from '../../../runtime/telemetry/logs/log-lines.ts';
@@ -43,7 +43,7 @@ test('requests are listed newest first, and by each filter', async () => {
   );
 });
 
-/** Stores requests at once, which are too many for a second. */
+/** Writes requests straight into the database, because `Requests` keeps only about 100 of an app in a second. */
 function fill(files: { store: Store }, counts: Record<string, number>, path: string): void {
   const database = files.store.open('requests', REQUEST_MIGRATIONS);
   const { add } = requestQueries(database);
@@ -68,7 +68,7 @@ test('a search of many requests lets other work run meanwhile, and finds all', a
     if (!isOver) setImmediate(turn);
   };
   setImmediate(turn);
-  /** Asks for all pages: a search on a busy machine may be cut. */
+  /** Reads all pages of a search, because a busy machine may end a page early. */
   const searched = async (path: string) => {
     const found: string[] = [];
     let before: number | undefined;
@@ -104,11 +104,11 @@ test('above 100 a second the list is a sample that says how many are left out, a
   using files = temporaryStore();
   const requests = new Requests(files.store);
   requests.take(taken(Array.from({ length: 350 }, (_, i) => ({ path: `/${i}` }))));
-  // The bucket fills while they are taken, too.
+  // The token bucket refills while the requests are taken, so the sample may exceed 100.
   const sampled = (await list(requests)).items.length;
   assert.ok(sampled >= 100 && sampled < 200, `${sampled}`);
   requests.take(taken([{ path: '/other', site: 'another0another0' }]));
-  // The bucket fills again while time passes; this asks until one more is taken.
+  // The token bucket refills with time. Sends requests until one more is stored.
   for (const until = performance.now() + 5_000; (await list(requests)).items.length === sampled; ) {
     assert.ok(performance.now() < until);
     requests.take(taken([{ path: '/last' }]));
@@ -212,7 +212,7 @@ test('reports that an app makes up are bounded, and wrong ones are left out', ()
     assert.equal(reportOf({ calls }, now), null);
 });
 
-/** Returns what a line of a Worker's entry reports. */
+/** Returns the calls that a line of an app's entry module reports. */
 function reportOf(head: object, now: number) {
   const message = `\u001ecellar ${JSON.stringify(head)}\u001e`;
   return readLine(JSON.stringify({ timestamp: now, level: 'info', message }), 'stdout', now).calls;
