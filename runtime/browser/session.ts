@@ -117,7 +117,7 @@ export class Session {
   ): Promise<void> {
     const { connections } = this.#browser;
     if (this.#appConnections >= connections)
-      throw tooMany(`the most connections of this browser session: ${connections}`);
+      throw tooMany(`a browser session may have ${connections} connections`);
     this.#appConnections++;
     client.once('close', () => this.#appConnections--);
     this.#used();
