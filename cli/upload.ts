@@ -81,7 +81,7 @@ async function bundle(
   const [code] = (await once(child, 'close')) as [number | null];
   signal.removeEventListener('abort', end);
   signal.throwIfAborted();
-  if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed, as it says above.');
+  if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed. The lines above say why.');
 }
 
 /** Sends the assets that Cellar does not have. @returns the token of the session that lists all assets */

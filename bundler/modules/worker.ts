@@ -108,7 +108,7 @@ export async function bundleWorker(
       ],
     }).catch((error: { errors?: Message[] }) => {
       if (!error.errors) throw error;
-      // Such an error would reveal whether a path outside the project is a folder.
+      // Leaves out esbuild's "Cannot read directory". It would reveal whether a path outside the project is a folder.
       const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
       const shown = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
       const rest = errors.length - shown.length;

@@ -22,7 +22,7 @@ function json(text: string | undefined, what: string): unknown {
   }
 }
 
-/** Declares a command that needs only an instance's name. */
+/** Declares a command that changes an instance. All four take a workflow and an instance. */
 function change(verb: 'pause' | 'resume' | 'terminate' | 'restart', summary: string): Command {
   return command({
     words: `workflows ${verb}`,

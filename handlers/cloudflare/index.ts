@@ -66,7 +66,7 @@ export function isCloudflarePath(pathname: string): boolean {
   return pathname === BASE || pathname.startsWith(`${BASE}/`);
 }
 
-/** Answers one of Cloudflare's calls. Errors come in Cloudflare's envelope too. */
+/** Answers a call of Cloudflare's API. Errors have that API's format too, because Wrangler reads no other. */
 export async function cloudflare(request: Request, context: RequestContext): Promise<Response> {
   try {
     requireDataDestination(request);
@@ -126,7 +126,8 @@ function logged(
   words: Record<string, string>,
   work: (logs: Pick<CallContext, 'setApp' | 'note'>) => Promise<unknown>,
 ): Promise<unknown> {
-  // A call that creates storage only checks the name. The first deploy that binds the storage creates it.
+  // Calls that create storage need the right `apps.create`, as dispatch calls do. They only check the name: the first deploy
+  // that binds the storage creates it.
   const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
   if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
     return work({ setApp: () => {}, note: () => {} });

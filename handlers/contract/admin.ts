@@ -11,7 +11,7 @@ const counts = z.record(z.string(), z.int());
 export const Verified = z.strictObject({
   /** When the snapshots were last verified; null: never. */
   at: time.nullable(),
-  /** Number of snapshots at that time, of the packs that they need, and the packs' bytes. */
+  /** What was verified then: the number of snapshots, the number of packs that they need, and those packs' bytes. */
   snapshots: z.int(),
   packs: z.int(),
   bytes: z.int(),

@@ -175,7 +175,10 @@ export class OutwardServices {
     return Object.fromEntries(ways);
   }
 
-  /** Returns the users of configured services that connect for apps. */
+  /**
+   * Returns the Linux users of the services that connect to addresses that apps choose. The packet filter refuses them
+   * Cellar's own ports.
+   */
   proxies(): User[] {
     const configured = PROXIES.filter((type) => this.#services.has(type));
     return configured.flatMap((type) => this.#users(PROGRAMS[type].user).cell ?? []);

@@ -10,7 +10,7 @@ const CIPHER = 'aes-256-gcm';
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** Stands in place of an app's id. No app has this id. */
+/** A client certificate belongs to no app, so its key is encrypted under this id. No app has this id. */
 const CERTIFICATES = 'client certificate';
 
 /** The change would exceed the number of secrets that an app may have. */

@@ -22,7 +22,10 @@ const GRACE_SHARE = 0.1;
 const ENOUGH = 0.95;
 /** Share of `RUNNER_DISK_FLOOR_MB`: with less free space, the app that writes most is stopped. */
 const CRITICAL = 0.5;
-/** Least growth for which an app is stopped on a full disk: in MiB, and as a share of the floor. */
+/**
+ * On an almost full disk, only an app that grew more than this within `WINDOW_MS` is stopped. The smaller one counts: MiB, or
+ * a share of `RUNNER_DISK_FLOOR_MB`.
+ */
 const LEAST_GROWTH_MB = 64;
 const LEAST_GROWTH_SHARE = 1 / 16;
 /** Pause before another app is stopped for a full disk, in ms, so that the first stop can take effect. */

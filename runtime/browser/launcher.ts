@@ -84,7 +84,9 @@ async function launch(
   const user = options.user();
   const sandbox = await isolation.sandbox();
   if (sandbox === null)
-    throw new Error('this machine has no sandbox: see the warning of builds, docs/security.md#builds');
+    throw new Error(
+      "no browser can start, because this machine has no sandbox for builds: see the warning in Cellar's log, and docs/security.md#builds",
+    );
   const place = join(directory, name);
   rmSync(place, { recursive: true, force: true });
   mkdirSync(place, { recursive: true, mode: 0o711 });

@@ -34,7 +34,10 @@ export class BucketCheck {
     return this.#problem;
   }
 
-  /** Whether the bucket has passed all checks since the start: it is this Cellar's, and keeps what workerd relies on. */
+  /**
+   * Whether the bucket has passed all checks since the start. Then this Cellar owns it, and its conditional writes work as
+   * workerd needs.
+   */
   get isPassed(): boolean {
     return this.#isPassed;
   }

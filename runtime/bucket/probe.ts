@@ -127,7 +127,10 @@ class ProbedStore {
     const answer = await this.#ask(check, `/${name}`, { headers });
     const found = await this.#require(check, answer, [status]);
     if (found !== text)
-      throw new UnusableStore(check, `it answered ${JSON.stringify(found.slice(0, SHOWN))}`);
+      throw new UnusableStore(
+        check,
+        `it answered ${JSON.stringify(found.slice(0, SHOWN))} instead of ${JSON.stringify(text)}`,
+      );
   }
 
   async expectListed(check: string, name: string, etag: string): Promise<void> {

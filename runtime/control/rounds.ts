@@ -34,7 +34,7 @@ export interface PeriodicJobsOptions {
   sweepEveryMs: number | null;
 }
 
-/** The host's timers. No run waits for the one before: each has its own timeout. */
+/** Runs the host's periodic jobs. A run does not wait for the last one, which limits its own time. */
 export class PeriodicJobs {
   readonly #options: PeriodicJobsOptions;
   readonly #timers: NodeJS.Timeout[] = [];

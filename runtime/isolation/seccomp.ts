@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 /** One instruction of a filter: its code, how many instructions to skip when a comparison holds or fails, its operand. */
 export type Instruction = [code: number, then: number, otherwise: number, operand: number];
 
-/** Instruction codes: the subset of classic BPF that the kernel accepts. */
+/** Codes of the classic BPF instructions that the filters need. The kernel accepts more. */
 export const BPF = { load: 0x20, and: 0x54, isEqual: 0x15, answer: 0x06 };
 /** Offsets in what the kernel tells a filter about a call (`struct seccomp_data`). */
 export const CALL = { number: 0, architecture: 4, firstArgument: 16 };

@@ -36,7 +36,8 @@ export function customHeaders(headers: Record<string, string>): Record<string, s
     if (value === '' || /[\r\n\0]/.test(value))
       throw headerInvalid(`The value of ${shown} must be one line of text.`);
     const size = Buffer.byteLength(value);
-    if (size > VALUE_BYTES) throw headerInvalid(`The value of ${shown} may have ${VALUE_BYTES} bytes.`);
+    if (size > VALUE_BYTES)
+      throw headerInvalid(`The value of ${shown} may have at most ${VALUE_BYTES} bytes.`);
     bytes += name.length + size;
   }
   if (bytes > ALL_BYTES) throw headersTooLarge(`The headers of an e-mail may have ${ALL_BYTES} bytes.`);

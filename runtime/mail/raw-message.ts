@@ -33,9 +33,7 @@ export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: stri
   if (named('sender').length > 1) throw invalid('The raw e-mail may have one Sender header.');
   for (const { value, name } of [...named('from'), ...named('sender')])
     if (!isOnly(value, from))
-      throw senderNotVerified(
-        `The ${name} header of the raw e-mail must name ${from}, which it is sent from, alone.`,
-      );
+      throw senderNotVerified(`The ${name} header of the raw e-mail must name only its sender, ${from}.`);
   if (named('message-id').length > 1) throw invalid('The raw e-mail may have one Message-ID header.');
   const [given] = named('message-id');
   const id = given?.value ?? `<${randomUUID()}@${domainOf(from)}>`;

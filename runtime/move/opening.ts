@@ -26,7 +26,10 @@ export interface OpeningPlace {
 /** Ids of objects by the unique key of their namespace. */
 export type Objects = Record<string, string[]>;
 
-/** Objects to open, by name or id. If the name is known it is used, because workerd stores the object's alarm with it. */
+/**
+ * Objects to open, by the unique key of their namespace. A known name is used instead of the id, because workerd stores the
+ * name with the object's alarm.
+ */
 export type Wanted = Record<string, (string | { id: string })[]>;
 
 export interface Opening {

@@ -184,7 +184,7 @@ export class Previews {
     const live = apps.get(row.id)!.liveDeployId;
     const fact = live === null ? undefined : store.deploys.find(row.id, live);
     if (fact === undefined)
-      throw new Refusal(409, 'release_unavailable', `the preview ${name} has no release that serves`);
+      throw new Refusal(409, 'release_unavailable', `the preview ${name} has no live release to promote`);
     const { sha, ref, message } = fact;
     const { versionId } = row;
     return requests.promote(

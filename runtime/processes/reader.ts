@@ -20,8 +20,8 @@ export interface ReaderOptions {
 const IMPORT = /^import \{([^}]*)\} from '([^']+)';\n/gm;
 
 /**
- * Returns the text of a reader's program together with the neighbouring files that it imports. Their top-level names must be
- * unique. Read once, at the host's start.
+ * Joins a reader process's program and its neighbouring imports into one text, because the process gets it as an argument.
+ * All files share one scope, so their top-level names must be unique. Call this once, at the host's start.
  */
 export function readerProgram(url: URL): string {
   const imported = new Map<string, Set<string>>();

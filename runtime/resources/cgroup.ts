@@ -52,8 +52,8 @@ const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
 
 /**
- * The groups of one Cellar, in a common group below that of this process. Their processes have low priority: they run when no
- * process outside wants the processors.
+ * The control groups of one Cellar. They lie in one common group, a child of the host's group. It gets only CPU time that
+ * others leave, unless `LowPriorityGroup.floor` gives it a minimum share.
  */
 export class ControlGroups {
   readonly #parents: Places;

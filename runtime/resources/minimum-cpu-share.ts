@@ -57,7 +57,7 @@ export class MinimumCpuShare {
     return this.#known;
   }
 
-  /** Watches while `job` runs. */
+  /** Probes the idle CPU time while `job` runs. Concurrent jobs share one probe. */
   async during<T>(job: () => Promise<T>): Promise<T> {
     if (this.#jobs++ === 0) {
       const known = Promise.withResolvers<void>();

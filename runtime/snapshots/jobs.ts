@@ -51,7 +51,10 @@ export class Jobs {
     return [...this.#underWay].at(-1) ?? null;
   }
 
-  /** Runs a job in a process. @throws {NotThere}, {Unusable}, {Error} as the job does; the reason of an aborted `signal` */
+  /**
+   * Runs a job in a child process of its own. @throws {NotThere}, {Unusable} or {Error}, as the child reports; the signal's
+   * reason when `signal` aborts
+   */
   async run<Kind extends Job['kind']>(
     job: Extract<Job, { kind: Kind }>,
     signal: AbortSignal,

@@ -20,7 +20,10 @@ import { readRequests } from './traces/request-lines.ts';
 import { Requests } from './traces/requests.ts';
 import { Spans } from './traces/spans.ts';
 
-/** Write interval, in ms. With the wait for a batch, a crash loses two seconds at most. */
+/**
+ * Time between two writes to the disk, in ms. The host first collects a batch (`BATCH_MS`). So a crash loses two seconds at
+ * most.
+ */
 const FLUSH_EVERY_MS = 1_000;
 /** Pause between two batches of removals, in ms: while more is left, and otherwise. */
 const PRUNE_NEXT_MS = 100;

@@ -9,7 +9,7 @@ import { accountOf, accountOfSession, isVersionId, readVersion } from './version
 const KEPT_MS = 3_600_000;
 /** Limit of undeployed versions, for each app, and for each account without an app. Older ones are removed. */
 const VERSIONS = 10;
-/** Limit of an account's sessions. Older ones are removed. */
+/** Maximum upload sessions of an account. The oldest are removed, because a client may begin many and finish none. */
 const SESSIONS = 16;
 
 /**

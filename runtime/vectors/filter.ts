@@ -51,7 +51,10 @@ function conditionOf(property: Property, asked: unknown): Condition {
 
 function requiredValue({ name, type }: Property, operator: string, value: unknown): IndexedValue {
   const indexed = indexedValue(value, type);
-  if (indexed === null) throw invalid(`filter: ${name}.${operator} must be a ${type}, as its index is`);
+  if (indexed === null)
+    throw invalid(
+      `filter: ${name}.${operator} must be a ${type}, because the metadata index of ${name} has that type`,
+    );
   return indexed;
 }
 

@@ -29,7 +29,10 @@ export interface AppRecord {
   storageNames: object;
   asleepSince: string | null;
   wokeAt: string | null;
-  /** The slug of the app that gets what a script fetches. Left out by an older Cellar. */
+  /**
+   * For a script of a dispatch namespace: the slug of its outbound Worker, which gets its `fetch()` requests. An older Cellar
+   * leaves it out.
+   */
   outbound?: string | null;
   /** Encrypted values as base64. */
   secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
@@ -39,7 +42,10 @@ export interface AppRecord {
    * `deliveries`: the newest messages that wait for their webhook, `nextAt` in ms since 1970. Left out by an older Cellar.
    */
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
-  /** The repository elsewhere from which it is deployed, its keys encrypted as base64. Left out by an older Cellar. */
+  /**
+   * The repository on a Git host from which the app is deployed, with its encrypted keys as base64. An older Cellar leaves it
+   * out.
+   */
   connection?: { source: object; sealed: string } | null;
   /** Pull requests of that repository. Left out by an older Cellar. */
   pulls?: RecordedPull[];

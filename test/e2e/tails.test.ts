@@ -22,12 +22,12 @@ after(() => cellar[Symbol.asyncDispose]());
 // biome-ignore lint/suspicious/noExplicitAny: events have many shapes.
 type Item = Record<string, any>;
 
-/** Returns the events that the app `tail` got since its process began. */
+/** Returns the events that the tail Worker `app` got since its process began. */
 async function events(app = 'tail'): Promise<Item[]> {
   return JSON.parse((await cellar.get(app)).text).events;
 }
 
-/** Returns an event, once the app `tail` has it. */
+/** Waits until the tail Worker `app` has a matching event, and returns it. */
 async function event(matches: (item: Item) => boolean, app = 'tail'): Promise<Item> {
   let found: Item | undefined;
   await eventually(async () => {

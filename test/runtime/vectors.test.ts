@@ -171,7 +171,10 @@ test('filters compare indexed values, of nested keys too', async (t) => {
   assert.deepEqual(matches[0]!.metadata, { deep: { text: long }, flag: false, n: 2 });
   const refused = (filter: unknown) => index('query', { vector: [1, 0], filter });
   await assert.rejects(refused({ free: 1 }), /free is not indexed: make an index with `wrangler vectorize/);
-  await assert.rejects(refused({ n: 'text' }), /n\.\$eq must be a number, as its index is/);
+  await assert.rejects(
+    refused({ n: 'text' }),
+    /n\.\$eq must be a number, because the metadata index of n has that type/,
+  );
   await assert.rejects(refused({ n: { $like: 1 } }), /\$like is unknown; there are \$eq/);
   await assert.rejects(refused({ n: { constructor: 1 } }), /constructor is unknown/);
   await assert.rejects(refused({ n: { $in: 1 } }), /n\.\$in must be a list/);

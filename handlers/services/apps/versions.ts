@@ -137,7 +137,10 @@ async function share(
   if (deployed !== null) ended(deployed);
 }
 
-/** Returns the version for the live release first, then the other. The live release stays, unless it gets no requests. */
+/**
+ * Orders the versions: first the one that becomes the live release, then the one that runs beside it. A live version that
+ * keeps some requests stays first, because then nothing must be deployed anew.
+ */
 function inOrder([one, other]: [Weighted, Weighted], live: string | undefined): [Weighted, Weighted] {
   const isFirst = one.percentage === 100 || (one.id === live && one.percentage > 0);
   const isSecond = other.percentage === 100 || (other.id === live && other.percentage > 0);

@@ -89,7 +89,8 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
       'quota_exceeded',
       `An account has at most ${KEYS_LIMIT} keys; revoke one (keys.revoke).`,
     );
-  if (made === undefined) throw new Problem('app_not_found', 'The account has no role on such an app.');
+  if (made === undefined)
+    throw new Problem('app_not_found', `The account has no role on the app ${app}, or there is no such app.`);
   return { ...toKey(made), key };
 };
 

@@ -210,7 +210,10 @@ export class AppRecords {
     }
   }
 
-  /** Returns the record of a deleted app from before its deletion; null when it was deleted again after generation `undeleted`. */
+  /**
+   * Returns a deleted app's last record before its deletion, or null. `undeleted` is the generation of the undeletion. A
+   * record that is not older belongs to a later deletion, which must stand.
+   */
   async #readDeleted(appId: string, undeleted: number): Promise<AppRecord | null> {
     const name = deletedNameOf(appId);
     const found = await ifThere(this.#store.readTagged(name));

@@ -17,10 +17,11 @@ interface Owned {
 }
 
 /**
- * Finds the other apps that a configuration or a release names. If one is missing, it first asks which apps other hosts have now.
- * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
- * @throws {BuildFailure} that names each wrong binding: its app, tail Worker or outbound Worker is missing, or its tail Worker
- * is the app itself. It also names each queue without a consumer or with several
+ * Checks the other apps that a configuration or a release names. The list of apps on other hosts may be old. So after a
+ * failure this asks for a new one, and checks once more.
+ * @returns the app that consumes each queue of other apps. `undefined`: none yet, which only Wrangler's uploads may have
+ * @throws {BuildFailure} at the first fault: an app or class is missing, or the app is its own tail Worker. Or a queue has
+ * several consumers, or a pushed project's queue has none
  */
 export async function requireServices(
   named: NamedOutside,

@@ -200,7 +200,7 @@ export class Imports {
       user,
       environment: {
         ...gitEnvironment(settingsFor(remote, addresses, credentials.token)),
-        // The sandbox has the system's programs, wherever the host itself finds them.
+        // Not the host's PATH: it may name folders that the sandbox does not have.
         PATH: searchPath().join(delimiter),
         HOME: directories.home,
         ...(SSL_CERT_FILE && { GIT_SSL_CAINFO: SSL_CERT_FILE }),

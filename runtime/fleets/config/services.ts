@@ -79,7 +79,9 @@ function classKeys({ objectsElsewhere = [] }: Release): string[] {
   return [...new Set(objectsElsewhere.map(({ storageId }) => storageId))];
 }
 
-/** The name of the class that stands for another app's class, by its index in `classKeys`. */
+/**
+ * Names the stand-in for a Durable Object class of another app. It passes calls on. @param index of its key in `classKeys`
+ */
 function objectClass(index: number): string {
   return `Object${index}`;
 }

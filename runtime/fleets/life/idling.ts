@@ -40,7 +40,7 @@ export class IdleCheck {
       const processes = processesOf(running);
       const used = openIn(processes) + leases.held > 0 || running === this.#working;
       for (const { cell } of processes) {
-        // The owner's SQL may block the process. It has its own timeout.
+        // A query of the owner may block the process for long. The query's own timeout ends it, so the watchdog pauses.
         if (leases.mayBlock) this.#watchdogOf(cell).pause();
         else this.#watchdogOf(cell).look(cell, used);
       }

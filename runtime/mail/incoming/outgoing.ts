@@ -98,7 +98,9 @@ export class Outgoing {
     if (comparable(to!) !== comparable(incoming.from))
       throw recipientNotAllowed(`A reply goes to ${incoming.from}, the sender of the e-mail.`);
     if (comparable(domainOf(message.from)) !== comparable(domainOf(incoming.to)))
-      throw senderNotVerified(`A reply comes from an address at ${domainOf(incoming.to)}.`);
+      throw senderNotVerified(
+        `A reply must come from an address at ${domainOf(incoming.to)}, where the e-mail arrived.`,
+      );
     requireSender(senders, message.from);
     if (isRaw && id !== undefined && !isReplyTo(headOf(message.raw), id))
       throw invalid(`The reply needs the header In-Reply-To: ${id}`);

@@ -244,7 +244,7 @@ function assertEmpty(paths: Layout): void {
     paths.pid,
     paths.address,
     paths.snapshots,
-    // A start that failed because of its settings creates it.
+    // Node's compile cache. A start creates it before it reads its settings, so a failed start leaves it behind.
     paths.compiled,
     paths.secretsKey,
     paths.signInKey,

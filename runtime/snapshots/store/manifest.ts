@@ -25,7 +25,9 @@ const headSchema = z.object({
   /** Id of the Cellar that took it. */
   of: z.string(),
   created_at: z.string(),
-  /** When all apps had been read. Empty in those of older Cellars. */
+  /**
+   * When the snapshot had read all apps. Older Cellars did not record it: then it is empty, and a restore uses `created_at`.
+   */
   read_at: z.string().default(''),
   why: z.string(),
   /** Bytes that were written for it, without this object, and bytes of all its files. */

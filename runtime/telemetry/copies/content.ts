@@ -34,7 +34,8 @@ export async function unpack(bytes: Uint8Array): Promise<{ rows: CopiedRow[]; ha
   const text = (await decompress(bytes, { maxOutputLength: BYTES_MAX })).toString('utf8');
   const { format, rows } = JSON.parse(text) as { format?: unknown; rows?: unknown };
   if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
-  if (!Array.isArray(rows) || !rows.every(isRow)) throw new Error('it has no rows');
+  if (!Array.isArray(rows) || !rows.every(isRow))
+    throw new Error('it has no list of rows, or a row without app_id');
   return { rows, hash: hashOf(text) };
 }
 

@@ -15,7 +15,10 @@ const APP_GROUPS = 200;
 const SPARED_MS = HOUR_MS;
 /** Limit of occurrences of a group. */
 const OCCURRENCES = 20;
-/** Change numbers are derived from the time, so that they grow even after the file was lost. */
+/**
+ * Clients that follow groups ask for changes above a number. So these numbers begin with the time: they grow even if the file
+ * was lost.
+ */
 const CHANGES_PER_MS = 100;
 /** The group of errors that exceed the limit of groups. */
 const OTHER = {

@@ -42,7 +42,7 @@ const TEXT_MAX = 512;
 const FIELD_END = '\0';
 const LINE_END = '\n';
 
-/** Collects requests for the transfer. */
+/** Collects requests until a batch of them goes to the telemetry thread. */
 export class RequestLines {
   #numbers: number[] = [];
   #lines = '';

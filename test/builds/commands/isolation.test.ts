@@ -147,7 +147,7 @@ test(
   },
 );
 
-/** The timeout is long, because two of the four builds run until they reach a limit. */
+/** The timeout is long, because three of the four builds run until they reach a limit. */
 const LONG = { ...NEEDS_USERS, timeout: 600_000 };
 
 test('bubblewrap isolates the builds of an unprivileged host in the same way', LONG, async (t) => {

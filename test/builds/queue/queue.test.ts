@@ -411,7 +411,7 @@ async function makePushes(t: TestContext) {
   };
 }
 
-/** Deploys each pushed branch as a preview. */
+/** Turns on previews of branches, so that later pushes to other branches make previews. */
 async function previewBranches(apps: Apps): Promise<void> {
   await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp);
 }

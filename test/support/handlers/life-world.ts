@@ -261,7 +261,7 @@ export class World {
     return this.#code.reconcile({ db, env, host, app: () => object, at: this.#now() });
   }
 
-  /** Whether an action that starts now may fail: by itself, or because it joins a troubled one. */
+  /** Whether a new call or request may fail. The release may be broken, or an open call that it joins has hit a failure. */
   get #isTroubled(): boolean {
     const calls = this.calls.some(({ outcome, troubled }) => outcome === null && troubled);
     return (

@@ -46,7 +46,7 @@ export function eventsModel(id: string, about: { channel: string; event: string;
   return {
     before,
     items,
-    /** Whether an event is newer than the list. */
+    /** Whether an event arrived while the page was open. The screen marks such events. */
     isFresh: (event: AppEvent) => fresh.value.some((each) => each.id === event.id),
     close() {
       stop();

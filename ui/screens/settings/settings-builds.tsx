@@ -19,7 +19,7 @@ const FIELDS: {
     name: 'root_directory',
     label: 'Root directory',
     placeholder: 'the repository’s root',
-    hint: 'The folder of the app, such as apps/web. A package of a workspace is installed where the lock file is.',
+    hint: 'The folder of the app, such as apps/web. Its packages are installed in the folder of its lock file, which may be the workspace’s root.',
   },
   {
     name: 'install_command',
@@ -43,7 +43,7 @@ const FIELDS: {
     name: 'output_directory',
     label: 'Output directory',
     placeholder: 'what the build writes',
-    hint: 'The static files, from the root directory. A Worker’s configuration names them itself.',
+    hint: 'The folder of the static files, relative to the root directory. A Wrangler configuration, if there is one, names it instead.',
   },
 ];
 

@@ -116,7 +116,7 @@ function forwardedPath(forwardedFor: string | undefined, { peer, isOwnProxy }: C
 }
 
 const LINE_END = ' HTTP/1.1\r\n';
-/** The last header of a response after which the connection closes. */
+/** Tells the client that the connection closes after this response. */
 export const CLOSES = 'connection: close\r\n';
 
 /** Returns the head of a request to a process. @param lines of `forwardedHeaders` @param more other lines with their CRLF */
