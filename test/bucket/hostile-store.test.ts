@@ -70,12 +70,12 @@ test('answers without an end are cut, with the name of the object', async (t) =>
   const small = smallObjects(place);
   await assert.rejects(
     small.read('refs.json'),
-    /^Error: GET http:.*\/b\/of\/refs\.json: it answered more than \d+ bytes$/,
+    /^Error: GET http:.*\/b\/of\/refs\.json: it answered more than \d+ bytes( \(\d tries\))?$/,
   );
   assert.ok(sent.bytes < 200 * MB, `${sent.bytes}`);
-  await assert.rejects(small.list('records/'), /it answered more than 16777216 bytes$/);
+  await assert.rejects(small.list('records/'), /it answered more than 16777216 bytes( \(\d tries\))?$/);
   const path = join(temporaryDirectory(t), 'file');
-  await assert.rejects(small.readFile('pack', path, MB), /it answered more than 1048576 bytes$/);
+  await assert.rejects(small.readFile('pack', path, MB), /it answered more than 1048576 bytes( \(\d tries\))?$/);
   status = 403;
   await assert.rejects(small.read('a'), /answered 403: $/);
   await assert.rejects(probe(place), /failed the check "create if missing": it answered more than/);
@@ -86,7 +86,7 @@ test('a compressed answer counts with what it unpacks to', async (t) => {
   const place = await startStore(t, (_, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb);
   });
-  await assert.rejects(smallObjects(place).read('a'), /it answered more than \d+ bytes$/);
+  await assert.rejects(smallObjects(place).read('a'), /it answered more than \d+ bytes( \(\d tries\))?$/);
 });
 
 test('a store whose answer breaks off during the check is out of reach, not refused', async (t) => {
