@@ -279,6 +279,25 @@ export default { fetch: () => new Response('${name}') };`,
   assert.doesNotMatch(await push('rooms', files('Foyer', [made, renamed])), warning);
 });
 
+test('a push warns of a database that another app of the owner names too', async () => {
+  const database = { binding: 'DB', database_name: 'status', database_id: '6f1f0a2e-5c3b-4a53-9b8f-0f3c1f4c8a11' };
+  const files = {
+    'wrangler.jsonc': JSON.stringify({
+      name: 'status',
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      d1_databases: [database],
+    }),
+    'index.js': "export default { fetch: () => new Response('up') };",
+  };
+  const pushed = async (slug: string) => {
+    await cellar.create(slug);
+    return push(slug, files);
+  };
+  assert.doesNotMatch(await pushed('status-page'), /names 6f1f0a2e/);
+  assert.match(await pushed('status-worker'), /warning: d1_databases: the app status-page names 6f1f0a2e\S+ too/);
+});
+
 test('pages that Next.js has prerendered are in its cache before it serves, and a rollback keeps them', async () => {
   const { id } = (await cellar.call('POST', '/v1/apps', { slug: 'next-cache' })).body;
   const key = createHash('sha256').update('/hello').digest('hex');

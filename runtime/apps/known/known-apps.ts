@@ -144,6 +144,16 @@ export abstract class KnownApps {
     return [...here, ...others.filter((each) => !this.apps.has(each))];
   }
 
+  /** Returns the other apps of the same owner at this host, without previews. */
+  neighboursOf(id: string): { id: string; slug: string }[] {
+    const owner = this.apps.get(id)?.wanted.owner;
+    return [...this.apps.values()].flatMap(({ preview, wanted }) =>
+      preview === null && wanted.id !== id && wanted.owner === owner
+        ? { id: wanted.id, slug: wanted.slug }
+        : [],
+    );
+  }
+
   /** Returns the slug of an app at any host. */
   slugOf(id: string): string | undefined {
     return this.apps.get(id)?.wanted.slug ?? this.others?.slugOf(id);

@@ -1,6 +1,7 @@
 // Runs one deploy from its turn to its end: makes a release, makes it live, and records the result.
 import { EventEmitter, once } from 'node:events';
 import type { Writable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import type { ClassContainer } from '../../../bundler/release.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
@@ -8,11 +9,12 @@ import type { Secrets } from '../../apps/secrets.ts';
 import { describeCommit } from '../../git/repository.ts';
 import { type Level, log, reason } from '../../log.ts';
 import { starvation } from '../../resources/low-priority.ts';
-import { emptyNames } from '../../storage/names.ts';
+import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { AfterBuild } from '../release/build.ts';
 import { checkSecrets, reportOverrides } from '../release/check-secrets.ts';
 import { checkServices } from '../release/check-services.ts';
 import { readRelease } from '../release/release.ts';
+import { sharedStorageWarning } from '../release/shared-storage.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { DeployRecord, type RecordOptions } from './deploy-record.ts';
@@ -23,6 +25,8 @@ import { reportOrphanedClasses } from './orphaned-classes.ts';
 
 /** Maximum characters of a failure in the deploy's row; the log has all of it. */
 const ERROR_LENGTH = 4_000;
+/** Maximum warnings about storage that other apps name too. */
+const SHARED_STORAGE_WARNINGS = 5;
 /** The failure of a deploy that was interrupted because the host stopped. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
@@ -182,9 +186,8 @@ export class Deploy {
         throw new Error(
           `containers: ${containers[0]!.className}: an app that keeps its data in the bucket cannot have containers; move it to this machine`,
         );
-      const more = [this.#cpuWarning(cpuMs), this.#containerWarning(containers)].filter(
-        (text) => text !== null,
-      );
+      const limited = [this.#cpuWarning(cpuMs), this.#containerWarning(containers)];
+      const more = [...limited.filter((text) => text !== null), ...(await this.#sharedStorage(names.after))];
       for (const warning of more) this.#log.line(`warning: ${warning}`, 'warn');
       const warnings = [...known, ...more];
       this.#abort.signal.throwIfAborted();
@@ -272,6 +275,19 @@ export class Deploy {
   #containerWarning([first]: ClassContainer[]): string | null {
     if (first === undefined || this.#options.hasContainers) return null;
     return `containers: ${first.className}: this Cellar has no container engine (RUNNER_CONTAINER_ENGINE), so ctx.container is undefined`;
+  }
+
+  /** Returns a warning for each of the owner's other apps that names the same storage. */
+  async #sharedStorage(names: StorageNames): Promise<string[]> {
+    const { apps, store } = this.#options;
+    const warnings: string[] = [];
+    for (const { id, slug } of apps.neighboursOf(this.#origin)) {
+      // An owner may have many apps: requests go on between two of them.
+      await setImmediate();
+      const warning = sharedStorageWarning(names, { slug, names: store.apps.storageNames(id) });
+      if (warning !== null && warnings.length < SHARED_STORAGE_WARNINGS) warnings.push(warning);
+    }
+    return warnings;
   }
 
   /** @returns the storage names to keep once the release is live */
