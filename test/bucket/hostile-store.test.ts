@@ -75,7 +75,10 @@ test('answers without an end are cut, with the name of the object', async (t) =>
   assert.ok(sent.bytes < 200 * MB, `${sent.bytes}`);
   await assert.rejects(small.list('records/'), /it answered more than 16777216 bytes( \(\d tries\))?$/);
   const path = join(temporaryDirectory(t), 'file');
-  await assert.rejects(small.readFile('pack', path, MB), /it answered more than 1048576 bytes( \(\d tries\))?$/);
+  await assert.rejects(
+    small.readFile('pack', path, MB),
+    /it answered more than 1048576 bytes( \(\d tries\))?$/,
+  );
   status = 403;
   await assert.rejects(small.read('a'), /answered 403: $/);
   await assert.rejects(probe(place), /failed the check "create if missing": it answered more than/);

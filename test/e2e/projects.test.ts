@@ -280,7 +280,11 @@ export default { fetch: () => new Response('${name}') };`,
 });
 
 test('a push warns of a database that another app of the owner names too', async () => {
-  const database = { binding: 'DB', database_name: 'status', database_id: '6f1f0a2e-5c3b-4a53-9b8f-0f3c1f4c8a11' };
+  const database = {
+    binding: 'DB',
+    database_name: 'status',
+    database_id: '6f1f0a2e-5c3b-4a53-9b8f-0f3c1f4c8a11',
+  };
   const files = {
     'wrangler.jsonc': JSON.stringify({
       name: 'status',
@@ -295,7 +299,10 @@ test('a push warns of a database that another app of the owner names too', async
     return push(slug, files);
   };
   assert.doesNotMatch(await pushed('status-page'), /names 6f1f0a2e/);
-  assert.match(await pushed('status-worker'), /warning: d1_databases: the app status-page names 6f1f0a2e\S+ too/);
+  assert.match(
+    await pushed('status-worker'),
+    /warning: d1_databases: the app status-page names 6f1f0a2e\S+ too/,
+  );
 });
 
 test('pages that Next.js has prerendered are in its cache before it serves, and a rollback keeps them', async () => {
