@@ -96,7 +96,7 @@ const look = (secret: string, stranger: number) => `
 /** Asserts that a build of `host` sees nothing of this machine. */
 async function assertWalled(host: Cellar, secret: string): Promise<void> {
   const stranger = spawn('sleep', ['600.25'], { stdio: 'ignore' });
-  const shared = `/dev/shm/cellar-${process.pid}`;
+  const shared = `/dev/shm/isolation-${process.pid}`;
   writeFileSync(shared, 'shared');
   chmodSync(shared, 0o644);
   try {
