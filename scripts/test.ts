@@ -1,6 +1,6 @@
 // Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
 // Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name. `--short` leaves out the files that start
-// a whole Cellar.
+// a whole Cellar. `--minutes=NUMBER` begins no file after so many minutes, and names the files that did not run.
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,6 +18,7 @@ const WAITING_AT_ONCE = 2;
 const WAITS = /^\/\/ Mostly waits\.$/m;
 /** Maximum lines kept of the output of a file's process. */
 const SAID_LINES = 30;
+const NOT_BEGUN = 'the file was not begun within';
 /** Files whose times are shown at the end. */
 const SLOWEST = 40;
 
@@ -29,8 +30,10 @@ const FIRST = 'test/builds/commands/isolation.test.ts';
 
 const PATTERN = '--test-name-pattern=';
 const SHORT = '--short';
+const MINUTES = '--minutes=';
 const words = process.argv.slice(2);
-const named = words.filter((word) => !word.startsWith(PATTERN) && word !== SHORT);
+const named = words.filter((word) => ![PATTERN, MINUTES, SHORT].some((option) => word.startsWith(option)));
+const minutes = Number(words.find((word) => word.startsWith(MINUTES))?.slice(MINUTES.length) ?? Infinity);
 const testNamePatterns = words
   .filter((word) => word.startsWith(PATTERN))
   .map((word) => word.slice(PATTERN.length));
@@ -50,17 +53,17 @@ const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(fi
 const groups = Map.groupBy(all, groupOf);
 const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
-/** Files that start a whole Cellar take longest. They run first, so that none runs alone at the end. */
+/** Files that start a whole Cellar take longest. */
 const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
-const wholeCellars = [
-  ...[...groups].map(([group, members]) => inOneProcess(group!, members)),
-  ...alone.filter((file) => file !== FIRST && isLong(file)),
-];
+const others = alone.filter((file) => file !== FIRST);
+const isShort = words.includes(SHORT);
+// The groups take minutes each, so they run first: none runs alone at the end. A short time should suffice for most tests.
 const files = [
   ...alone.filter((file) => file === FIRST),
-  ...(words.includes(SHORT) ? [] : wholeCellars),
-  ...alone.filter((file) => file !== FIRST && !isLong(file)),
+  ...(isShort ? [] : [...groups].map(([group, members]) => inOneProcess(group!, members))),
+  ...others.filter((file) => !isLong(file)),
+  ...(isShort ? [] : others.filter(isLong)),
 ];
 
 const waiting = files.filter((file) => WAITS.test(readFileSync(file, 'utf8')));
@@ -84,11 +87,21 @@ const said = new Map<string, string[]>();
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
-/** Runs files, `concurrency` at once, and shows and counts their tests. */
-async function runTests(files: string[], concurrency: number): Promise<void> {
-  // Without files, Node would look for some.
-  if (files.length === 0) return;
-  const tests = run({ files, concurrency, timeout: TEST_DEADLINE_MS, testNamePatterns });
+/** Runs files, `atOnce` at once. */
+async function runAll(files: string[], atOnce: number): Promise<void> {
+  const left = [...files];
+  const runNext = async () => {
+    for (let file = left.shift(); file !== undefined; file = left.shift()) {
+      if (performance.now() < minutes * 60_000) await runTests(file);
+      else skips.push({ name: relative('.', file), reason: `${NOT_BEGUN} ${minutes} minutes` });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, runNext));
+}
+
+/** Runs a file, and shows and counts its tests. */
+async function runTests(file: string): Promise<void> {
+  const tests = run({ files: [file], timeout: TEST_DEADLINE_MS, testNamePatterns });
   tests.on('test:pass', ({ name, file, skip, todo }) => {
     // Node counts a file without tests as a passed test.
     if (file !== undefined && resolve(name) === resolve(file)) filesWithoutTest++;
@@ -111,7 +124,11 @@ async function runTests(files: string[], concurrency: number): Promise<void> {
     counts.skipped += skipped + todo;
     counts.failed += all - passed - skipped - todo;
   });
-  tests.compose(new spec()).pipe(process.stdout, { end: false });
+  // Without the counts that the runner adds at the end: there are totals of all files.
+  tests
+    .filter(({ type, data }) => type !== 'test:diagnostic' || data.file !== undefined)
+    .compose(new spec())
+    .pipe(process.stdout, { end: false });
   await once(tests, 'end');
 }
 
@@ -122,6 +139,7 @@ process.on('exit', () => {
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 });
 
-await Promise.all([runTests(working, AT_ONCE), runTests(waiting, WAITING_AT_ONCE)]);
+await Promise.all([runAll(working, AT_ONCE), runAll(waiting, WAITING_AT_ONCE)]);
+counts.skipped += skips.filter(({ reason }) => reason.startsWith(NOT_BEGUN)).length;
 counts.passed -= filesWithoutTest;
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;

@@ -7,7 +7,7 @@ import type { QueueConsumer, Triggers } from '../release.ts';
 type Consumer = NonNullable<WranglerConfig['queues']['consumers']>[number];
 
 /** Minimum and maximum of a consumer's settings. */
-const RANGES = {
+export const CONSUMER_RANGES = {
   max_batch_size: [1, 100],
   max_batch_timeout: [0, 60],
   max_retries: [0, 100],
@@ -49,8 +49,8 @@ export function triggers(file: string, config: WranglerConfig, notes: string[]):
 }
 
 function checkRanges(where: string, consumer: Consumer): void {
-  for (const [key, [least, most]] of Object.entries(RANGES)) {
-    const value = consumer[key as keyof typeof RANGES] ?? least;
+  for (const [key, [least, most]] of Object.entries(CONSUMER_RANGES)) {
+    const value = consumer[key as keyof typeof CONSUMER_RANGES] ?? least;
     if (!Number.isInteger(value) || value < least || value > most)
       throw new BuildFailure(`${where}: ${key} must be a whole number from ${least} to ${most}`);
   }

@@ -2,6 +2,7 @@
 // queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
+import { CONSUMER_RANGES } from '../bindings/triggers.ts';
 import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificates.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
@@ -15,8 +16,12 @@ const name = z.string().min(1).max(256);
 const path = z.string().min(1).max(1024);
 const rule = z.string().max(RULES_BYTES).optional();
 const renamed = z.strictObject({ from: name, to: name });
-const retention = z.union([z.number(), z.string().max(OUTBOUND_PARAMETERS_MAX)]).optional();
+const retention = z.union([z.number(), z.string().max(100)]).optional();
 const count = z.int().min(0).optional();
+const within = (setting: keyof typeof CONSUMER_RANGES) => {
+  const [least, most] = CONSUMER_RANGES[setting];
+  return z.int().min(least).max(most).optional();
+};
 
 const Worker = z.strictObject({
   modules: z
@@ -170,11 +175,11 @@ export const SentBundle = z.strictObject({
       consumers: z.array(
         z.strictObject({
           queue: name,
-          maxBatchSize: z.int().min(1).max(OUTBOUND_PARAMETERS_MAX).optional(),
-          maxBatchTimeout: z.int().min(0).max(60).optional(),
-          maxRetries: z.int().min(0).max(OUTBOUND_PARAMETERS_MAX).optional(),
-          retryDelay: z.int().min(0).max(86_400).optional(),
-          maxConcurrency: z.int().min(1).max(250).optional(),
+          maxBatchSize: within('max_batch_size'),
+          maxBatchTimeout: within('max_batch_timeout'),
+          maxRetries: within('max_retries'),
+          retryDelay: within('retry_delay'),
+          maxConcurrency: within('max_concurrency'),
           deadLetterQueue: name.optional(),
         }),
       ),

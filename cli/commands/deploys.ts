@@ -13,8 +13,8 @@ import { ago, firstLine, plain, shownCommit, shownDeploy, status, table, took } 
 
 /** Poll interval of a running deploy, in ms. */
 const POLL_MS = 300;
-/** Timeout of a deploy, in ms: longer than all its steps may take. */
-const DEADLINE_MS = 30 * 60_000;
+/** Timeout of a deploy, in ms. Its install, build and release command may each take `RUNNER_BUILD_TIMEOUT_S`. */
+const DEADLINE_MS = 3 * 60 * 60_000;
 /** Number of newest deploys that may contain the new one. */
 const NEWEST = 20;
 /** Number of last log lines to show of a failed deploy. */

@@ -423,22 +423,21 @@ export default {
       }),
       Dockerfile: 'FROM scratch\n',
       'src/index.ts':
-        "import { DurableObject } from 'cloudflare:workers';\n\nexport class Box extends DurableObject {}\nexport default { fetch: () => new Response('') };\n",
+        "import { DurableObject } from 'cloudflare:workers';\n\nexport class Box extends DurableObject {\n  fetch() {\n    return new Response(`container: ${this.ctx.container}`);\n  }\n}\nexport default { fetch: (request: Request, env: any) => env.BOX.getByName('a').fetch(request) };\n",
     },
     manager: 'none',
-    checks: [],
+    checks: [{ path: '/', text: /^container: undefined$/, byScript: true }],
     assets: false,
-    refused: /"containers" is not supported: run the container on a server of its own/,
   },
   {
     name: 'Worker with a browser',
     byHand: {
       'wrangler.jsonc': config({ browser: { binding: 'BROWSER' } }),
-      'src/index.ts': "export default { fetch: () => new Response('') };\n",
+      'src/index.ts':
+        "export default { fetch: (_: Request, env: any) => env.BROWSER.fetch('http://browser/v1/acquire') };\n",
     },
     manager: 'none',
-    checks: [],
+    checks: [{ path: '/', text: /RUNNER_BROWSER/, byScript: true }],
     assets: false,
-    refused: /"browser" is not supported: call a hosted browser over its HTTP API/,
   },
 ];

@@ -6,7 +6,7 @@ import { tooMuchMemory } from './memory-share.ts';
 
 /** Time between two polls, in ms. */
 const LOOK_EVERY_MS = 500;
-/** Number of polls that may exceed the limit of busy threads: a build that starts its workers has many for a moment. */
+/** How many more polls may exceed the limit of busy threads than not: a build that starts its workers has many for a moment. */
 const BUSY_LOOKS = 4;
 
 export interface MostUsage {
@@ -24,13 +24,16 @@ export interface MostUsage {
  */
 export async function watchUsage(pid: number, most: MostUsage, ended: AbortSignal): Promise<void> {
   const { memoryMb, busyThreads, onMemory } = most;
-  for (let busyLooks = 0; ; ) {
+  let busyLooks = 0;
+  for (;;) {
     await sleep(LOOK_EVERY_MS, undefined, { signal: ended });
     const usage = await usageBelow(pid);
     onMemory?.(usage.memoryBytes);
     if (usage.memoryBytes > memoryMb * 2 ** 20)
       throw new BuildFailure(tooMuchMemory(memoryMb, usage.memoryBytes));
-    if (busyThreads !== null && usage.busyThreads > busyThreads && ++busyLooks > BUSY_LOOKS)
+    const isBusy = busyThreads !== null && usage.busyThreads > busyThreads;
+    busyLooks = Math.max(0, busyLooks + (isBusy ? 1 : -1));
+    if (busyLooks > BUSY_LOOKS)
       throw new BuildFailure(
         `other programs keep the processors of this machine busy, and meanwhile a build may keep ${busyThreads} threads busy: push again when they do not`,
       );

@@ -24,6 +24,19 @@ test('a command that keeps too many threads busy is killed and says so', async (
   );
 });
 
+test('a command that keeps many threads busy for moments only keeps running', async (t) => {
+  const pid = await startShells(t, 4, 0);
+  let looks = 0;
+  const ended = new AbortController();
+  const onMemory = () => {
+    looks++;
+    process.kill(-pid, looks % 2 === 1 ? 'SIGSTOP' : 'SIGCONT');
+    if (looks === 12) ended.abort();
+  };
+  const watched = watchUsage(pid, { memoryMb: 1_000, busyThreads: 3, onMemory }, ended.signal);
+  await assert.rejects(watched, { name: 'AbortError' });
+});
+
 test('a command whose threads mostly sleep keeps running', async (t) => {
   const pid = await startShells(t, 2, 8);
   const watched = watchUsage(pid, { memoryMb: 1_000, busyThreads: 6 }, AbortSignal.timeout(4_000));
