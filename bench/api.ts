@@ -120,8 +120,9 @@ function ratio(of: Result, to: Result, pick: (load: Load) => number): number {
 
 interface Started {
   port: number;
-  /** The app that is read, with its owner. */
+  /** The row of the app that is read. */
   app: Row;
+  /** The row of the account that owns it. */
   account: Row;
   /** Ids of some of the apps. */
   ids: string[];

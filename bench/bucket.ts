@@ -1,4 +1,5 @@
-// Compares an app in the bucket with the same app with local data: wake, reads, writes, memory, requests to the bucket. The bucket is in this process, and answers at once, after 5 ms or after 30 ms.
+// Compares an app in the bucket with the same app with local data: wake, reads, writes, memory, requests to the bucket. The
+// bucket is in this process, and answers at once, after 5 ms or after 30 ms.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../test/support/bucket/settings.ts';

@@ -1,5 +1,5 @@
-// The cost of timing what requests wait for: the same app with and without it. Measured are CPU time per request, and memory after
-// the same number of requests.
+// The cost of timing the calls that requests wait for: the same app with and without it. Measured are CPU time per request, and
+// memory after the same number of requests.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

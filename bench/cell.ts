@@ -1,5 +1,5 @@
-// The cost of an app's process: start time and private memory of a Cellar cell. Compared with workerd run by hand on
-// the same config, a bare workerd, and Miniflare with the same bindings, in alternating rounds of one run.
+// The cost of a cell (an app's workerd process): start time and private memory. Compared with workerd run by hand on the same
+// config, a bare workerd, and Miniflare with the same bindings. The rounds of one run alternate.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -250,7 +250,7 @@ async function miniflareProcess(scratch: string, directory: string): Promise<Sta
   return { readyMs, privateMb };
 }
 
-/** Starts one more instance in a Node process with a warm Miniflare. From its constructor on, only workerd counts. */
+/** Starts one more instance in this process, whose Miniflare is loaded. The memory is that of its workerd alone. */
 async function miniflareWarm(scratch: string, directory: string): Promise<Start> {
   const begun = performance.now();
   const { instance, pids } = await startMiniflare(scratch, directory);

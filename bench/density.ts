@@ -1,6 +1,6 @@
-// The cost of idle apps: private memory of awake ones, beside workerd by hand on the same config, and the host's memory
-// for those that hibernate or sleep. Also measures how long a Cellar with many of them takes until it serves. Arguments
-// such as `sleeping` limit the bench to apps in these states.
+// The cost of idle apps. For awake ones: private memory, compared with workerd by hand on the same config. For apps that
+// hibernate or sleep: the host's memory, and how long a Cellar with many of them takes until it serves. Arguments such as
+// `sleeping` limit the bench to apps in these states.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync } from 'node:fs';

@@ -17,8 +17,9 @@ const ROUNDS = effort(25, 1);
 const TARGET = 0.5;
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const READY_MS = 60_000;
-/** Poll interval, and pause between a round and the next save, in ms. */
+/** Poll interval, in ms. */
 const LOOK_MS = 5;
+/** Pause after each save that was answered, in ms. */
 const REST_MS = 700;
 
 /** Prints both medians, and their ratio. */
@@ -98,7 +99,7 @@ class Server {
     await this.#until(async () => (await this.#word()) === 'none');
   }
 
-  /** @returns the time until the answer contains the word, in ms */
+  /** Writes `word` into the source. @returns the time until the server answers with it, in ms */
   async save(word: string): Promise<number> {
     const from = performance.now();
     writeFileSync(this.#page, this.#source.replace('%s', word));

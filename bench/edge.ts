@@ -1,6 +1,6 @@
 // The gateway's cost beside other reverse proxies, one thread each: small and large answers and an upload of one
 // workerd on a unix socket. The rounds of one run alternate, so that the ratios hold on a busy machine.
-// All write an access log. The gateway also has rate limits, ids and request counters; a second nginx is configured to do the
+// All write an access log. The gateway also has rate limits, request ids and counters; a second nginx is configured to do the
 // same. A relay that only forwards bytes shows the cost of Node itself. The last part opens many connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, isQuick, words } from './support/bench-scale.ts';

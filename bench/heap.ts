@@ -1,5 +1,5 @@
-// The cost of garbage in a long-running app: the memory of its process, and the latency of its requests, with the heap sizes
-// of a cell and with V8's own. Every process is new, and gets the same number of requests.
+// The cost of garbage in a long-running app: the memory of its process, and the latency of its requests. Compares the heap
+// sizes that Cellar sets with V8's own. Every process is new, and gets the same number of requests.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -12,7 +12,7 @@ import { cpuUs, times } from './support/load.ts';
 
 const PAIRS = effort(3, 1);
 const REQUESTS = effort(15_000, 200);
-/** An app with a database, and one that builds an answer of 240 kB from some 3,000 objects. */
+/** An app: `/page` builds an answer of 240 kB from some 3,000 objects, and other paths query a database. */
 const APP = `
 const tree = (depth) => depth === 0
   ? { text: 'leaf ' + Math.random() }
@@ -46,7 +46,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Returns the same app with a cell's V8 flags, and with the limit of its heap alone. */
+/** Returns the same app with the V8 flags that Cellar sets, and with only the limit of the heap. */
 async function configs(root: string): Promise<Record<string, Subject>> {
   const directory = join(root, 'release');
   await makeRelease(directory, APP, {

@@ -1,5 +1,5 @@
-// Three hosts with many apps. With sleeping ones: the time of a start, and the requests to the bucket afterwards. With running ones:
-// the time of a drain, and how long the apps of a killed host are away. The hosts and the bucket share this machine.
+// Three hosts with many apps. With sleeping ones: the time of a start, and the requests to the bucket afterwards. With running
+// ones: the time of a drain, and how long the apps of a killed host are away. The hosts and the bucket share this machine.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import type { Cellar } from '../test/support/e2e/cellar.ts';
@@ -15,8 +15,9 @@ const RUNNING = effort(100, 3);
 const WATCHED_MS = effort(120_000, 1_000);
 const AT_ONCE = 8;
 const DEADLINE_MS = 900_000;
-/** Timeout of one request, and a client's pause between two requests, in ms. */
+/** Timeout until an app answers, in ms. */
 const ANSWER_MS = 60_000;
+/** Pause of a client between two requests, in ms. */
 const PAUSE_MS = 200;
 const HOUR_MS = 3_600_000;
 const PLACE = 'of/cellar/';
@@ -103,7 +104,7 @@ async function running({ hosts }: Shared): Promise<void> {
   await outage('the loss of a host with', slugs, client, apps, lose);
 }
 
-/** Prints the duration of `happens`, and for the `count` apps that were away longest, how long they were. */
+/** Prints the duration of `happens`, and the median and maximum outage of the `count` apps with the longest outages. */
 async function outage(
   what: string,
   slugs: string[],

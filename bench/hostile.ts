@@ -14,7 +14,10 @@ const SECONDS = effort(10, 0.3);
 /** Time between the start of an attack and the measurement, in ms. */
 const LEAD_MS = effort(1_000, 200);
 const REQUESTS_PER_SECOND = 100;
-/** Maximum ratios of the good app's p99 to the quiet one. `p99WithoutCore` is for an attack that uses a whole core. */
+/**
+ * `p99`: maximum ratio of the good app's p99 to the quiet one. `p99WithoutCore`: the same for an attack that uses a whole core.
+ * `loopMs`: maximum p99 of the delay of the gateway's event loop, in ms.
+ */
 const TARGETS = { p99: 2, p99WithoutCore: 3, loopMs: 20 };
 
 /** Argument that also measures the same app run by hand, during the same attacks. A quick run always does. */
@@ -42,7 +45,7 @@ interface Suffered {
 
 /**
  * Prints a line for each attack. Arguments select attacks by words of their names: `npm run bench -- hostile build log`. The
- * word `floor` adds a line for the same app run by hand at the same time, which shows the machine's share.
+ * word `floor` adds a line for the same app, run by hand at the same time. That line shows the machine's share.
  */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar({

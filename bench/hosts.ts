@@ -1,5 +1,5 @@
-// A request that reaches another host than the app's home, beside one at the home: time, and CPU time of both hosts. The rounds
-// alternate, so that the ratios hold on a busy machine.
+// A request that reaches another host than the app's home, beside one at the home: time, and CPU time of both hosts. The home
+// is the host that runs the app. The rounds alternate, so that the ratios hold on a busy machine.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempDisposableSync } from 'node:fs';

@@ -8,8 +8,9 @@ import { effort } from './support/bench-scale.ts';
 import { copiesInBucket } from './support/copies-in-bucket.ts';
 
 const APPS = effort(100, 2);
-/** Data of each app: in a Durable Object, and as R2 objects. */
+/** Data of each app in a Durable Object, in MiB. */
 const ROWS_MB = effort(2, 1);
+/** Number of each app's R2 objects, of 1 MiB each. */
 const OBJECTS = effort(8, 1);
 const AT_ONCE = 4;
 const STORED_MS = 120_000;

@@ -12,7 +12,7 @@ const ROUNDS = effort(5, 1);
 const ROUND_MS = effort(5_000, 200);
 const AT_ONCE = 12;
 const PROCESSES = [1, 2, 3];
-/** Ratio of requests per second at two processes to those at one. */
+/** Minimum ratio of requests per second at two processes to those at one. */
 const TARGET = 1.8;
 const APP = {
   'wrangler.toml': 'name = "app"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n',

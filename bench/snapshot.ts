@@ -1,4 +1,4 @@
-// Snapshots of many apps: the cost of the first, the cost of one after few changes, and the effect on an app that is
+// Snapshots of many apps: the cost of the first snapshot, and of one after few changes. Also the latency of an app that is
 // called meanwhile.
 import { execFileSync } from 'node:child_process';
 import { globSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { effort, isQuick } from './support/bench-scale.ts';
 import { Copies } from './support/copies.ts';
 
 const APPS = effort(100, 3);
-/** Size of each app's database. */
+/** Size of each app's database, in MiB. */
 const MB = effort(10, 1);
 /** Number of apps that get a row between the snapshots. */
 const CHANGED = effort(3, 1);

@@ -1,4 +1,4 @@
-// The cost of `tail_consumers`: the same app in two cells, one with a tail Worker, which here answers at once.
+// The cost of `tail_consumers`: the same app in two processes, one with a tail Worker, which here answers at once.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,5 +1,5 @@
-// The control UI in a real Chromium: its first view from a cold cache beside a static page of the same size, and the server's
-// CPU time for idle tabs.
+// The control UI in a real Chromium: its first view from a cold cache, compared with a static page of the same size. Then the
+// server's CPU time for idle tabs.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

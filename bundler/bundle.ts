@@ -50,8 +50,9 @@ export interface Bundled {
 }
 
 const ASSETS = 'assets';
-/** Maximum lines for the deploy's log, and maximum characters of each. */
+/** Maximum notes for the deploy's log, and maximum warnings of a bundle. */
 const NOTES = 100;
+/** Maximum characters of a note or warning. */
 const NOTE_LENGTH = 2_000;
 
 const nothing: Bundle = {
@@ -74,7 +75,7 @@ export interface BundleOptions {
   environment: string | null;
   /** See `Plan.deployLine`. */
   deployLine?: string | null;
-  /** Maximum MiB of its assets. */
+  /** Maximum MiB of the project's assets. */
   assetsMb: number;
   /** The sites that existed before the build; `null` when no build could have made one. */
   before: PageFolders | null;

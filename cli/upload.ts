@@ -12,7 +12,7 @@ import type { Session } from './session.ts';
 
 /** Digits of an asset's hash, as in Wrangler. */
 const HASH_DIGITS = 32;
-/** Request timeout, in ms: longer than a queued deploy may take. */
+/** Request timeout, in ms. The last request waits until the deploy is live. */
 const DEADLINE_MS = 15 * 60_000;
 /** The description that the bundler's process writes beside the files of the bundle. */
 const BUNDLE_FILE = 'bundle.json';

@@ -1,4 +1,4 @@
-// A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
+// A typed client of Cellar's API, for programs. Uses REST for operations that answer JSON, else JSON-RPC.
 
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
@@ -11,7 +11,7 @@ import {
 import { type Operation, pathNames } from '../handlers/contract/operation.ts';
 import { cutText } from '../handlers/contract/text.ts';
 
-/** A refusal, with the problem as it was sent. */
+/** An error that Cellar returned. */
 export class Refused extends Error {
   readonly problem: ProblemBody;
   constructor(problem: ProblemBody) {
@@ -26,7 +26,7 @@ export interface CallOptions {
   idempotencyKey?: string;
 }
 
-/** An answer that no Cellar gives: of a proxy in between, say. */
+/** A response that does not fit Cellar's API, such as the error page of a proxy. */
 export class UnexpectedAnswer extends Error {
   readonly status: number;
   /** @param text the answer's body */
@@ -36,12 +36,12 @@ export class UnexpectedAnswer extends Error {
   }
 }
 
-/** An item of a stream: an event, or a reset: events were dropped and the list must be read again. */
+/** An item of a stream: an event or a reset. After a reset, read the list again, because events were dropped. */
 export type StreamedEvent<Data> =
   | { reset: false; id: string | null; data: Data }
   | { reset: true; reason: string };
 
-/** Node's own `fetch` gives up on an answer that does not begin within this time, in ms, whatever the signal says. */
+/** Node's `fetch` fails when a response does not begin within this time, in ms. A signal cannot extend it. */
 const NODE_PATIENCE_MS = 300_000;
 
 /** Calls a Cellar's API. */
@@ -61,9 +61,11 @@ export class CellarClient {
   }
 
   /**
-   * Runs an operation that is not a stream. Without a signal it is given up after the API's own deadlines; where
-   * `RUNNER_WAKE_TIMEOUT_S` is longer than by default, pass one.
-   * @throws {Refused} {UnexpectedAnswer} {TypeError} when the API cannot be reached
+   * Runs an operation that is not a stream. Without a signal, the call is aborted after `clientTimeoutMs`. Pass a signal to a
+   * Cellar whose `RUNNER_WAKE_TIMEOUT_S` is longer than the default.
+   * @throws {Refused} an error of Cellar
+   * @throws {UnexpectedAnswer}
+   * @throws {TypeError} when the API cannot be reached
    */
   async call<Name extends OperationName>(
     name: Name,
@@ -90,7 +92,9 @@ export class CellarClient {
   /**
    * Follows a stream until `signal` aborts or the connection ends. Pass the last id as `last_event_id` to go on; after a
    * `reset`, read the list again.
-   * @throws {Refused} {UnexpectedAnswer} {TypeError} when the API cannot be reached or the connection breaks
+   * @throws {Refused} an error of Cellar
+   * @throws {UnexpectedAnswer}
+   * @throws {TypeError} when the API cannot be reached, or the connection breaks
    */
   async *stream<Name extends OperationName>(
     name: Name,
@@ -143,7 +147,7 @@ export class CellarClient {
   }
 }
 
-/** `fetch` for an answer that may be hours away. */
+/** Returns a `fetch` without timeouts, for operations that may take longer than `NODE_PATIENCE_MS`. */
 async function patientFetch(): Promise<typeof fetch> {
   const undici = await import('undici');
   const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0 });
@@ -151,7 +155,11 @@ async function patientFetch(): Promise<typeof fetch> {
     undici.fetch(url, { ...init, dispatcher })) as unknown as typeof fetch;
 }
 
-/** What `take` makes of a text of the answer. @throws {Refused} {UnexpectedAnswer} for what the contract does not say */
+/**
+ * Returns the result of `take`, which parses `text`, a part of the response.
+ * @throws {Refused} from `take`
+ * @throws {UnexpectedAnswer} when `take` throws another error: the text does not fit the contract
+ */
 function read<Value>({ status }: Response, text: string, take: () => Value): Value {
   try {
     return take();
@@ -166,7 +174,7 @@ export async function refusalOf(response: Response): Promise<Refused | Unexpecte
     const problem = JSON.parse(text) as ProblemBody;
     if (problem.code in errorCodes) return new Refused(problem);
   } catch {
-    // Not one of Cellar's.
+    // The body is not an error document of Cellar.
   }
   return new UnexpectedAnswer(response.status, text);
 }
@@ -192,7 +200,7 @@ function requestOf(
   return { method: operation.method, path: rest.length > 0 ? `${path}?${query}` : path, body: null };
 }
 
-/** Bytes are described as the contract says only over RPC: REST sends them as they are. */
+/** Returns the path for REST; null for bytes. REST sends bytes unencoded, while the contract describes the answer of RPC. */
 function restPath({ path, kind }: Operation): string | null {
   return kind === 'bytes' ? null : path;
 }

@@ -11,7 +11,7 @@ import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
 /**
  * Who calls. `runner`: the holder of the runner token, who may do everything. `account`: authenticated by an API key, or named
- * by the control UI's server for a signed-in person. `runs`: a signed-in admin, with the rights of the runner token.
+ * by the control UI's server for a signed-in person. `runs`: whether it is a signed-in admin, who has the runner token's rights.
  */
 export type Actor =
   | { kind: 'runner' }

@@ -18,7 +18,7 @@ export interface RequestContext {
   address: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
-  /** The home of an app that this request creates. Left out: the host with most room. */
+  /** Id of the host that gets an app which this request creates (its home). Left out: the host that `roomiest` chooses. */
   newHome?: string | undefined;
   /** Returns the Durable Object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
@@ -36,7 +36,6 @@ export interface Context extends RequestContext {
   whoNow: () => Promise<Actor>;
 }
 
-/** @param from the request's id, and the IP address of its client */
 export function createContext(
   env: Env,
   { requestId, address }: Pick<RequestContext, 'requestId' | 'address'>,

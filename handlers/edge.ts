@@ -14,8 +14,9 @@ export async function edge(request: Request, context: RequestContext): Promise<R
 }
 
 /**
- * Whether a certificate may be requested: 200 for Cellar's own names, running or sleeping apps, live previews, and attached
- * domains.
+ * Answers whether a certificate may be requested: 200 for Cellar's own names, running or sleeping apps, live previews, and
+ * attached domains.
+ * @throws {Problem} `unknown_host` for other names
  */
 async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
   const { env, db } = context;

@@ -75,7 +75,7 @@ export function asProblem(error: unknown, requestId: string): Problem {
   return new Problem('internal_error');
 }
 
-/** Returns the response for a problem. */
+/** Returns the response for a problem. A 503 or 429 gets `Retry-After`. */
 export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
   const retry: Record<string, string> =
     problem.status === 503 || problem.status === 429 ? { 'retry-after': RETRY_AFTER_S } : {};

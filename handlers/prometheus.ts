@@ -5,7 +5,7 @@ import { metricsOf } from './hosts/merged.ts';
 import { Problem } from './problem.ts';
 
 /**
- * Returns the host's metrics, followed by those of the control plane.
+ * Returns the metrics of all hosts, followed by those of the control plane.
  * @throws {Problem} `forbidden` without the runner token, `host_unavailable`
  */
 export async function prometheus({ actor, ...context }: Context): Promise<Response> {

@@ -1,4 +1,4 @@
-// An orderly shutdown of the host: every part is closed, even when closing others fails.
+// An orderly shutdown of the host: every part is closed, even when another part fails to close.
 import { log, reason } from './log.ts';
 
 export class Shutdown {

@@ -188,9 +188,9 @@ export class Host {
   }
 
   /**
-   * Drains and closes everything within `RUNNER_DRAIN_S`. Aborts deploys, which restart at the next start. Further calls wait
-   * for the same shutdown.
-   * @throws the error of the first part that failed to close; the others are closed
+   * Moves the apps to other hosts, if there are any. Then drains and closes everything within `RUNNER_DRAIN_S`. Aborts
+   * deploys, which restart at the next start. Further calls wait for the same shutdown.
+   * @throws the error of the first part that failed to close; the other parts are closed. Or {Error} after `RUNNER_DRAIN_S`
    */
   close(): Promise<void> {
     this.#closing.abort();
@@ -351,7 +351,7 @@ export class Host {
     // Caddy stops only now: until then it forwards the last responses, and the 503 for new requests.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
-    // Last, so that requests for an app that has moved away reach its new home.
+    // Last, so that requests for an app that has moved away reach its new host.
     await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
     this.#parts.hosts?.close();
   }

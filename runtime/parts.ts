@@ -42,7 +42,8 @@ export function assemble(config: Config) {
   };
   const outbox = new Outbox({ outbox: store.outbox, synced }, (events) =>
     controlParts.control.call('/internal/host-events', events).catch((error: unknown) => {
-      // Without its bucket, the control plane has judged nothing. A plain Error tells the outbox that it was no refusal.
+      // While its bucket is unavailable, the control plane has judged nothing. After an error without a status, the outbox
+      // tries again.
       throw base.bucket?.problem ? new Error(reason(error)) : error;
     }),
   );
@@ -173,7 +174,7 @@ export function assemble(config: Config) {
 
   /** Returns the names of failed parts, as `/ready` shows them. */
   function failing(): string[] {
-    // Without its bucket, the control plane is only a warning: see `warnings`. Apps on this machine serve.
+    // While the bucket is unavailable, a failed control plane is only a warning: see `warnings`. Apps on this disk serve.
     const failing = control.answers || base.bucket?.problem ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');

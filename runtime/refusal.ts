@@ -11,7 +11,7 @@ export function noSuchApp(): Refusal {
 
 /**
  * Checks for disk space. Call it before work that needs space.
- * @param disk.shortage why there is no space, and how to fix it; null while there is space
+ * @param shortage why there is no space, and how to fix it; null while there is space
  * @throws {Refusal} 507 when there is no space
  */
 export function requireRoom({ shortage }: { shortage: string | null }): void {

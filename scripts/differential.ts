@@ -1,5 +1,5 @@
-// Bundles small Workers with `wrangler deploy --dry-run` and as a push does, runs both in one workerd, and compares their
-// answers: `npm run differential`. `npm run differential -- json wasm` selects those whose name contains one of the words.
+// Bundles small Workers with `wrangler deploy --dry-run` and as a push does, runs both with Miniflare, and compares their
+// answers: `npm run differential`. `npm run differential -- json wasm` selects Workers whose name contains one of the words.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

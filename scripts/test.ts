@@ -24,7 +24,7 @@ const SLOWEST = 40;
 
 /**
  * The builds of this file start as many processes as one user's builds may have. Unsandboxed builds of the same user
- * could then start none. So the file runs first, beside the groups, whose builds have sandboxes.
+ * could then start none. So the file runs first, beside the files that share a Cellar: their builds have sandboxes.
  */
 const FIRST = 'test/builds/commands/isolation.test.ts';
 
@@ -53,12 +53,12 @@ const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(fi
 const groups = Map.groupBy(all, groupOf);
 const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
-/** Files that start a whole Cellar take longest. */
+/** Whether a file starts a whole Cellar. Such files take longest. */
 const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
 const others = alone.filter((file) => file !== FIRST);
 const isShort = words.includes(SHORT);
-// The groups take minutes each, so they run first: none runs alone at the end. A short time should suffice for most tests.
+// The groups take minutes each, so they begin first. With `--minutes`, most tests still run.
 const files = [
   ...alone.filter((file) => file === FIRST),
   ...(isShort ? [] : [...groups].map(([group, members]) => inOneProcess(group!, members))),

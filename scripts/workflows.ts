@@ -15,8 +15,9 @@ const HIBERNATE_EVERY = 1_000;
 const HIBERNATES_MS = 30_000;
 /** Time allowed for the first call, in ms: waiting until a time in the past is an error of the instance. */
 const STARTING_MS = 15_000;
-/** Time allowed to create one instance, and the interval between the ends of waits, in ms. */
+/** Time allowed to create one instance, in ms. */
 const CREATE_MS = 60;
+/** Interval between the ends of the instances' waits, in ms. */
 const WAIT_INTERVAL_MS = 30;
 const SAMPLE_MS = 250;
 /** Timeout for the end of all instances after the end of the last wait, in ms. */

@@ -1,5 +1,5 @@
-// Splits a SQL file into statements, with the rules of SQLite's `sqlite3_complete`. Both planes use it, and, for an import,
-// the Worker's entry: so it must also run in workerd.
+// Splits a SQL file into statements, with the rules of SQLite's `sqlite3_complete`. The host and the control plane use it, and,
+// for an import, the Worker's entry: so it must also run in workerd.
 
 /** A comment, a quoted name or text, a word, white space, or any other character. An unclosed one reaches to the end. */
 const TOKEN =

@@ -40,7 +40,7 @@ export function refusal(needs: Role, own: Role | null): string | null {
   return `This needs the role ${needs}; yours is ${own}. An administrator of the app can give you another.`;
 }
 
-/** Whether the account has the rights `needs` on the current app. Reading it subscribes to it. */
+/** Whether the account has the rights `needs` on the current app; true while its role is unknown. Subscribes to the role. */
 export function may(needs: Role): boolean {
   return refusal(needs, role.value) === null;
 }

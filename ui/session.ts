@@ -11,12 +11,13 @@ export interface Session {
   version: string;
   /** Whether sign-in needs a code besides the password. */
   second_factor: boolean;
-  /** Whether the machine has a bucket. `storage` says where new apps keep their data. */
+  /** Whether the machine has a bucket. */
   bucket: boolean;
   /** Whether this machine receives e-mails for apps. */
   receives_mail: boolean;
   /** The TCP ports that apps may have, such as `20000-20100`; empty for none. */
   tcp_ports: string;
+  /** Where new apps keep their data by default. */
   storage: 'local' | 'bucket';
   /** Whether the machine is one of several hosts. */
   hosts: boolean;
@@ -69,7 +70,7 @@ export function takeInvite(): string {
   return token;
 }
 
-/** Ends the session on the server, then here. @throws {Failure} */
+/** Ends the session on the server, then here. @throws {Failure} when the server does not end it */
 export async function signOut(): Promise<void> {
   await serverRoute('/api/auth/sign-out', {});
   session.value = null;

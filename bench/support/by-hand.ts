@@ -1,4 +1,4 @@
-// A workerd that is started by hand on a cell's config, and called over a port.
+// A workerd that is started by hand on the config of an app's process, and called over a port.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ export interface Process {
 
 /**
  * Returns the flags of workerd that give each socket of a config an address. Without them workerd does not start.
- * @param address of the socket with this name
+ * @param address returns the address for the socket with this name
  */
 export function socketFlags(config: string, address: (name: string) => string): string[] {
   const [, sockets = ''] = /sockets = \[(.*?)\]/s.exec(readFileSync(config, 'utf8')) ?? [];

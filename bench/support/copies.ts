@@ -17,7 +17,7 @@ interface Copy {
 
 /** The first user id of the copies. */
 const FIRST_UID = 1_000_000;
-/** Directory of the apps' Durable Objects in the control plane, and the key of their ids. */
+/** Directory of the apps' Durable Objects in the control plane. workerd also derives their ids from this name. */
 const OBJECTS = 'control-AppObject';
 const ASLEEP_SINCE = '2026-01-01T00:00:00.000Z';
 const PROCESS_STATES = { awake: 'running', hibernating: 'idle', sleeping: 'stopped' };
@@ -48,7 +48,7 @@ export class Copies {
     const control = new Database(this.#controlDatabase());
     const host = new Database(join(this.#data, 'host.sqlite'));
     try {
-      // At the next start the control plane itself reports the app.
+      // Reports that wait for the control plane. It need not get them: it reads the state of all apps at the next start.
       host.prepare('DELETE FROM outbox').run();
       const fresh: Copy[] = [];
       control.transaction(() => {

@@ -1,4 +1,4 @@
-// What the gateway sends to a cell.
+// What the gateway sends to an app's process.
 import { readHead } from '../../runtime/edge/http/head/head.ts';
 import { type Caller, forwardedHeaders } from '../../runtime/edge/http/head/headers.ts';
 import type { Asked } from './load.ts';
@@ -12,7 +12,7 @@ const CALLER: Caller = {
   client: () => '127.0.0.1',
   isByTrustedProxy: () => false,
 };
-/** Returns a request as the gateway sends it to a cell for a request of wrk. */
+/** Returns a request as the gateway sends it to an app's process for a request of wrk. */
 export function gatewayRequest(): Asked {
   const text = Buffer.from('GET / HTTP/1.1\r\nHost: shop.localhost\r\n\r\n');
   const head = readHead(text, text.length);

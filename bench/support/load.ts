@@ -47,8 +47,8 @@ export async function load(port: number, seconds: number, asked: Asked = { path:
 }
 
 /**
- * Sends exactly this number of requests over 32 connections. @throws {Error} when an answer is no 200, or after a
- * minute
+ * Sends exactly this number of requests over 32 connections.
+ * @throws {Error} when an answer is no 200, or, with wrk, after a minute
  */
 export async function ask(port: number, requests: number, asked: Asked = { path: '/' }): Promise<void> {
   if (!hasWrk) return void (await times(port, requests, asked));
@@ -174,8 +174,8 @@ async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Loa
 }
 
 /**
- * Sends exactly this number of requests over 32 connections. @returns latencies, in ms @throws {Error} when one is no
- * 200
+ * Sends exactly this number of requests over 32 connections. @returns latencies, in ms
+ * @throws {Error} when an answer is no 200
  */
 export function times(port: number, requests: number, asked: Asked): Promise<number[]> {
   let left = requests;

@@ -1,5 +1,5 @@
-// The bench's app in Miniflare. `node bench/support/miniflare-app.ts SCRATCH DIRECTORY` starts one and sends one
-// request. Then it prints `answered` and the pid of its workerd. It ends with its standard input.
+// The app of `bench/cell.ts` in Miniflare. `node bench/support/miniflare-app.ts SCRATCH DIRECTORY` starts it and sends one
+// request. Then the program prints `answered` and the pid of workerd. It ends with its standard input.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';

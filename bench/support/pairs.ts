@@ -1,5 +1,5 @@
-// Compares the CPU time and memory of two cells that serve the same requests. Each pair of processes is new and warmed up, then
-// called in short alternating rounds, so that other load on the machine affects both. Memory layout makes processes differ: the
+// Compares the CPU time and memory of two app processes that serve the same requests. Each pair is new and warmed up, then
+// called in short alternating rounds, so other load on the machine affects both. Memory layout makes processes differ: the
 // ratio is the median of the pairs' ratios, printed with its quartiles.
 import { effort } from './bench-scale.ts';
 import { end, type Process, type Subject, start } from './by-hand.ts';

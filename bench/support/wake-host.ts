@@ -1,5 +1,5 @@
 // The host's side of the wake bench, in a process of its own: gateway, fleets and the host's database, as in a Cellar.
-// Arguments: a directory with the release in `release/`, and how many apps run it. Their hosts are `0`, `1`, ….
+// Arguments: a directory with the release in `release/`, and how many apps run it. Their host names are `0`, `1`, ….
 import { join } from 'node:path';
 import { Gateway } from '../../runtime/edge/gateway.ts';
 import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
@@ -19,8 +19,9 @@ export interface Steps {
   /** The process listens, and the request is forwarded to it. */
   ready: number;
 }
-/** Messages of the bench and their answers: a port at the start, steps for each app once all have hibernated. */
+/** A message of the bench. `hibernate` is answered when every app has hibernated. */
 export type Order = 'hibernate' | 'steps';
+/** A message to the bench: the port once the gateway listens, and later the answer to each order. `steps`: one for each app. */
 export type Answer = { port: number } | { hibernated: true } | { steps: Steps[] };
 
 const WAKE_TIMEOUT_MS = 120_000;

@@ -6,7 +6,7 @@ import type { Bundle, ClassMigration, ObjectsElsewhere } from '../release.ts';
 import { isOther } from './missing-bindings.ts';
 
 /**
- * Returns the bindings to classes.
+ * Returns the bindings to the project's own Durable Object classes.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports
  * @throws {BuildFailure} when a class is not exported
@@ -27,9 +27,9 @@ export function durableObjects(
 }
 
 /**
- * Returns the bindings to classes of other apps.
+ * Returns the bindings to Durable Object classes of other apps.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} when there is no Worker
+ * @throws {BuildFailure} when there are such bindings, but no Worker
  */
 export function objectsElsewhere(
   file: string,

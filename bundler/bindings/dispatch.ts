@@ -13,7 +13,7 @@ const OUTBOUND_RULE = `"outbound" must have the name of an app as "service", and
 /**
  * Returns the bindings to dispatch namespaces.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for an invalid name of a namespace, an invalid outbound Worker, and where there is no Worker
+ * @throws {BuildFailure} for an invalid name of a namespace, an invalid outbound Worker, and bindings without a Worker
  */
 export function dispatchBindings(
   file: string,

@@ -16,7 +16,7 @@ const USUAL_TABLE = 'd1_migrations';
  * @param root real path of the project
  * @param base directory of the configuration
  * @param notes for the deploy's log; a missing `migrations_dir` only adds a warning: Wrangler also deploys without it
- * @throws {BuildFailure} when a file lies outside the project
+ * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern outside `migrations_dir`
  */
 export function copyMigrations(
   root: string,
@@ -51,7 +51,7 @@ export function copyMigrations(
   });
 }
 
-/** Returns the table that records a database's migrations, if the project names one. */
+/** Returns the name of the table that records a database's migrations; an empty object for Wrangler's default. */
 export function migrationsTable({
   migrations_table: table = USUAL_TABLE,
 }: WranglerConfig['d1_databases'][number]): { migrationsTable?: string } {

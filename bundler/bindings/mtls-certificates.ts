@@ -10,7 +10,7 @@ export const CERTIFICATE_ID_RULE =
 /**
  * Returns the bindings to client certificates. The host finds the certificates when it makes the release.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for an invalid id, and where there is no Worker
+ * @throws {BuildFailure} for an invalid id, and for bindings without a Worker
  */
 export function mtlsBindings(
   file: string,

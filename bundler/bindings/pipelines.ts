@@ -5,7 +5,7 @@ import type { Outward } from '../release.ts';
 /**
  * Returns the bindings to pipelines. A pipeline writes into the bucket that has its name, or into the only bucket.
  * @param buckets of the same configuration; `key` is the name of the bucket
- * @throws {BuildFailure} when a pipeline has no bucket
+ * @throws {BuildFailure} for an invalid name of a pipeline, and when it has no bucket
  */
 export function pipelineBindings(
   pipelines: readonly { binding: string; pipeline?: string; stream?: string }[],

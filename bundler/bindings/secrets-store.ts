@@ -10,7 +10,7 @@ export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, under
 /**
  * Returns the bindings to secrets of stores. Whether a secret exists is only checked when the app reads it.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for an invalid name of a secret, and where there is no Worker
+ * @throws {BuildFailure} for an invalid name of a secret, and for bindings without a Worker
  */
 export function storeSecretBindings(
   file: string,

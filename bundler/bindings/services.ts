@@ -11,7 +11,7 @@ export const CELLAR = 'cellar';
  * Returns the service bindings. wrangler has checked their shapes.
  * @param file the configuration's name in messages
  * @param exports the names that the project's Worker exports; null while they are not known yet
- * @throws {BuildFailure} for an entrypoint that the project's own Worker does not export, and where there is no Worker
+ * @throws {BuildFailure} for an entrypoint that the project's own Worker does not export, and for bindings without a Worker
  */
 export function serviceBindings(
   file: string,
@@ -37,7 +37,7 @@ export function serviceBindings(
   });
 }
 
-/** Returns the apps whose `tail()` gets the Worker's events. @throws {BuildFailure} when there is no Worker */
+/** Returns the apps whose `tail()` gets the Worker's events. @throws {BuildFailure} if it names some, but has no Worker */
 export function tailConsumers(
   file: string,
   { main, tail_consumers: consumers = [] }: Pick<WranglerConfig, 'main' | 'tail_consumers'>,

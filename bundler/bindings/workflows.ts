@@ -12,7 +12,7 @@ export const WORKFLOW_NAME = /^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,63}$/;
  * Returns the Workflows that a configuration binds.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports; `null` when that is not known yet
- * @throws {BuildFailure} when a class is not exported, or two Workflows share one
+ * @throws {BuildFailure} when a class is not exported, or two Workflows share a name or a class
  */
 export function workflows(file: string, config: WranglerConfig, exports: string[] | null): Workflow[] {
   const own = (config.workflows ?? []).filter((each) => !isOther(each, config.name));

@@ -30,9 +30,10 @@ const EMPTY: WranglerConfig = {
 
 /**
  * Reads the configuration of a project of the kind `wrangler`.
- * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top level
+ * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top
+ * level, or `production` of a Pages project
  * @param written whether the build has run, so that a configuration it wrote counts
- * @throws {BuildFailure} as `readWranglerConfig` does
+ * @throws {BuildFailure} as `readWranglerConfig` does, and when a script names a configuration that does not exist
  */
 export async function readConfig(
   place: Place,
@@ -74,7 +75,7 @@ function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfi
   };
 }
 
-/** Turns a Pages project's configuration into a Worker's, once its files exist. Returns any other unchanged. */
+/** Turns a Pages project's configuration into a Worker's, once its files exist. Returns other configurations unchanged. */
 export function withPages(place: Place, read: ReadConfig, output: string | null): ReadConfig {
   const { pages_build_output_dir: named } = read.config;
   if (named === undefined) return read;

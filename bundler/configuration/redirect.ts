@@ -1,5 +1,5 @@
-// Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own, and a file with its path.
-// wrangler then deploys that one.
+// Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own. They write its path into
+// `.wrangler/deploy/config.json`. wrangler then deploys the written configuration.
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';

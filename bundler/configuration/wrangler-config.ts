@@ -38,7 +38,7 @@ export interface WranglerConfig {
   /** Absolute path. */
   main?: string;
   find_additional_modules?: boolean;
-  /** The folder that names of additional modules are relative to; omitted: the entry's. */
+  /** The folder that names of additional modules are relative to; omitted: the entry's folder. */
   base_dir?: string;
   compatibility_date?: string;
   compatibility_flags: string[];
@@ -156,7 +156,7 @@ export interface ReadConfig {
   file: string;
   /** The directory that relative paths in `config` start at. */
   base: string;
-  /** The project's own configuration, when `config` is the one that the build wrote. Null otherwise, or without one. */
+  /** The project's own configuration, if `config` is the one that the build wrote. Null otherwise, and if there is none. */
   own: WranglerConfig | null;
   /** Lines for the deploy's log. */
   notes: string[];
@@ -169,7 +169,8 @@ export interface ReadConfig {
  * @param place the project
  * @param path of the project's own configuration, or `null`
  * @param written path of the configuration that the build wrote, or `null`; one of the two paths exists
- * @param environment the environment to deploy, or `null` for the top level; the build already chose one for its own
+ * @param environment the environment to deploy, or `null` for the top level. The build's configuration has only one
+ * environment, so this value is not used for it
  * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
@@ -288,7 +289,7 @@ function withoutDerived(config: Record<string, unknown>): Record<string, unknown
   return rest;
 }
 
-/** Whether a value is not empty. wrangler fills missing keys with empty values, so the author's own look the same. */
+/** Whether a value is not empty. wrangler fills missing keys with empty values, so an empty value counts as missing. */
 function isGiven(value: unknown): boolean {
   if (value === undefined || value === null || value === false) return false;
   if (typeof value === 'object') return Object.values(value).some(isGiven);

@@ -24,7 +24,7 @@ export interface DeployFolder {
   line: string | null;
 }
 
-/** Returns the folder that the script `deploy` names; `null` when it deploys the root, or names nothing. */
+/** Returns the folder that the root's deploy script names; `null` when it deploys the root, or names nothing. */
 export function deployFolder(scripts: Record<string, string>): DeployFolder | null {
   for (const { script, steps } of certainSteps(scripts)) {
     let folder = '.';

@@ -47,7 +47,7 @@ const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
 /** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
 
-/** Finds the script that deploys: `deploy`, or else another. Scripts are read, not run. */
+/** Finds the script that deploys: `deploy`, or else another; `null` if no script does. Scripts are read, not run. */
 export function deployScript(scripts: Scripts): DeployScript | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));
   for (const name of names) {
@@ -151,8 +151,9 @@ interface Called {
   kind: CommandKind;
   /** The words from the program on, without `npx` and the like. */
   words: string[];
-  /** The scripts that it runs, in order, and the arguments of the last one. */
+  /** The project's scripts that the command runs, in order. */
   names: string[];
+  /** Arguments for the script, if the command runs only one. */
   more: string[];
   /** Variables for its program, such as `A=b`. */
   variables: string[];

@@ -53,7 +53,7 @@ export function groupIn(text: string): string | null {
   return text.startsWith('(') && endOfQuoted(text, 0) === text.length - 1 ? text.slice(1, -1) : null;
 }
 
-/** Returns the index of the last character of the quoted text, group or escaped character at `at`. */
+/** Returns the index of the last character of the quoted text, group or escaped character at `at`; else `at` itself. */
 function endOfQuoted(line: string, at: number): number {
   const character = line[at];
   if (character === '\\') return at + 1;

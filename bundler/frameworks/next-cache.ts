@@ -86,7 +86,7 @@ function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
   return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
 }
 
-/** Writes the migration that creates OpenNext's table of tags, for its D1 database; returns none for any other. */
+/** Writes the migration that creates OpenNext's table of tags in its D1 database. Returns `[]` for other databases. */
 export function tagsMigration(binding: string, out: string, target: string): DatabaseMigration[] {
   if (binding !== TAGS_BINDING) return [];
   const name = 'opennext-revalidations.sql';

@@ -47,7 +47,7 @@ const FRAMEWORKS: ServerFramework[] = [
     isServer: (config) => !/\b(?:spa|prerender)\s*:/.test(config),
   },
 ];
-/** Packages that make a site or a Worker of such a project by themselves. */
+/** Packages that make a site or a Worker from a project of these frameworks, without `wrangler setup`. */
 const ADAPTERS = [
   '@astrojs/cloudflare',
   '@cloudflare/vite-plugin',

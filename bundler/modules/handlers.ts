@@ -22,7 +22,7 @@ const SHARED = {
 } as const satisfies BuildOptions;
 
 /**
- * Bundles `handlers/index.ts` with what it imports, with the flags that workerd uses for a Wrangler project.
+ * Bundles `handlers/index.ts` with what it imports.
  * @returns an ES module: the fetch handler and the Durable Object class
  * @throws {Error} esbuild's, with file and line
  */
@@ -31,7 +31,7 @@ export function bundleHandlers(): Promise<string> {
 }
 
 /**
- * Returns the bundled handlers, from the cache unless their sources have changed. Each start of a host waits for this, and
+ * Returns the bundled handlers, from the cache if `sourcesKey` is unchanged. Each start of a host waits for this, and
  * bundling takes ten times as long as the check.
  * @param directory of the cache; only the host may write there. Null: no cache
  * @throws {Error} esbuild's, with file and line

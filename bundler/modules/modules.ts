@@ -37,7 +37,7 @@ export function typeOf(path: string, rules: Rule[]): string | undefined {
   return rules.find(({ globs }) => globs.some(matches))?.type;
 }
 
-/** Returns a filter of the text of imports. As in Wrangler, a star there stands for any text, with slashes. */
+/** Returns a filter of the text of imports. As in Wrangler, a star in an import stands for any text, even slashes. */
 function importFilter(glob: string): RegExp {
   const parts = glob.split(/\*+/).map((part) => part.replace(/[\\^$.+?()[\]{}|]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`);

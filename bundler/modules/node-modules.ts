@@ -11,7 +11,10 @@ const GLOBAL = 'node-global';
 
 /** How a Worker uses Node's modules. */
 export interface NodeUse {
-  /** Null: a package in `node_modules` with a module's name takes precedence, and so does what a package names for browsers. */
+  /**
+   * `null`: no polyfills. Then a package in `node_modules` with a Node module's name takes precedence, and so does the
+   * replacement that a package names for browsers.
+   */
   polyfills: NodePolyfills | null;
   /** The project's own replacements, by module name. They take precedence. */
   alias: Record<string, string>;
@@ -49,7 +52,8 @@ export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
               resolveDir,
               pluginData: REQUIRED,
             });
-            // esbuild resolves it again: a module that a package leaves out for browsers would not be empty by its path.
+            // Makes esbuild resolve it again. With the found path, a module that a package excludes for browsers would
+            // be loaded instead of an empty one.
             if (found.errors.length === 0) return null;
           }
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;

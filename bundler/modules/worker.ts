@@ -51,8 +51,8 @@ const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]
 
 /**
  * Bundles the Worker into `<out>/modules`.
- * @returns its modules, the entry first; the names the entry exports; warnings for the log; whether every import was found, and
- * esbuild did not warn
+ * @returns its modules, the entry first; the names that the entry exports; warnings for the log. `isComplete`: every import was
+ * found, and there are no warnings
  * @throws {BuildFailure} with esbuild's messages, each with file, line and column
  */
 export async function bundleWorker(
@@ -159,7 +159,7 @@ function nameSources(root: string, directory: string, name: string): void {
 
 /**
  * Whether an entry is a Node server. It imports Node's network modules, mentions neither `fetch` nor `cloudflare:node`,
- * and calls `listen()` or is CommonJS: then another module may call it.
+ * and calls `listen()` or is CommonJS: another module may call `listen()` for a CommonJS entry.
  */
 function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;

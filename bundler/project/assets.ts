@@ -19,7 +19,8 @@ const TOOLS =
  * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
  * @param isCopied whether to copy a file or a folder, by its path relative to `from`
  * @returns the number of files, and how many of those are pages
- * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
+ * @throws {BuildFailure} when a symbolic link leaves the project, leads nowhere or to a folder that contains it, and when
+ * there are more files or MiB than the limits allow
  */
 export function copyAssets(
   place: Place,

@@ -24,8 +24,9 @@ interface Sources {
   config: WranglerConfig | null;
   /** The script that deploys the project, if there is one. */
   deploy: DeployScript | null;
-  /** The project's package.json, and that of the workspace above it. */
+  /** The project's package.json; `null` without one. */
   manifest: PackageJson | null;
+  /** The package.json of the workspace above the project; `null` without a workspace. */
   above: PackageJson | null;
   /** Whether the deploy adds OpenNext's adapter. */
   addsOpenNext: boolean;

@@ -16,15 +16,17 @@ export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
 export const PAGES_WORKER = '_worker.js';
 /** The Worker's code and its routes. Never served. */
 export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
-/** Maximum rules in `_routes.json`, and maximum characters of each. */
+/** Maximum rules in `_routes.json`. */
 const ROUTES = 100;
+/** Maximum characters of a rule. */
 const ROUTE_LENGTH = 100;
 const FUNCTIONS = 'functions';
 /** Matches the exports of a Pages Function. */
 const HANDLER =
   /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
-/** Maximum files of functions/ to read, and maximum bytes of each. */
+/** Maximum files of functions/ to read. */
 const MAX_FILES = 500;
+/** Bytes to read from the start of each file in functions/. */
 const FUNCTION_BYTES = 256 * 1024;
 
 /** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
@@ -55,7 +57,7 @@ export function hasPagesWorker(place: Place, directory: string): boolean {
 /**
  * Turns a Pages project's configuration into that of a Worker with assets.
  * @param directory absolute path of the static files, which exists
- * @throws {BuildFailure} for routes that cannot be read
+ * @throws {BuildFailure} for routes that cannot be read, or that Pages refuses
  */
 export function asWorker(place: Place, read: ReadConfig, directory: string): ReadConfig {
   const { root } = place;

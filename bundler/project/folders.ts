@@ -10,7 +10,10 @@ const ENTRIES = 50_000;
 /** Hidden folders into which tools write sites. */
 const OUTPUT = ['.output', '.vitepress', '.vuepress'];
 
-/** Yields folders breadth-first by path from `root`, which is the first. Skips `node_modules` and other hidden folders. */
+/**
+ * Yields folders breadth-first by path from `root`, which is the first. Skips `node_modules`, and hidden folders except
+ * those of `OUTPUT`. Stops after `ENTRIES` entries.
+ */
 export function* foldersOf(root: string, depths = DEPTH): Generator<{ path: string; names: string[] }> {
   let left = ENTRIES;
   let level = [''];

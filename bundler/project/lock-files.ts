@@ -26,9 +26,8 @@ export interface LockFile {
 }
 
 /**
- * Returns the lock files in a folder, in order of preference. An npm lock file that lacks packages of package.json
- * comes after those of other managers: npm would refuse it, and the project probably changed to the other package
- * manager.
+ * Returns the lock files in a folder, in order of preference. An npm lock file that lacks packages of package.json comes
+ * after those of other package managers: npm would refuse it. The project probably changed to the other package manager.
  * @param root real path of the repository
  * @throws {BuildFailure} when a lock file is not a file of the project
  */

@@ -36,13 +36,13 @@ const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepa
 export interface Plan {
   /** The project's folder, relative to the worktree; empty: the worktree. */
   folder: string;
-  /** The commands that the root's script `deploy` runs there, in place of the folder's own script; `null`: none. */
+  /** Shell line that the root's deploy script runs in `folder`, in place of the folder's own deploy script; `null`: none. */
   deployLine: string | null;
   /** Folder where its packages are installed, relative to the worktree; empty: the worktree. */
   installFolder: string;
   /** The commands that run before the project is bundled, in order. */
   build: BuildCommand[];
-  /** What a deploy adds for the build; `null`: nothing. */
+  /** The framework's adapter that a deploy adds for the build; `null`: none. */
   adapter: Adapter | null;
   /** Lines for the deploy's log. */
   notes: string[];

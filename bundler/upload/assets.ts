@@ -57,7 +57,7 @@ export interface SessionPlace {
   releases: string | null;
 }
 
-/** Checks a manifest. @throws {BuildFailure} naming the invalid path */
+/** Checks a manifest. @throws {BuildFailure} for an invalid path, hash or size, and for too many assets or MiB */
 export function checkManifest(value: unknown, assetsMb: number): Manifest {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new BuildFailure('manifest must be an object of paths');
@@ -109,7 +109,7 @@ export function extensionsOf(manifest: Manifest): Map<string, string> {
 }
 
 /**
- * Returns the paths of assets by hash, from an app's kept releases that were uploaded.
+ * Returns the paths of assets by hash, from the uploaded ones of an app's releases that are still on the disk.
  * @param releases their directory, or `null`
  */
 export function knownAssets(releases: string | null): Map<string, string> {
@@ -181,7 +181,7 @@ export function placeAssets(
 /**
  * Creates hard links to the files of a session in `out`.
  * @returns the manifest of the session
- * @throws {BuildFailure} for an unknown session, and naming the missing asset
+ * @throws {BuildFailure} for an unknown session, for a session of another Worker, and naming the missing asset
  */
 export function linkAssets(id: string, { out, sessions, owner, releases }: SessionPlace): Manifest {
   const session = readSession(sessions, id);

@@ -46,7 +46,7 @@ type Bound = Pick<
 
 /**
  * Returns the bindings of an upload. Crons and queue consumers are copied from the live release: Wrangler sets them afterwards.
- * @throws {BuildFailure} naming the binding that cannot be inherited
+ * @throws {BuildFailure} naming a binding that cannot be inherited, or whose class the Worker does not export
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {
   const { live } = from;

@@ -2,10 +2,10 @@
 // queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
 import { DISPATCH_NAME, DISPATCH_NAME_RULE, OUTBOUND_PARAMETERS_MAX } from '../bindings/dispatch.ts';
-import { CONSUMER_RANGES } from '../bindings/triggers.ts';
 import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificates.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
+import { CONSUMER_RANGES } from '../bindings/triggers.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import { RULES_BYTES } from '../limits.ts';
@@ -192,7 +192,7 @@ export const SentBundle = z.strictObject({
 /**
  * Checks a bundle that was sent with files.
  * @param has whether the upload has a file of this path
- * @throws {BuildFailure} naming the part that is missing, or there twice
+ * @throws {BuildFailure} naming a missing file or class, a misplaced module, or Workflows that share a name or a class
  */
 export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
   const { worker, databases, durableObjects, workflows = [], exports } = sent;

@@ -60,11 +60,11 @@ export interface UnpackOptions {
 
 export interface Unpacked {
   bundle: Bundle;
-  /** Values of its secrets, by name. */
+  /** Values of the upload's secrets, by name. */
   secrets: Record<string, string>;
   message: string;
   tag: string;
-  /** The requested name of its preview. */
+  /** The requested name of the upload's preview; empty: none. */
   alias: string;
   notes: string[];
 }

@@ -19,7 +19,7 @@ const DEADLINE_MS = 3 * 60 * 60_000;
 const NEWEST = 20;
 /** Number of last log lines to show of a failed deploy. */
 const LAST_LINES = 20;
-/** States of deploys whose version does not serve any more, or never did. */
+/** Statuses of deploys that cannot be the deploy of the push: their version does not serve any more, or never did. */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
 
@@ -227,7 +227,11 @@ async function appToDeploy(session: Session): Promise<App> {
   }
 }
 
-/** Polls a deploy until it ends, and prints each finished step. */
+/**
+ * Polls a deploy until it ends.
+ * @param saysSteps whether to print each finished step
+ * @throws {Stopped} when it does not end within `DEADLINE_MS`
+ */
 export async function finished(
   session: Session,
   id: string,

@@ -58,7 +58,7 @@ export const devCommand: Command = textCommand({
   },
 });
 
-/** Returns a stream with a copy of the app's storage. @throws {Refused} */
+/** Returns a stream with a copy of the app's storage. @throws {Refused} when the API refuses it */
 async function copyOf(session: Session): Promise<ReadableStream<Uint8Array>> {
   const { login, place } = session;
   const { id, slug } = await session.call('apps.get', { id: session.app() });

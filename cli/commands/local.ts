@@ -114,7 +114,7 @@ function link(session: Session, slug: string, url: string): void {
   say(`Wrote wrangler.jsonc for ${main}\n`);
 }
 
-/** Lets git use the API key of `cellar login`. At the login, no app existed whose address names the git server. */
+/** Lets git use the API key of `cellar login`. The login may not have known the git server: an app's address names it. */
 function useKeyOfLogin({ login, place }: Session, remote: string): void {
   const saved = savedLogin(place.env);
   const git = new URL(remote).origin;

@@ -14,7 +14,7 @@ export const gitCredentialCommand: Command = textCommand({
     operation === 'get' ? answer(await place.input(), place.env) : '',
 });
 
-/** Returns the user and the key in git's format; empty for another server than that of the login. */
+/** Returns the user and the key in git's format; empty for another server than that of the login, or without an API key. */
 function answer(asked: string, env: Environment): string {
   const saved = savedLogin(env);
   const { protocol, host } = Object.fromEntries(

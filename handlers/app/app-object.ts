@@ -32,7 +32,7 @@ import { Lock } from './lock.ts';
 import { type Outcome, outcomeOf, refusal } from './outcome.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
-/** The least time between two prunings of old stream events. */
+/** Minimum time between two prunings of old stream events, in ms. */
 const PRUNE_PAUSE_MS = 1_000;
 /** Minimum time between two moves of an app, in ms, so that requests which waited for a move are answered first. */
 const STAY_MS = 3_000;
@@ -48,8 +48,9 @@ export interface Changed {
 }
 
 /**
- * Runs one app's transitions. Each writes D1 under the lock with a raised generation, then sends the host the whole wanted
- * state. The lock is not held while the host works: the host refuses an older generation.
+ * Runs one app's transitions, the changes of its wanted state. Each writes D1 under the lock with a raised generation, then sends
+ * the host the whole wanted state. Only `create`, `undelete` and `rehome` hold the lock while the host works. The others need
+ * not, because the host refuses an older generation.
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
@@ -94,8 +95,9 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Starts a stopped app, or wakes a sleeping one. Resolves when it serves, or a failed start is in `last_error`. When the
-   * host cannot be reached, a changed desired state stays and reconcile applies it.
+   * Starts a stopped app, or wakes a sleeping one. Resolves when it serves, or a failed start is in `last_error`. Refused with
+   * `app_unavailable` when a sleeping app does not start. When the host cannot be reached, a changed desired state stays and
+   * reconcile applies it.
    */
   start(id: string): Promise<Outcome<AppRow>> {
     return outcomeOf(async () => {
@@ -180,8 +182,8 @@ export class AppObject extends DurableObject<Bindings> {
    * Moves an app whose data is in the bucket to another host. Other transitions wait meanwhile. If the app has just moved,
    * waits `STAY_MS` first, unless its home is lost. Reconcile repeats what fails after D1 has the new home.
    * @param move.isLost whether the old home does not answer; then it is not asked to hand the app over
-   * @returns `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or why the new home
-   *   could not prepare
+   * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or
+   *   why the new home could not prepare
    */
   rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
     return outcomeOf(() =>
@@ -294,7 +296,7 @@ export class AppObject extends DurableObject<Bindings> {
     return written.wanted;
   }
 
-  /** Raises the counter of transitions to the highest that a host has seen. @param home undefined: the only host */
+  /** Raises D1's counter of generations to the highest of a host. @param home the host's id; undefined: the only host */
   async #liftAbove(home: string | undefined): Promise<void> {
     const { highest_generation } = await this.#host.call('GET /apps', {}, { query: { home } });
     await liftRevision(this.env.DB, highest_generation);

@@ -51,7 +51,7 @@ export class Streams {
     }
   }
 
-  /** Prunes events published before `before`, in ms since 1970. @returns the time of the oldest event that is left to prune */
+  /** Prunes events published before `before`, in ms since 1970. @returns the time of the oldest event left; null: none is left */
   prune(before: number): number | null {
     return this.#store.prune(before);
   }

@@ -1,4 +1,4 @@
-// The caller and the accounts: each account of ours appears as one of Cloudflare's.
+// The caller and the accounts: each account of Cellar appears as an account of Cloudflare.
 import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';

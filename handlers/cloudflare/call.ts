@@ -1,4 +1,4 @@
-// Declares Cloudflare's calls: the request, the needed rights, and the service of ours that answers.
+// Declares Cloudflare's calls: the request, the needed rights, and Cellar's implementation.
 import type * as z from 'zod';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import type { Context } from '../context.ts';
@@ -59,7 +59,7 @@ export function call<Body extends z.ZodType = z.ZodUndefined>(
 
 /**
  * Declares a call on records of the account with the rights of an app's operation. Only a key for all apps may make the call.
- * A change needs the scope admin, because it concerns every app of the account.
+ * A read needs the scope deploy. A change needs the scope admin, because it concerns every app of the account.
  */
 export function accountCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { QueryFailed } from '../services/storage/sql.ts';
 
 export const CODES = {
-  /** The token is missing, wrong, or of another account. */
+  /** The token is missing or wrong, is of another account, or lacks the right. */
   AUTHENTICATION: 10000,
   BAD_REQUEST: 10001,
   BUCKET_NOT_FOUND: 10006,
@@ -58,7 +58,7 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   internal_error: CODES.INTERNAL,
 };
 
-/** Translates an error of our services to Cloudflare's code. The message stays the same. */
+/** Translates an error of our services to Cloudflare's code. Several faulty fields are added to the message. */
 export function asCloudflareError(problem: Problem): CloudflareError {
   const { code, status, message, errors = [] } = problem;
   const more =

@@ -11,9 +11,11 @@ const counts = z.record(z.string(), z.int());
 export const Verified = z.strictObject({
   /** When the snapshots were last verified; null: never. */
   at: time.nullable(),
-  /** What was verified then: the number of snapshots, the number of packs that they need, and those packs' bytes. */
+  /** Number of verified snapshots. */
   snapshots: z.int(),
+  /** Number of packs that they need. A pack is a stored file with many parts of snapshots. */
   packs: z.int(),
+  /** Bytes of these packs. */
   bytes: z.int(),
   /** Missing or damaged objects of the store, 50 at most. */
   objects: z.array(z.strictObject({ name: z.string(), problem: z.enum(['missing', 'damaged']) })),
@@ -32,27 +34,31 @@ export type Verified = z.output<typeof Verified>;
 
 /** What a restore would do to one storage of an app. */
 export const StorageChange = z.strictObject({
-  /** `buckets`: all R2 buckets. `other`: what belongs to no storage, such as queues and timers. */
+  /** `buckets`: all R2 buckets and vector indexes. `other`: data of no single storage, such as queues and timers. */
   kind: z.enum(['database', 'namespace', 'class', 'buckets', 'other']),
-  /** The id of the database or namespace, or the class; empty for the others. */
+  /** The id of the database or namespace, or the class; empty for `buckets` and `other`. */
   name: z.string(),
-  /** Bytes in the snapshot, and now. */
+  /** Bytes in the snapshot. */
   bytes: z.int(),
+  /** Bytes now. */
   now_bytes: z.int(),
   /**
    * Bytes that the snapshot does not have, because they were written since: a restore loses them. In steps of 64 KiB, or of
    * 1 MiB in files above 64 MiB.
    */
   lost_bytes: z.int(),
-  /** Numbers of files (databases, objects, values): unchanged since the snapshot, changed, made and deleted since then. */
+  /** Number of files (databases, objects, values) that have not changed since the snapshot. */
   same: z.int(),
+  /** Number of files that have changed since then. */
   replaced: z.int(),
+  /** Number of files that were created since then: a restore removes them. */
   removed: z.int(),
+  /** Number of files that were deleted since then: a restore brings them back. */
   returned: z.int(),
 });
 export type StorageChange = z.output<typeof StorageChange>;
 
-/** Apps that a snapshot does not have, because their data is on the disk of another host, and the names of those hosts. */
+/** Apps that a snapshot does not have, because their data is on another host's disk. `host`: the name of that host. */
 const leftOut = z.array(z.strictObject({ app: id, slug: z.string(), host: z.string() }));
 
 const dollars = z.number().nullable();
@@ -93,11 +99,15 @@ export const HostStats = z.strictObject({
     deploys_running: z.int(),
     deploys_waiting: z.int(),
     starts_waiting: z.int(),
-    /** Facts not yet delivered to the control plane, and apps with a fact that it refuses. */
+    /** Facts (changes of apps and deploys) that are not delivered to the control plane yet. */
     outbox: z.int(),
+    /** Apps with a fact that the control plane refuses. */
     outbox_refused: z.int(),
   }),
-  /** Entries that wait to be written, entries dropped since the host's start, bytes of its files, and restarts of its thread. */
+  /**
+   * `waiting`: entries that wait to be written. `dropped`: entries dropped since the host's start. `files`: bytes of its files.
+   * `restarts`: restarts of its thread.
+   */
   telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
   control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
   /** The last snapshot: its time, bytes written and total bytes. `problem`: why the last attempt failed. */
@@ -106,7 +116,7 @@ export const HostStats = z.strictObject({
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
-    /** The operation under way: a snapshot is taken, storage is restored, copied or compared, or all are verified. */
+    /** The running operation: takes a snapshot; restores, copies or compares storage; or verifies all snapshots. */
     under_way: z
       .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify', 'compare']), since: time })
       .nullable(),
@@ -121,7 +131,7 @@ export const HostStats = z.strictObject({
       problem: z.string().nullable(),
       /** Bytes of repositories and releases on this disk, as last measured; null before that. */
       code_bytes: z.int().nullable(),
-      /** Estimated cost of all requests, also the control plane's, in US dollars a month. Null in the first hour, or without prices. */
+      /** Estimated US dollars a month for all requests, also the control plane's. Null in the first hour, or without prices. */
       monthly_usd: dollars,
       /** The 200 apps with most requests. */
       apps: z.array(
@@ -203,8 +213,9 @@ export const admin = [
         created_at: time,
         /** The reason for taking it. */
         why: z.string(),
-        /** Total bytes of the snapshot, and the bytes written for it. */
+        /** Total bytes of the snapshot. */
         bytes: z.int(),
+        /** Bytes that were written for it. The rest was stored by earlier snapshots. */
         written_bytes: z.int(),
         apps: z.int(),
         /** Apps that could not be read. For them, the snapshot has the data of the previous snapshot. */
@@ -233,7 +244,7 @@ export const admin = [
       .strictObject({
         /** The key of a snapshot. */
         snapshot: z.string().min(1).max(64).optional(),
-        /** Or a time. It selects the last snapshot with the app that was taken until then. */
+        /** Instead of `snapshot`: a time. It selects the last snapshot with the app that was taken until then. */
         at: moment.optional(),
         /** Id or slug. */
         app: reference,
@@ -254,7 +265,7 @@ export const admin = [
       app: z.string(),
       database: z.string().nullable(),
       before: z.string().nullable(),
-      /** What would change, those with most losses first; 200 storages at most. Null unless it is a dry run. */
+      /** The changes of at most 200 storages, those that lose most bytes first. Null unless it is a dry run. */
       changes: z.array(StorageChange).nullable(),
       /** Why a dry run could not read the current storage: then it says nothing about losses. */
       problem: z.string().nullable(),

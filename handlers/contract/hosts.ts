@@ -13,8 +13,9 @@ export const Host = z.strictObject({
   address: z.string(),
   version: z.string(),
   state: hostState,
-  /** Apps that it is the home of, and those of them that cannot move because their data is on it. */
+  /** Number of apps that it keeps: it is their home. */
   apps: z.int(),
+  /** Number of these apps that cannot move, because their data is on this host's disk. */
   local_apps: z.int(),
   started_at: time,
   /** Null while it reports. */
@@ -28,7 +29,7 @@ export const Host = z.strictObject({
     .strictObject({
       memory_free_bytes: z.int(),
       memory_total_bytes: z.int(),
-      /** Processor time used in the last minute, as a part of all processors. */
+      /** Processor time used in the last minute, as a part of all processors: from 0 to 1. */
       cpu: z.number(),
       disk_free_bytes: z.int(),
       disk_total_bytes: z.int(),

@@ -30,7 +30,7 @@ function digits(value: number, count: number): string {
   return text;
 }
 
-/** Inverse of `uuidOf`; null for a UUID that it did not make. */
+/** Returns the id from which `uuidOf` made a UUID; null for any other UUID. */
 export function idOfUuid(uuid: string): string | null {
   const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
     uuid,

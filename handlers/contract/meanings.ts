@@ -1,6 +1,6 @@
 // Descriptions of fields, for the OpenAPI document and for agents. A field means the same in every operation, unless there is
-import { ALERT_THRESHOLDS, THRESHOLD_NAMES } from './telemetry/alert-kinds.ts';
 // an entry `operation.field`.
+import { ALERT_THRESHOLDS, THRESHOLD_NAMES } from './telemetry/alert-kinds.ts';
 
 /** Descriptions of all input fields, and of output fields whose names are not clear enough. */
 export const meanings: Readonly<Record<string, string>> = {

@@ -15,7 +15,7 @@ export interface Operation {
   name: string;
   /** One line for the OpenAPI document. */
   summary: string;
-  /** Without a path, it only says whether the operation changes something. */
+  /** The HTTP method. For an operation without a path, `GET` only means that it changes nothing. */
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** `:name` matches one segment, `:name+` the rest. `null`: RPC only. */
   path: string | null;

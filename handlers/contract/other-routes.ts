@@ -1,4 +1,4 @@
-// Routes without an operation: described in the OpenAPI document, implemented elsewhere.
+// Routes that are not operations: their descriptions for the OpenAPI document. Other files implement them.
 import type { ErrorCode } from './errors.ts';
 
 /** A route without an RPC method. `auth`: the required credentials. */
@@ -22,8 +22,9 @@ export interface OtherRoute {
   schema?: object;
   /** JSON Schema of a 503 response that is not a problem. */
   unavailable?: object;
-  /** Content types of the body and the response. */
+  /** Content type of the body; left out: no body. */
   takes?: string;
+  /** Content type of the response. */
   answers: string;
   errors: readonly ErrorCode[];
 }

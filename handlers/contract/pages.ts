@@ -1,4 +1,4 @@
-// Headers and style of Cellar's own pages, in both planes.
+// Headers and style of the small HTML pages of the control plane and of the host, such as error pages.
 
 /** Headers of a small page with inline style and no other resources. */
 export const PAGE_HEADERS = {

@@ -1,4 +1,5 @@
-// Size limits of both planes. Every layer behind the contract accepts what the contract accepts. Strings are measured as UTF-8.
+// Size limits of the control plane and the host. The host accepts everything that the contract accepts. Strings are measured as
+// UTF-8.
 
 /** Default limit of a request's body. */
 export const BODY_BYTES = 1024 * 1024;
@@ -32,7 +33,7 @@ export const SECRET_VALUE_BYTES = 5 * 1024;
 export const SECRETS_LIMIT = 100;
 /** The JSON of one override of a variable of the Worker: Cloudflare's limit for variables. */
 export const VAR_VALUE_BYTES = 5 * 1024;
-/** Maximum overrides of one app, and of its previews. */
+/** Maximum overrides of variables of one app. Those for its previews have the same limit. */
 export const VARS_LIMIT = 100;
 /** An app's whole wanted state as JSON, also with variables set before `ENV_BYTES` was enforced. */
 export const WANTED_BYTES = 16 * 1024 * 1024;
@@ -44,8 +45,9 @@ export const D1_SQL_BYTES = 10 * 1024 * 1024;
 /** Queries on their way to the host: JSON may serialize a number in more digits than the sender wrote. */
 export const D1_QUERY_BYTES = 2 * D1_SQL_BYTES;
 
-/** A value of KV, and its metadata as JSON, as on Cloudflare. */
+/** A value of KV, as on Cloudflare. */
 export const KV_VALUE_BYTES = 25 * 1024 * 1024;
+/** The metadata of a value of KV as JSON, as on Cloudflare. */
 export const KV_METADATA_BYTES = 1024;
 
 /** The body of a call that puts an object as `content_base64`. */

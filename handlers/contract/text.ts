@@ -1,4 +1,4 @@
-// Measures and truncates strings safely for both planes.
+// Measures and truncates strings.
 
 /**
  * Returns the beginning of a string: at most `length` UTF-16 units, without splitting a surrogate pair, and always valid

@@ -1,7 +1,7 @@
 // Refuses a push in git's own protocol. Of an HTTP error, git would show only the status.
 import type { Push } from './receive-pack.ts';
 
-/** Longest ref name in a report, in bytes. No file system has a longer one. */
+/** Longest ref name in a report, in characters. No file system has a longer path. */
 const REF_LENGTH = 4096;
 /** Ends a list of lines. */
 const FLUSH = '0000';

@@ -16,8 +16,9 @@ const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)
 const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
 const NO_LFS =
   'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
-/** Maximum refs of a push that the audit log names, and maximum characters of each. */
+/** Maximum refs of a push that the audit log names. */
 const REFS_NAMED = 5;
+/** Maximum characters of each of these refs. */
 const REF_CHARACTERS = 100;
 const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
 

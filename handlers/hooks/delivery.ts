@@ -39,7 +39,7 @@ export async function deliveryOf(
   };
 }
 
-/** Returns the ref of a push; null when it was deleted. */
+/** Returns the ref of a push; `ANY_REF` when the payload has none; null when the ref was deleted or is invalid. */
 function pushedRef(payload: object): string | null {
   const { ref, after } = payload as { ref?: unknown; after?: unknown };
   if (ref === undefined) return ANY_REF;

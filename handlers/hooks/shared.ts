@@ -7,7 +7,7 @@ const WAIT_MS = CALL_DEADLINE_MS + 5_000;
 
 /**
  * Waits for work of another request. Has a timer, because the runtime cancels a request that waits for no I/O of its own.
- * Also, the work may end together with the request that does it.
+ * The timer also ends the wait when the work was aborted together with the other request.
  * @throws {Problem} `host_unavailable` when it takes too long
  */
 export async function shared<T>(work: Promise<T>): Promise<T> {

@@ -18,7 +18,7 @@ export interface Signature {
 
 const always = () => Promise.resolve(true);
 
-/** Headers with an HMAC of the body in hexadecimal, each with the text before the digits. The first one that is present counts. */
+/** Headers with an HMAC of the body in hexadecimal, each with the text before the digits. The first one that is there counts. */
 const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],

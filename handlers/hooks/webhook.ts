@@ -41,7 +41,8 @@ export async function webhook(
 }
 
 /**
- * Has a timeout, because a slow sender takes memory that others need. @throws {Problem} `request_timeout`, `body_too_large`
+ * Reads the body. Has a timeout, because the body of a slow sender takes memory that others need.
+ * @throws {Problem} `request_timeout`, `body_too_large`
  */
 async function readInTime(request: Request): Promise<Uint8Array> {
   const late = Promise.withResolvers<never>();

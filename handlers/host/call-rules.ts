@@ -13,7 +13,9 @@ import {
 import type { HostCall, TelemetryAnswers } from '../contract/host/host-routes.ts';
 
 export interface CallRule {
-  /** In ms, for the whole answer; `start`: for a start or an end of a process. Default: `CALL_DEADLINE_MS`. */
+  /**
+   * Timeout for the whole answer, in ms. `start`: long enough to start or end a process of an app. Default: `CALL_DEADLINE_MS`.
+   */
   deadlineMs?: number | 'start';
   /** Error codes that are passed on. Any other becomes `host_unavailable`. */
   refusals?: readonly ErrorCode[];

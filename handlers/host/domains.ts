@@ -7,7 +7,7 @@ import { proveDomain } from '../services/apps/domains.ts';
 const CONCURRENCY = 4;
 /** Maximum lookups in one run; the next run continues. */
 const DOMAINS_LIMIT = 40;
-/** No lookup starts later than this after the start of the run. */
+/** After this time since the start of a run, in ms, no further lookup starts. */
 const BUDGET_MS = 30_000;
 
 /** Looks up the pending hostnames that are due, and activates those that are proved. */

@@ -1,4 +1,4 @@
-// The HOST capability as a typed client of the calls in `handlers/contract/host/host-routes.ts`.
+// A typed client of the host, over the binding `HOST`. `handlers/contract/host/host-routes.ts` lists the calls.
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';

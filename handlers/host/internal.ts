@@ -38,7 +38,7 @@ const gitAuthInput = z.strictObject({
 export async function internal(request: Request, context: RequestContext): Promise<Response> {
   const { pathname } = new URL(request.url);
   const route = `${request.method} ${pathname}`;
-  // The only route without the host's secret. An external control UI has this route too, which needs the runner token.
+  // The only route without the host's secret: it needs the runner token. An external control UI has the same route.
   if (route === 'POST /internal/git-auth') return gitAuth(request, context);
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
@@ -79,7 +79,7 @@ async function hostEvents(request: Request, context: RequestContext): Promise<Re
   return new Response(null, { status: 204 });
 }
 
-/** If this fails, the host delivers all facts again: D1 and each stream skip those that they have. */
+/** Publishes deploys on the streams of apps. If this fails, the host sends all facts again. D1 and streams skip known facts. */
 async function publishDeploys(
   context: RequestContext,
   { outbox, events }: HostEvents,

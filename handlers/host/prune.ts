@@ -29,7 +29,7 @@ interface Now {
   at: string;
 }
 
-/** Deletes rows older than the retention time, deleted apps, and all but the newest deploys. */
+/** Deletes rows older than the retention time, apps that can no longer be undeleted, and all but the newest deploys. */
 export async function prune({ db, env, at }: Now): Promise<void> {
   const before = new Date(Date.parse(at) - retentionMs(env)).toISOString();
   const end = Date.now() + BUDGET_MS;

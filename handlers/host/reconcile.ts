@@ -1,5 +1,5 @@
-// Brings the host into the state in D1, at the start of either and every minute. With several hosts, each has a control plane
-// process of its own, which reconciles the apps with this home.
+// Brings the host into the state in D1: at the start of the host or of the control plane, and every minute. With several hosts,
+// each has its own control plane process, which reconciles the apps that this host keeps (it is their home).
 import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
@@ -15,7 +15,10 @@ const DEPLOYS_LIMIT = 200;
 /** After this time since the start of a run, in ms, no further app is begun; the next run continues. */
 const BUDGET_MS = 40_000;
 
-/** Result of a run: counts of apps. `refused` ones are tried again by the next run. */
+/**
+ * Result of a run: counts of apps. `pushed`: their state was sent to the host. `trashed`: they were deleted on the host.
+ * `refused`: this failed; the next run tries again.
+ */
 export interface Reconciled {
   pushed: number;
   trashed: number;
@@ -23,8 +26,9 @@ export interface Reconciled {
 }
 
 /**
- * Compares D1 and the host by (app, generation), and fixes the differences. The host is read first, so an app that it had and
- * D1 does not know was deleted. An empty or older D1 deletes nothing, and apps unknown to an older D1 are spared from then on.
+ * Compares D1 and the host by (app, generation), and fixes the differences. The host is read first. So an app that the host had
+ * and D1 does not know was deleted, not created just now. An empty or older D1 deletes nothing. Apps that an older D1 does not
+ * know are never deleted later either.
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.call('GET /apps', {});
@@ -59,7 +63,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   return result;
 }
 
-/** Reads the state in D1. First makes this host the home of local apps whose data it has, if no other host is. */
+/** Reads the state in D1. First makes this host the home of local apps whose data it has and whose home was removed. */
 async function stateFor(
   { db }: RequestContext,
   { items }: HostInventory,

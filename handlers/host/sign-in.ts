@@ -1,4 +1,4 @@
-// Calls of the control UI's server about people. It stores passwords and sessions; the accounts are stored here.
+// Calls of the control UI's server about people. That server stores passwords and sessions. The control plane stores accounts.
 import * as z from 'zod';
 import { type AccountRow, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
@@ -23,7 +23,7 @@ import { inviteUrl, passwordMail } from '../services/people/mails.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
-/** Lifetime of a link for a new password, and the period for which each account's links are limited. */
+/** Lifetime of a link for a new password, in ms. The number of links for each account is limited for the same period. */
 const RECOVERY_MS = 3_600_000;
 
 const token = z.string().max(100);
@@ -127,7 +127,7 @@ const answers: Answers = {
   },
 };
 
-/** Adds an entry to the audit log about what a person did in the control UI. Never rejects. @param slug of the app; null for none */
+/** Writes to the audit log what a person did in the control UI. Never rejects. @param slug of the app; null for none */
 async function recordOwn(
   context: RequestContext,
   id: string,
@@ -160,7 +160,7 @@ async function recover({ db, host, env, at }: RequestContext, email: string): Pr
   const expiresAt = new Date(now + RECOVERY_MS).toISOString();
   const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
   if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
-  // Anybody can request these mails. They share one place in the round-robin queue, so that they do not delay accounts.
+  // Anybody can request these mails. They count as one account in the queue, so that they do not delay the mails of others.
   const mail = passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt });
   await host.call('POST /mail', {}, { body: { mail, owner: 'recovery' } });
 }

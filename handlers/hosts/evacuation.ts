@@ -1,4 +1,4 @@
-// Moves the apps of a host to others, when it is drained, shuts down or is lost.
+// Moves the apps of a host to other hosts, when the host is drained, shuts down or is lost.
 import { movableAmong, movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
 import type { AppObject } from '../app/app-object.ts';
 
@@ -11,7 +11,7 @@ export interface Evacuation {
   db: D1Database;
   /** The host that apps move away from. */
   from: string;
-  /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. */
+  /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. `lost`: it does not report any more. */
   why: () => keyof typeof MOVES;
   app: (id: string) => DurableObjectStub<AppObject>;
   /** Returns ids of apps for which requests wait, each once: they move next. */

@@ -53,8 +53,9 @@ export class HostsObject extends DurableObject<HostsBindings> {
   readonly #placed = new Map<string, number>();
   /** Ids of hosts that are shutting down. */
   readonly #leaving = new Set<string>();
-  /** Runs that move apps away, by host, and when the last one ended. */
+  /** Runs that move apps away, by host. */
   readonly #moving = new Map<string, Promise<void>>();
+  /** When the last such run ended, by host, in ms since 1970. */
   readonly #moved = new Map<string, number>();
   /** Apps for which requests wait, by their lost home. */
   readonly #awaited = new Map<string, Set<string>>();
@@ -175,7 +176,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     });
   }
 
-  /** Never rejects: the next report tries again. */
+  /** Records hosts that have become silent. Never rejects: the next report tries again. */
   #judge(rows: Map<string, HostRow>): Promise<void> {
     this.#judging ??= this.#findSilent(rows)
       .catch((error: unknown) =>

@@ -10,11 +10,13 @@ export interface Candidate {
 }
 
 const MIB = 2 ** 20;
-/** Memory reserved for each app that the reported load does not contain yet. */
+/** Bytes of memory reserved for each app that the reported load does not contain yet. */
 const ROOM_OF_AN_APP = 64 * MIB;
-/** Smaller differences between hosts than these do not count. */
+/** Free memory is compared in steps of this many bytes: smaller differences between hosts do not count. */
 const MEMORY_STEP = 256 * MIB;
+/** Processor use, from 0 to 1, is compared in steps of this size. */
 const CPU_STEP = 0.1;
+/** Free disk space is compared in steps of this many bytes. */
 const DISK_STEP = 1024 * MIB;
 
 /** Returns the host with most room: free memory, then processor, then disk, then the fewest apps. Null without candidates. */

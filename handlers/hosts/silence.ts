@@ -1,7 +1,7 @@
 // Decides whether a host is lost.
 import type { HostReport } from '../contract/host/hosts.ts';
 
-/** A host that has not reported for this time is silent. A host that is cut off ends its apps of the bucket before. */
+/** A host that has not reported for this time, in ms, is silent. A host that is cut off stops its apps in the bucket earlier. */
 export const SILENT_MS = 20_000;
 
 /** The last report of a host, and when it came, in ms. */
@@ -21,8 +21,8 @@ export interface Known {
 }
 
 /**
- * Whether a host is silent. A host that has never reported to this object is silent earlier: when no reporting host gets an
- * answer from it. Hosts that are lost in the same way need not report that.
+ * Whether a host is silent. A host that has never reported to this object can be silent earlier: when no reporting host has got
+ * an answer from it for `SILENT_MS`. The same must be true of all other hosts that have not reported.
  */
 export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {
   const own = heard.get(id);

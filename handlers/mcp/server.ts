@@ -1,4 +1,4 @@
-// The protocol, implemented by its official library. Each message gets a new server. Loaded on the first message.
+// The Model Context Protocol, implemented by its official library. Each message gets a new server. Loaded on the first message.
 import { type CallToolResult, createMcpHandler, ProtocolError, Server } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import type { Context } from '../context.ts';
@@ -11,8 +11,9 @@ import { listResources, readResource, resourceTemplates } from './resources.ts';
 import { run, type Shown } from './run.ts';
 import { callable, inputSchema, isDirect, type OwnTool, REACHING, slim, toolName, tools } from './tools.ts';
 
-/** JSON-RPC error codes for an unknown resource, and for invalid params. */
+/** JSON-RPC error code for an unknown resource. */
 const RESOURCE_NOT_FOUND = -32002;
+/** JSON-RPC error code for invalid parameters. */
 const INVALID_PARAMS = -32602;
 
 const INSTRUCTIONS = `Cellar runs Workers apps (JavaScript or TypeScript for workerd, as for Cloudflare Workers) on one machine.
@@ -21,7 +22,7 @@ bindings a wrangler.jsonc). A commit deploys: look at deploys_get until its stat
 What breaks while it serves is in errors_list and errors_get, what it prints in logs_list. deploys_rollback goes back.
 An app is named by its slug or id in \`id\`. Lists have \`limit\` and \`cursor\`. Operations without a tool: api_operations.`;
 
-/** Answers a message. */
+/** Answers one message of the protocol. @param readOnly whether to offer only tools that change nothing */
 export function serve(
   request: Request,
   parsedBody: unknown,

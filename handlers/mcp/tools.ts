@@ -42,7 +42,7 @@ const DIRECT = [
   'storage.kv.list',
   'storage.kv.get',
 ];
-/** Patterns and lists of choices longer than this are dropped: they cost an agent more than they help. */
+/** Patterns of more characters are dropped from schemas: they cost an agent more than they help. */
 const LONGEST_PATTERN = 60;
 
 /** One tool, with the operation that it runs. */

@@ -7,8 +7,8 @@ const END = '\0';
 
 /**
  * Returns a cursor. Names and positions have bounds and nothing is escaped, so it fits in `CURSOR_LENGTH`.
- * @param list the list's name: its operation, and whose list it is
- * @param place where the list continues; only a single string may contain any character
+ * @param list the list's name: its operation, and the id of the app or account that it belongs to
+ * @param place where the list continues; null at its end. Only a position of one string may contain any character
  */
 export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;

@@ -13,7 +13,7 @@ export function pageAfter(
 
 /**
  * Returns the answer of a list.
- * @param list the list's name: its operation, and whose list it is
+ * @param list the list's name: its operation, and the id of the app or account that it belongs to
  * @throws {Problem} `app_not_found` when `page` is null, because the app does not exist
  */
 export function listAnswer<Row, Item>(

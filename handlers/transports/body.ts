@@ -7,8 +7,9 @@ import { Problem } from '../problem.ts';
 const DEPTH_LIMIT = 64;
 /** Maximum brackets and commas of a body. More would keep the control plane's thread busy for seconds. */
 const SEPARATORS_LIMIT = 2_000_000;
-/** How much of a refused body is read, and for how long. */
+/** Maximum bytes of a refused body that are read. */
 const DISCARDED_BYTES = 512 * 1024 * 1024;
+/** How long a refused body is read, in ms. */
 const DISCARD_DEADLINE_MS = 60_000;
 
 /**
@@ -21,7 +22,7 @@ export async function readJson(request: Request, limitBytes = BODY_BYTES): Promi
   return text === '' ? undefined : parseJson(text);
 }
 
-/** Reads a JSON body from the host. Its types are trusted, so nothing is refused. Lone surrogates are replaced. */
+/** Reads a JSON body from the host. Its values are trusted, so they are not checked. Lone surrogates are replaced. */
 export async function readHostJson(request: Request, limitBytes: number): Promise<unknown> {
   return parseHostJson(await readText(request, limitBytes));
 }
@@ -187,7 +188,7 @@ function faultOfName(written: string, names: Set<unknown>): string | null {
   return null;
 }
 
-/** Whether the string before `from` is a name: a colon follows. */
+/** Whether the string that ends before `from` is the name of a field: then a colon follows. */
 function beginsValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;

@@ -2,7 +2,7 @@
 // run as a script, worker or style of its origin, or be framed by it.
 import { Problem } from '../problem.ts';
 
-/** Values of `Sec-Fetch-Dest` that treat a response as data: fetches by scripts, downloads and media. */
+/** Values of `Sec-Fetch-Dest` with which a browser treats a response as data: fetches by scripts, downloads and media. */
 const DATA = new Set(['empty', 'document', 'image', 'audio', 'video']);
 
 /**

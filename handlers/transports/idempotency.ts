@@ -30,8 +30,8 @@ export function idempotencyKey(headers: Headers): string | null {
 }
 
 /**
- * Runs an operation once for each key of a caller, to its end even if the client disconnects. A failure without a change may be
- * retried.
+ * Runs an operation once for each key of a caller, to its end even if the client disconnects. A repeat gets the same answer, also
+ * a refusal. Only after an unexpected error or a 5xx that changed nothing does a repeat run the operation again.
  * @throws {Problem} the operation's, also for a repeat; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(

@@ -3,10 +3,9 @@ import type { Context } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 
-/**
- * Most concurrent large bodies, of one account and in total. A body of 36 MiB takes 200 MB while it is parsed and checked.
- */
+/** Maximum concurrent large bodies of one account. */
 const MOST_PER_ACCOUNT = 2;
+/** Maximum concurrent large bodies. Low, because a body of 36 MiB takes 200 MB while it is parsed and checked. */
 const MOST = 8;
 /** Maximum of those large bodies whose sender is proved only after the body was read. */
 const MOST_UNPROVED = 4;
@@ -33,7 +32,7 @@ export function holdBody(request: Request, account: string): void {
   held.set(request, account);
 }
 
-/** Like `holdBody`, for a body that anybody may have sent. It does not count towards the limit of the account. */
+/** Like `holdBody`, for a body that anybody may have sent. It is counted apart from the bodies that the account itself sends. */
 export function holdUnproved(request: Request, account: string): void {
   holdBody(request, UNPROVED + account);
   const unproved = [...held].filter(([, each]) => each.startsWith(UNPROVED));

@@ -33,7 +33,7 @@ export function failed(id: Id, code: number, problem: Problem): Failed {
   return { jsonrpc: '2.0', id, error };
 }
 
-/** Returns the number of JSON-RPC for an operation's problem. */
+/** Returns JSON-RPC's error code for an operation's problem. */
 export function codeOf(problem: Problem): number {
   if (problem.code === 'invalid_input') return INVALID_PARAMS;
   return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;

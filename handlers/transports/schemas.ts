@@ -1,4 +1,4 @@
-// Named schemas of the OpenAPI document, and JSON Schemas of all others with descriptions of their fields.
+// Makes JSON Schemas with descriptions of their fields: of the named schemas in the OpenAPI document, and of inputs and outputs.
 import * as z from 'zod';
 import { HostStats } from '../contract/admin.ts';
 import { App } from '../contract/apps/apps.ts';
@@ -176,7 +176,7 @@ function finished(value: unknown, fields: Readonly<Record<string, string>>): unk
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
     if (key === '$ref') return [key, String(inner).replace('#/$defs/', '#/components/schemas/')];
-    // Several patterns of one string. Client generators ignore a schema without a type.
+    // Several patterns of one string. Each gets the type, because client generators ignore a schema without a type.
     if (key === 'allOf')
       return [key, (inner as Json[]).map((each) => ({ type: (value as Json).type, ...each }))];
     if (key === 'const') return ['enum', [inner]];

@@ -4,8 +4,8 @@
 const COMPRESSED_BYTES = 1_000;
 
 /**
- * Compresses JSON of `COMPRESSED_BYTES` and more, if the browser accepts gzip. The API itself does not, because its clients
- * are near. Files, which have an etag, stay as they are, because a browser resumes an interrupted download at a byte offset.
+ * Compresses JSON of `COMPRESSED_BYTES` and more, if the browser accepts gzip. The API itself compresses nothing, because its
+ * other clients are near. Files (they have an etag) stay as they are: a browser resumes an interrupted download at an offset.
  */
 export function compressed(response: Response, accepted: string): Response {
   const { headers, body } = response;

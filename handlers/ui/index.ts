@@ -91,7 +91,7 @@ class Server {
     throw new Problem('route_not_found', `This address is for browsers; the API is at ${api}.`);
   }
 
-  /** Checks that a request comes from our own pages, and drops cookies of others. */
+  /** Checks that a request comes from our own pages, and drops cookies that are not ours, such as those of apps. */
   #own(request: Request): Request {
     requireOwnOrigin(request, this.#env);
     return this.#withOwnCookies(request);

@@ -19,6 +19,7 @@ const UNAUTHORIZED = 401;
 export function oneTimeCodes(env: Env) {
   /** Time of use of each code, by account and code. */
   const taken = new Map<string, number>();
+  /** The code that a request uses, as in `taken`. */
   const takenBy = new WeakMap<Request, string>();
   /** The account that a request with a second factor signs in to. */
   const accounts = new WeakMap<Request, string>();

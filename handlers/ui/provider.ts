@@ -119,7 +119,7 @@ export async function end(request: Request, auth: Library, env: Env): Promise<Re
   return new Response(null, { status: 302, headers: { location } });
 }
 
-/** Returns an id that differs for each person, also for people of an earlier provider; empty for nobody. */
+/** Returns an id that is unique for each person, also among people of an earlier provider; empty when the profile has no id. */
 function subjectOf({ sub }: GenericOAuthUserInfo, { OIDC_URL }: Env): string {
   return sub == null || sub === '' ? '' : `${sub} ${OIDC_URL}`;
 }

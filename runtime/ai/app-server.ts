@@ -20,8 +20,9 @@ import {
 } from './errors.ts';
 import { type AiServer, ask, TIMED_OUT } from './upstream.ts';
 
-/** Maximum bytes of a request, and of a response that is not streamed. */
+/** Maximum bytes of a request. */
 const QUESTION_BYTES = 8 * 2 ** 20;
+/** Maximum bytes of a response that is not streamed. */
 const ANSWER_BYTES = 16 * 2 ** 20;
 /** Maximum concurrent calls of an app. */
 const CALLS = 32;
@@ -112,7 +113,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end();
 }
 
-/** Reads a complete response as text. @throws {AiError} when it, or all calls together, exceed the byte limit */
+/** Reads a complete response as text. @throws {AiError} when it is too large, or all calls together take too much memory */
 async function answerOf(answer: Response, held: ReservedMemory): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;

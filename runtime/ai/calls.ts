@@ -32,8 +32,8 @@ const SAME = [
 ];
 
 /**
- * Allowed parameters of the Responses API, besides the model. Others refer to data stored on the AI server, or make the server
- * run tools.
+ * Allowed parameters of the Responses API, besides the model. Other parameters refer to data stored on the AI server, or make
+ * the server run tools.
  */
 const OF_RESPONSES = [
   ...['input', 'instructions', 'stream', 'max_output_tokens', 'temperature', 'top_p', 'top_logprobs', 'seed'],
@@ -87,8 +87,8 @@ function chat(model: string, inputs: Json): Call {
 }
 
 /**
- * All apps share one API key. So parameters that use stored data, or that act in the key's name, are refused: the data could
- * belong to another app or to the operator.
+ * Refuses parameters that use data stored on the AI server, or that act in the key's name. All apps share one API key, so the
+ * data could belong to another app or to the operator.
  */
 function responses(model: string, { store: _, ...inputs }: Json): Call {
   for (const name of Object.keys(inputs))
@@ -116,8 +116,8 @@ function requireOwnTools({ tools }: Json): void {
 }
 
 /**
- * Refuses images, files and tools given by a URL: the AI server would fetch it, and may reach networks that the app must not
- * (SSRF). Workers AI refuses them too. Also refuses references to files and items stored on the server.
+ * Refuses images, files and tools given by a URL. The AI server would fetch the URL, perhaps from a network that the app must not
+ * reach (SSRF). Workers AI refuses them too. Also refuses references to files and items stored on the server.
  */
 function requireOwnMedia(inputs: Json): void {
   const left: object[] = [inputs];

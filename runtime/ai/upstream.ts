@@ -1,4 +1,4 @@
-// Calls the AI server. Only this process knows its key; no process of an app does.
+// Calls the AI server. The server's API key stays in this process: apps do not get it.
 import { cutText } from '../../handlers/contract/text.ts';
 import type { Call } from './calls.ts';
 import {
@@ -24,15 +24,16 @@ export interface AiServer {
 /** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
 export const TIMED_OUT = 'The AI server did not answer in time.';
-/** Maximum bytes of an error that are read, and maximum characters of its message for the app. */
+/** An error response is read up to about this many bytes. */
 const ERROR_BYTES = 16_384;
+/** Maximum characters of an error's message for the app. */
 const ERROR_LENGTH = 1_000;
 
 /**
  * Sends a request to the AI server.
  * @param left aborts when the app has disconnected
  * @returns the response, with an unread body
- * @throws {AiError} when the server refuses the request or cannot be reached
+ * @throws {AiError} when the server refuses the request, cannot be reached, or does not answer in time
  */
 export async function ask(
   { url, key }: AiServer,

@@ -1,4 +1,4 @@
-// Alerts: reports events of an app to its owner's webhooks, each topic at most once an hour.
+// Alerts: reports events of an app to the webhooks and e-mail addresses that its owner has set.
 import { createHmac } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Verified } from '../../handlers/contract/admin.ts';
@@ -18,7 +18,7 @@ import type { OpenGroup } from '../telemetry/protocol.ts';
 const HOUR_MS = 3_600_000;
 /** Minimum time between two reports of the same topic, in ms. */
 const AGAIN_MS = HOUR_MS;
-/** Maximum events that one alert reports in an hour. Further events are only counted. */
+/** Maximum events that one alert reports in an hour. Further events are not reported. */
 const REPORTS_AN_HOUR = 30;
 /** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
@@ -59,7 +59,7 @@ export interface AlertsOptions {
   deployUrl: (slug: string, deployId: string) => string | null;
 }
 
-/** Every app's alerts. The host's database has all of them, so pending reports survive the process. */
+/** The alerts of all apps. The host's database stores them and their pending deliveries, which survive a restart. */
 export class Alerts {
   readonly #options: AlertsOptions;
   readonly #byId = new Map<string, Alert>();
@@ -180,8 +180,8 @@ export class Alerts {
   }
 
   /**
-   * Queues deliveries of an event for the app's alerts of its kind for which `concerns` is true. Skips alerts that reported
-   * its topic recently.
+   * Queues deliveries of an event for the app's alerts of its kind for which `concerns` is true. Skips alerts that reported its
+   * topic recently, or too many events within an hour. Logs when the deliveries cannot be stored.
    */
   report(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
     const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
@@ -196,7 +196,7 @@ export class Alerts {
     }
   }
 
-  /** Reports that a state begins, unless the alert has reported it already and it lasts. */
+  /** Reports that a state has begun, such as high memory use, unless the alert has reported it already and it lasts. */
   begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
     this.#turn(id, event, true);
   }
@@ -213,7 +213,7 @@ export class Alerts {
     const others = alert.firing.filter((kind) => kind !== event.kind);
     const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
     const isReported = this.#options.store.transaction(() => {
-      // A new topic each time, so that every change is reported. A report over the limit is tried again.
+      // A new topic each time, so that every change is reported. A change over the hourly limit is reported by a later check.
       if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return false;
       this.#options.store.alerts.save(turned);
       return true;
@@ -222,7 +222,7 @@ export class Alerts {
     if (isReported) this.#remember(turned);
   }
 
-  /** Reports the start of a disk space shortage. Call it at each check. */
+  /** Reports the start of a disk space shortage. Call it at each check. @param shortage its description; null: enough space */
   lookAtDisk(shortage: string | null): void {
     const begins = shortage !== null && !this.#diskShort;
     this.#diskShort = shortage !== null;
@@ -320,7 +320,7 @@ export class Alerts {
     });
   }
 
-  /** Notifies the apps whose data a snapshot cannot restore, once for the newest damaged snapshot. */
+  /** Reports damaged snapshots to the apps that they cannot restore, only once while the first of them stays the same. */
   reportSnapshots(damaged: Verified['damaged']): void {
     for (const id of this.appsWith('snapshot')) {
       const keys = damaged
@@ -368,7 +368,7 @@ export class Alerts {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const reported = alerts.topic(alert.id, happening.topic);
-    // A future time comes from before the clock was set back: its age is unknown.
+    // A time in the future was stored before the clock was set back. A near one counts as recent too.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
     if (isSoon) alerts.countTopic(alert.id, happening.topic);
     if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR)

@@ -17,7 +17,7 @@ export class BucketOutage {
   }
 
   /**
-   * Call it about once a second.
+   * Reports when an outage has become long enough, and when it has ended. Call it about once a second.
    * @param problem why the bucket cannot be used; null when it can
    * @param now in ms, of a monotonic clock
    */

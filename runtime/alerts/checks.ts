@@ -31,7 +31,7 @@ export class Checks {
     this.#options = options;
   }
 
-  /** Call it about once a second. */
+  /** Starts the checks once a minute. Call it about once a second. */
   tick(): void {
     const now = performance.now();
     // With many apps and slow telemetry, a check can take longer than the interval.

@@ -23,7 +23,7 @@ const OF_ACCOUNT = 16;
 const TURNS = 20_000;
 /** Maximum results in `#unstored`. */
 const UNSTORED = 20_000;
-/** Minimum ms between two tests of an app's webhooks. */
+/** Minimum ms between two tests of an app's alerts. */
 const TEST_EVERY_MS = 2_000;
 const TIDY_EVERY_MS = 3_600_000;
 

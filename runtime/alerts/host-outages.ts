@@ -34,7 +34,7 @@ export class HostOutages {
   }
 
   /**
-   * Call it about once a second.
+   * Reports which hosts have become silent, and which are back. Call it about once a second.
    * @param hosts the other hosts
    * @param now in ms, of a monotonic clock
    */

@@ -44,8 +44,8 @@ interface Watched {
 }
 
 /**
- * Judges memory, processor time and latency by the last complete minutes. An alert begins when all of them are above its
- * threshold, and ends when none is.
+ * Judges memory, processor time and latency by the last complete minutes, as many as the alert's `for_minutes`. An alert begins
+ * when the value was above its threshold in all these minutes, and ends when it was in none.
  * @param minutes oldest first, the last one incomplete
  * @param memoryMb memory that the app's processes may use together, in MiB
  */
@@ -95,8 +95,8 @@ function watchedFigures(memoryMb: number): Watched[] {
 
 /**
  * Begins an alert when an app has had no request for too long, and ends it with the next one.
- * @param last time of the last request, in ms since 1970; null: unknown
- * @param runsMs how long this host has run; before that, it counted no requests
+ * @param last time of the last request, in ms since 1970; null: never, or the app is stopped. Then nothing is reported
+ * @param runsMs how long this host has run, in ms. Requests before its start were not counted
  */
 export function judgeTraffic(alerts: Alerts, appId: string, last: number | null, runsMs: number): void {
   if (last === null) return;

@@ -1,5 +1,5 @@
-// Sends one signed message to a webhook, within a deadline. Reaches public addresses, those that the operator allows, and
-// local apps.
+// Sends one signed message to a webhook, within a deadline. Reaches public addresses, private addresses that the operator allows,
+// and apps on this machine.
 import { createHmac } from 'node:crypto';
 import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';
@@ -25,7 +25,7 @@ export interface DeliveryResult {
 export interface Message {
   id: string;
   body: string;
-  /** Headers of the format, such as the content type. */
+  /** Headers that the body's format needs, such as the content type. */
   headers: Record<string, string>;
   /** The signing key, 32 bytes. */
   secret: Buffer;
@@ -45,7 +45,7 @@ export interface Reach {
 
 /**
  * Posts a message. Never rejects.
- * @param signal aborts it
+ * @param signal aborts the request
  */
 export async function send(
   url: string,

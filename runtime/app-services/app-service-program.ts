@@ -1,4 +1,4 @@
-// The program's side of a service for apps: the host decides which apps it serves.
+// Runs in the process of a service for apps, such as the mail service. The host decides which apps the service serves.
 import { flushCompileCache } from 'node:module';
 import { log, reason } from '../log.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
@@ -22,7 +22,7 @@ export function serviceOptions<Options>(): Options {
 /**
  * Serves the apps that the host names, each at its own socket, until the host ends.
  * @param name of the service, for messages
- * @param serve starts to listen
+ * @param serve starts the server of one app at its socket
  */
 export function serveApps(
   name: string,
@@ -47,7 +47,7 @@ export function serveApps(
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
   process.on('message', (asked: AppServiceRequest, listener: unknown) => {
-    // Not for this function: only this service exchanges such messages with the host.
+    // A message of another kind, which this service's own listener handles.
     if (asked.app === undefined) return;
     const { id, app, isOpen } = asked;
     const before = turns.get(app) ?? Promise.resolve();

@@ -1,5 +1,6 @@
-// A process of the host that serves each app at the app's own socket, which identifies the app. It starts when an app first
-// needs it, and restarts when it ends. The host holds the sockets, so calls wait meanwhile.
+// A service for apps, such as the mail service: a process of the host that serves each app at the app's own socket, which
+// identifies the app. It starts when an app first needs it, and restarts when it ends. The host holds the sockets, so calls wait
+// during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startOwnProgram } from '../isolation/own-program.ts';
 import type { User } from '../isolation/users.ts';
@@ -33,10 +34,11 @@ export interface AppServiceOptions {
   options: object;
   /** Additional environment of its process. */
   environment?: Record<string, string>;
-  /** Memory limit in bytes; Node reserves 560 MiB of it. The heap limit is in MiB. */
+  /** Memory limit in bytes. Node reserves 560 MiB of it. */
   memoryBytes: number;
+  /** Limit of the JavaScript heap, in MiB. */
   heapMb: number;
-  /** Whether it computes for apps. Then others come first when CPU time or memory is short. Default: false. */
+  /** Whether it computes much for apps. Then other processes come first when CPU time or memory is short. Default: false. */
   computes?: boolean;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
@@ -134,7 +136,7 @@ export class AppService {
       await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld, about: null });
   }
 
-  /** Ends all calls of an app. */
+  /** Stops serving an app: ends all its calls, and closes its socket. */
   async forget(appId: string): Promise<void> {
     this.#wanted.delete(appId);
     this.#opened.delete(appId);

@@ -11,8 +11,8 @@ export interface SocketHandle {
 }
 
 /**
- * Makes a socket at `path`, in a directory that others may own. Makes it in the host's own directory `workshop` first, where
- * no link can redirect the change of its mode. Any process that reaches the path may connect.
+ * Makes a socket at `path`, in a directory that another user may own. Makes it in the host's own directory `workshop` first:
+ * nobody can redirect the change of its mode with a symbolic link there. Any process that reaches the path may connect.
  */
 export function makeListeningSocket(workshop: string, path: string): SocketHandle {
   mkdirSync(workshop, { recursive: true, mode: 0o700 });

@@ -17,7 +17,10 @@ export interface AppBefore {
   liveDeployId: string | null;
   deployedAt: string | null;
   sleep: SleepMarker;
-  /** Set when it rested without a process; null when it had a process, or when nothing is recorded. */
+  /**
+   * Set when it had no process and waited for a request or due work; null when it had a process, or when nothing is
+   * recorded.
+   */
   rest: { dueAt: number | null } | null;
   /** Why its process was stopped for its disk use; undefined when it was not. */
   heldFor: string | undefined;
@@ -29,7 +32,7 @@ export interface SecondVersion extends VersionSplit {
   app: App;
 }
 
-/** The steps of `App.makeLive`, and callbacks for it. */
+/** The callbacks of `App.makeLive`, and the signal that cancels it. */
 export interface MakeLiveSteps {
   /** Records the live release in one transaction with all that depends on it. `observed`: the app with that release. */
   commit: (at: string, observed: ObservedApp) => void;
@@ -90,7 +93,7 @@ export class App {
     return this.wanted.id;
   }
 
-  /** Returns the fleet that serves a request. @param headers names and values in turn */
+  /** Returns the fleet that serves a request. @param headers alternating names and values */
   fleetFor(headers: readonly string[]): Fleet {
     const { second } = this;
     return second !== null && goesToSecond(headers, second) ? second.app.fleet : this.fleet;
@@ -104,7 +107,7 @@ export class App {
     return this.#sleep;
   }
 
-  /** The last minute with a request, in ms since 1970. */
+  /** The last minute with a request, in ms since 1970; null when there was no request. */
   get lastRequestAt(): number | null {
     const times = [this.fleet, this.second?.app.fleet].flatMap((fleet) => fleet?.lastRequestAt ?? []);
     return times.length === 0 ? null : Math.max(...times);
@@ -146,7 +149,8 @@ export class App {
   }
 
   /**
-   * Call it within `Fleet.replaceStorage` when the app's data and code have moved. @param place null: to this machine
+   * Call it within `Fleet.replaceStorage` when the app's data and code have moved.
+   * @param place their new place in the bucket; null when they are now on this machine
    */
   moved(place: { cluster: AppCluster; code: AppCode } | null): void {
     this.cluster = place?.cluster ?? null;
@@ -249,7 +253,7 @@ export class App {
 
   /**
    * Makes a release the live one. Starts no process when the app is stopped.
-   * @throws {Error} with workerd's reason when the release does not start; the one before stays live
+   * @throws {Error} with workerd's reason when the release does not start; the previous release stays live
    */
   makeLive(deployId: string, steps: MakeLiveSteps): Promise<void> {
     return this.inTurn(async () => {
@@ -258,7 +262,7 @@ export class App {
         steps.commit(at, { ...this.observe(), live_deploy_id: deployId, deployed_at: at });
         this.#liveDeployId = deployId;
         this.#deployedAt = at;
-        // Visitors may soon write to storage that only this record names.
+        // Waits, because visitors may soon write to storage that only this record names.
         await steps.synced();
       };
       const next = this.#release(deployId);

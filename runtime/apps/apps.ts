@@ -52,7 +52,7 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Starts every app that ran before the restart. Resolves when all starts have succeeded or failed.
+   * Starts the apps, but not the previews, that ran before the restart. Resolves when all starts have succeeded or failed.
    * @param inBucket true: apps that keep their data in the bucket; false: the others
    */
   async resume(inBucket: boolean): Promise<void> {
@@ -114,7 +114,7 @@ export class Apps extends OpenApps {
       slug: wanted.slug,
       countedWith: preview === null ? [] : this.family(preview.parentId).filter((other) => other !== id),
       directories: [
-        // On the disk there is only a cache of data in the bucket.
+        // The data directory of an app in the bucket is only a cache.
         ...(cluster ? [] : [this.options.paths.data(id)]),
         this.options.paths.buckets(id),
       ],
@@ -131,8 +131,8 @@ export class Apps extends OpenApps {
    * Records and applies the whole wanted state of an app. Idempotent.
    * @returns the state that was reached; a failed start is in `last_error`
    * @throws {StaleGeneration} when a newer state is known, or the app was deleted
-   * @throws {Refusal} when another host is the app's home, when its record cannot be read, and when it is to be undeleted and its
-   *   data is gone
+   * @throws {Refusal} when the app's home (the host that runs it) is another host, or its record cannot be read
+   * @throws {Refusal} when the app is to be undeleted, and its data is gone
    */
   async apply(wanted: WantedApp): Promise<ObservedApp> {
     const { store, paths } = this.options;
@@ -141,7 +141,7 @@ export class Apps extends OpenApps {
     const isBack = await this.deletions.undelete(wanted);
     // No `await` until `open`, so that concurrent calls see the new state.
     const known = this.apps.get(wanted.id)?.wanted;
-    // Only a move changes where an app is, and the control plane learns of it later.
+    // Only a move changes where an app's data is, and the control plane learns of it later.
     const stored = known ? { ...wanted, storage: known.storage ?? 'local' } : wanted;
     store.apps.want(stored);
     const app = this.open(stored);
@@ -162,9 +162,10 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Makes a release the live one, as `App.makeLive` does. It gets all requests, so `steps.commit` must end a split.
+   * Makes a release the live one, as `App.makeLive` does. It gets all requests: `steps.commit` must end a split, in which
+   * two versions share the requests.
    * @param steps.consumes the queues that the release consumes
-   * @throws {Error} with workerd's reason when the release does not start; the one before stays live
+   * @throws {Error} with workerd's reason when the release does not start; the previous release stays live
    */
   async makeLive(
     id: string,
@@ -257,7 +258,8 @@ export class Apps extends OpenApps {
 
   /**
    * Restarts the processes of an app and of its previews after a change of their settings, as `Fleet.renew` does.
-   * @throws {Error} why the app does not start; the process before continues
+   * @returns whether a process with the changed settings serves
+   * @throws {Error} why the app does not start; a running process then continues
    */
   async renew(id: string): Promise<boolean> {
     // A preview that does not start says so in its log.
@@ -358,17 +360,17 @@ export class Apps extends OpenApps {
     this.clearSplit(app);
   }
 
-  /** Ends the processes of apps that another host may run, because this host is cut off from the others. */
+  /** Ends the processes of apps that another host may run, because this host is cut off from the control plane. */
   cutOff(): void {
     for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
   }
 
-  /** The highest generation of all known apps; 0 without any. */
+  /** The highest generation of all known apps; 0 without any. Each change of an app's wanted state raises its generation. */
   get highestGeneration(): number {
     return Math.max(this.options.store.apps.highestGeneration(), this.newestInBucket);
   }
 
-  /** Whether an app has its data on the disk of this host. */
+  /** Whether any app has its data on the disk of this host. */
   get hasLocal(): boolean {
     return [...this.apps.values()].some(({ preview, cluster }) => preview === null && cluster === null);
   }
@@ -383,15 +385,14 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Call it when the bucket answers again, or this host is no longer cut off. Lets apps
-   * that crashed meanwhile start.
+   * Call it when the bucket answers again, or this host is no longer cut off. Lets apps that crashed meanwhile start.
    */
   bucketIsBack(): void {
     for (const { cluster, fleet } of this.apps.values())
       if (cluster !== null) fleet.bucketIsBack().catch(() => {});
   }
 
-  /** Drains and stops every fleet. */
+  /** Drains and stops all processes of the apps. */
   async close(): Promise<void> {
     this.closing.abort();
     for (const app of this.apps.values()) this.#reportUsage(app);

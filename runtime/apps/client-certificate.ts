@@ -1,4 +1,4 @@
-// Reads an uploaded client certificate. Runs in a thread.
+// Reads an uploaded client certificate. Runs in a worker thread.
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import type { NewCertificate, ReadCertificate } from '../../handlers/contract/host/client-certificates.ts';
 import { Refusal } from '../refusal.ts';
@@ -15,7 +15,7 @@ const VERSION_3 = Buffer.from('a003020102', 'hex');
 /** The certificate, and its key as PKCS #8 in PEM. */
 type Found = Omit<ReadCertificate, 'sealed_key'> & { key: string };
 
-/** @throws {Refusal} saying why it cannot be used */
+/** Checks a certificate and its key. @throws {Refusal} 400, saying why they cannot be used */
 export function readCertificate({ certificates, private_key }: NewCertificate): Found {
   const blocks = [...certificates.matchAll(BLOCKS)];
   if (blocks.length === 0) throw refusal('certificates', 'has no certificate in PEM');

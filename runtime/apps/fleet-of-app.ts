@@ -70,7 +70,7 @@ interface FleetApp {
   preview: PreviewRow | null;
   /** Set for an app that keeps its data in the bucket. */
   cluster: AppCluster | null;
-  /** Set for an app in the bucket. */
+  /** Set for an app that keeps its code in the bucket. */
   code: AppCode | null;
 }
 

@@ -1,4 +1,4 @@
-// Which outbound Worker gets what a script of a dispatch namespace fetches.
+// Finds the outbound Worker for each request that a script of a dispatch namespace sends with `fetch()`.
 import { randomUUID } from 'node:crypto';
 import type { HostStore } from '../../sqlite/host/index.ts';
 
@@ -7,8 +7,8 @@ const AFTER_MS = 30_000;
 /** Maximum number of remembered calls of one script. The oldest calls lose their parameters. */
 const CALLS_MAX = 2_000;
 /**
- * Shortest time between writes to the disk for one script, in ms. Two apps that call it in turn would cause a write
- * each time.
+ * Shortest time between writes to the disk for one script, in ms. Otherwise two apps with different outbound Workers that
+ * call the script alternately would cause a write each time.
  */
 const WRITES_MS = 60_000;
 

@@ -1,5 +1,5 @@
-// The services that connect apps to the AI server and the mail server, and the one that transforms images. Each is a process
-// of the host, started when an app first needs it. It listens on one socket for each app.
+// The services for AI, images, browsers, containers and mail. Each is a process of the host, started when an app first needs
+// it. It listens on one socket for each app.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';

@@ -1,4 +1,4 @@
-// A preview as an app of this host: it inherits everything from its parent, except address, storage and users.
+// A preview as an app of this host: it inherits its parent's settings, and has its own address, variables, storage and users.
 import { createHash } from 'node:crypto';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { uuidOf } from '../../handlers/contract/id.ts';
@@ -10,7 +10,10 @@ const IDLE_MS = 5 * 60_000;
 const LABEL_LENGTH = 63;
 /** Longest name made of a branch, in characters. With the longest slug, of 40 characters, it fits in a DNS label. */
 const NAME_LENGTH = 21;
-/** At least three characters: labels with hyphens as third and fourth character get no certificate. */
+/**
+ * At least three characters, because two hyphens follow the name in an address. Labels with hyphens as third and fourth
+ * character get no certificate.
+ */
 const NAME_PATTERN = /^(?!.*--)[a-z0-9][a-z0-9-]+[a-z0-9]$/;
 /** Reserved for the addresses of uploaded versions, which begin with such a name. */
 const VERSION_PATTERN = /^[0-9a-f]{8}$/;

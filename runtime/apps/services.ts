@@ -1,6 +1,6 @@
-// Routes the calls of an app at its own socket of the gateway. They go to other apps of the same owner and their
-// queues, to tail Workers, to scripts of dispatch namespaces, and to secrets of Secrets Stores. No other app can use
-// that socket. The app may use only the bindings with which its process was started.
+// Routes the calls of an app at its own socket of the gateway, which no other app can use. They go to apps of the same owner
+// and the queues of these apps, to tail Workers, and to scripts of dispatch namespaces. Secrets of Secrets Stores are
+// answered here. The app may use only the bindings with which its process was started.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
@@ -38,8 +38,8 @@ const CALLS_MAX = 1_000;
 const DEPTH_MAX = 16;
 const SOCKET = 'services.sock';
 /**
- * Longest name of an object that is passed on, in UTF-8 bytes, as on Cloudflare. An object with a longer name does not
- * learn it.
+ * Longest name of a Durable Object that is passed on to it, in UTF-8 bytes, as on Cloudflare. An object with a longer name
+ * does not learn its name.
  */
 const NAME_BYTES = 1_024;
 
@@ -289,7 +289,7 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, hopLines, ended } };
   }
 
-  /** Returns what serves a call to the app of a slug at any host, if it has the same owner as the calling app. */
+  /** Returns the backend of the app with a slug, at any host; null when there is no such app of the calling app's owner. */
   #sibling(
     appId: string,
     slug: string,
@@ -322,8 +322,8 @@ function named(name: string, backend: Backend): Backend {
 }
 
 /**
- * Wraps a script so that only a process whose requests go to the outbound Worker gets the call. Restarts any other
- * process once.
+ * Wraps a script's fleet so that only a process whose requests go to the outbound Worker gets the call. Restarts any
+ * other process once.
  */
 function outboundOnly(fleet: Fleet): Backend {
   let wasRestarted = false;
@@ -380,7 +380,7 @@ function refuse(status: number, code: string, detail: string, retryAfterS?: numb
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** Returns the object that a call is for; undefined when its header names none. */
+/** Returns the Durable Object that a call is for; undefined when the header is missing or malformed. */
 function objectOf({ headers }: RequestHead): { id: string; name?: string } | undefined {
   try {
     const { id, name } = JSON.parse(headerValue(headers, OBJECT_HEADER) ?? 'null');
@@ -392,7 +392,7 @@ function objectOf({ headers }: RequestHead): { id: string; name?: string } | und
   }
 }
 
-/** Returns the header line that names the called entrypoint or queue. */
+/** Returns the header line that describes the call to the called app, such as its entrypoint or queue. */
 function callLine(asked: object): string {
   return `${CALL_HEADER}: ${asciiJson(asked)}\r\n`;
 }

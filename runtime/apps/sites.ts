@@ -53,8 +53,9 @@ export function sites({
 }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
-  /** Whether the gateway of `api` or `edge` must refuse a request in the form of JSON-RPC. */
+  /** Whether the gateway of `api` must refuse a request in the form of JSON-RPC. */
   isRpcOfApi: (head: RequestHead) => boolean;
+  /** Whether the gateway of `edge` must refuse a request in the form of JSON-RPC. */
   isRpcOfEdge: (head: RequestHead) => boolean;
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
   wake: (appId: string) => Target;

@@ -7,26 +7,23 @@ import { type Storage, StorageUse } from './storage-use.ts';
 const BYTES_IN_MB = 2 ** 20;
 /** Time window in which the growth of apps is compared, in ms. */
 const WINDOW_MS = 30_000;
-/** Measuring interval for an app with a process, in ms: normally, and when free space is low or shrinks fast. */
+/** Normal measuring interval for an app with a process, in ms. */
 const CALM_MS = 60_000;
+/** Measuring interval when free space is low or shrinks fast, in ms. */
 const FAST_MS = 1_000;
 /** The pause after a measurement is at least this many times its duration. */
 const PAUSE_FACTOR = 10;
-/**
- * Growth allowed to an app over its limit after a restart, so that it can delete data. In MiB, and as a share of its
- * limit.
- */
+/** Maximum growth, in MiB, allowed to an app over its limit after a restart, so that it can delete data. */
 const GRACE_MB = 64;
+/** The same maximum as a share of the app's limit. The smaller one counts. */
 const GRACE_SHARE = 0.1;
 /** A stopped app may restart when its storage is at most this share of its limit. */
 const ENOUGH = 0.95;
 /** Share of `RUNNER_DISK_FLOOR_MB`: with less free space, the app that writes most is stopped. */
 const CRITICAL = 0.5;
-/**
- * On an almost full disk, only an app that grew more than this within `WINDOW_MS` is stopped. The smaller one counts: MiB, or
- * a share of `RUNNER_DISK_FLOOR_MB`.
- */
+/** On an almost full disk, only an app that grew by more than this within `WINDOW_MS` is stopped, in MiB. */
 const LEAST_GROWTH_MB = 64;
+/** The same growth as a share of `RUNNER_DISK_FLOOR_MB`. The smaller one counts. */
 const LEAST_GROWTH_SHARE = 1 / 16;
 /** Pause before another app is stopped for a full disk, in ms, so that the first stop can take effect. */
 const NEXT_STOP_MS = 1_000;
@@ -38,7 +35,7 @@ export interface LimitedApp extends Storage {
   isHeld: boolean;
   /** Ends the app's process, and starts none until somebody starts the app. `atOnce`: without draining requests. */
   hold: (why: string, atOnce: boolean) => Promise<void>;
-  /** Allows it to restart automatically. */
+  /** Lets a stopped app start again automatically. */
   letGo: () => Promise<void>;
 }
 
@@ -106,7 +103,7 @@ export class StorageLimits {
       for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
   }
 
-  /** Resolves when all running measurements have ended. */
+  /** Applies no limits any more. Resolves when the running measurement has ended. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#measuring;

@@ -1,4 +1,5 @@
-// Measures how much apps store, with `du` in a child process, and how much they write, with the kernel's counters.
+// Measures how much apps store, with `du` in a child process and counts in the bucket, and how much they write, with the
+// kernel's counters.
 
 import { directorySizes } from '../disk/sizes.ts';
 import { logRarely, reason } from '../log.ts';

@@ -28,7 +28,7 @@ export class StoreSecrets {
   /**
    * Returns a value, at most `FRESH_MS` old; null without such a secret. When the control plane does not answer, the
    * value is the last known one.
-   * @throws {Error} when the control plane does not answer and no value is known
+   * @throws {Error} when the control plane does not answer and no value is known, or the value cannot be decrypted
    */
   get(asked: StoreSecret): Promise<string | null> {
     const key = JSON.stringify([asked.owner, asked.store, asked.name]);

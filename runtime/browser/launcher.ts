@@ -1,4 +1,4 @@
-// Starts the browsers of the browser service, each in its own sandbox. The service itself may not, and asks the host.
+// Starts the browsers of the browser service, each in its own sandbox. Runs in the host: the service may not make sandboxes.
 import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Isolation, makeView } from '../isolation/isolation.ts';
@@ -12,12 +12,13 @@ import type { BrowserEnd, BrowserRequest } from './messages.ts';
 import { sessionSocket } from './messages.ts';
 
 const PROGRAM = new URL('./sandbox-program.js', import.meta.url).pathname;
-/** MiB of memory of a browser, and of each of its two directories in memory. */
+/** Maximum memory of a browser, in MiB. */
 const MEMORY_MB = 1024;
+/** Maximum size of each of its two directories in memory, in MiB. */
 const DIRECTORY_MB = 128;
 /** Maximum processes and threads of a browser. */
 const TASKS = 512;
-/** Maximum browsers that the service may ask for. Its own limit is lower. */
+/** Maximum browsers that the service may ask for. The service's own limit is lower. */
 const BROWSERS = 64;
 /** Programs to start in place of Debian's launcher scripts, which add extensions and flags. */
 const LAUNCHERS: Record<string, string> = { '/usr/bin/chromium': '/usr/lib/chromium/chromium' };
@@ -30,7 +31,7 @@ export interface LauncherOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;
   isolation: Isolation;
-  /** The user that runs browsers, another than the service's; `null`: the host's own user. */
+  /** The user that runs browsers, not the same as that of the service; `null`: the host's own user. */
   user: () => User | null;
 }
 
@@ -118,7 +119,7 @@ async function launch(
     return why;
   } finally {
     await group?.remove();
-    // The sandbox's files were in memory.
+    // Removes the directories at which the sandbox was mounted. The files in it were in memory.
     rmSync(place, { recursive: true, force: true });
   }
 }

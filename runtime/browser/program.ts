@@ -14,14 +14,14 @@ import { SandboxBrowser } from './sandbox-browser.ts';
 import { Sessions } from './sessions.ts';
 
 const GIB = 1024 ** 3;
-/** Maximum sessions at a time. */
+/** Maximum sessions at a time, on any machine. */
 const MOST = 16;
 
 const { sockets, egress, url } = serviceOptions<BrowserServiceOptions>();
 /** Maximum browsers. On this machine, each may use 1 GiB of memory, and all together half of the machine's. */
 const all = url === '' ? Math.max(2, Math.min(MOST, Math.floor(totalmem() / 2 / GIB))) : MOST;
 const addresses = new AppAddresses(egress);
-// One account may have half of the browsers, so that others get one.
+// One account may have half of the browsers, so that other accounts get one too.
 const sessions = new Sessions({ all, perOwner: Math.ceil(all / 2) }, (browser) => {
   if (url !== '') return new RemoteBrowser(url);
   const ask = (wanted: boolean) => process.send?.({ browser, wanted } satisfies BrowserRequest);

@@ -15,7 +15,7 @@ const SANDBOX_CONNECTIONS = 256;
 const OFFERED = 4;
 /** Maximum DNS lookups of a session at a time. All sessions share Node's few threads for lookups. */
 const LOOKUPS = 2;
-/** Maximum connections of the app. */
+/** Maximum connections of the app to DevTools. */
 const APP_CONNECTIONS = 16;
 /** Maximum bytes of the browser's answer about its version. */
 const VERSION_BYTES = 64 * 1024;
@@ -40,8 +40,9 @@ export class SandboxBrowser implements Browser {
     runningPerOwner: LOOKUPS,
     waitingPerOwner: SANDBOX_CONNECTIONS,
   });
-  /** Connections to DevTools that are not used yet, and calls that wait for one. */
+  /** Connections to DevTools that are not used yet. */
   readonly #offered: Socket[] = [];
+  /** Requests that wait for a connection to DevTools. */
   readonly #waiting: ((socket: Socket) => void)[] = [];
   readonly #sockets = new Set<Socket>();
   #path = '';

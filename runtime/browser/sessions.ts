@@ -15,6 +15,7 @@ const STARTING = Math.max(2, availableParallelism());
 export interface SessionLimits {
   /** Maximum sessions at a time. */
   all: number;
+  /** Maximum sessions of one account at a time. */
   perOwner: number;
 }
 

@@ -28,8 +28,9 @@ import type { S3Place } from './place.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
-/** Threads for buckets only: a slow bucket must not delay apps whose data is on this machine's disk. */
+/** Threads that read folders. Only buckets use them: a slow bucket must not delay apps whose data is on this machine's disk. */
 const readers = new WorkerThreads(2);
+/** Threads that change folders, for buckets only. */
 const changers = new WorkerThreads(1);
 
 export function closeFolderThreads(): void {
@@ -38,11 +39,13 @@ export function closeFolderThreads(): void {
 }
 
 const FOLDER = new URL('./app-folder.ts', import.meta.url);
-/** Timeouts in ms: to read a folder, and to copy or remove one. */
+/** Timeout to read a folder, in ms. */
 const READ_MS = 60_000;
+/** Timeout to copy or remove a folder, in ms. */
 const CHANGE_MS = 30 * 60_000;
-/** Timeouts in ms: to remove all leases, and of each request for that. After a failure, the next process waits up to 20 s. */
+/** Timeout to remove all leases, in ms. After a failure, the app's objects may answer up to 20 s later. */
 const LEASES_MS = 5_000;
+/** Timeout of one request to read or remove a lease, in ms. */
 const LEASE_REQUEST_MS = 1_500;
 /** Matches the address in a lease, where the app's other processes reach the process that holds the lease. */
 const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
@@ -58,7 +61,7 @@ export interface AppClusterOptions {
   ready: () => Promise<void>;
   /** Resolves when the bucket has passed its checks and answers. @throws the signal's reason once it is aborted */
   untilUsable: (signal: AbortSignal) => Promise<void>;
-  /** Whether the bucket does not answer. */
+  /** Whether the bucket does not answer, or has failed its checks. */
   isAway: () => boolean;
   /** The directory of restored data that is not in the bucket yet. */
   importing: string;
@@ -71,7 +74,7 @@ export interface AppClusterOptions {
 export interface ClusterHosts {
   /** The IP address of this host. Leases that name another one are of other hosts. */
   host: string;
-  /** The port where processes on other hosts reach this one's. Default: any free port, for apps with processes on one host only. */
+  /** The port where other hosts reach this host's processes. Default: any free port, for apps with processes on one host only. */
   port?: number;
   /** Shut while this host is cut off from the others and may not run the app. Left out: never shut. */
   gate?: Gate;
@@ -81,7 +84,7 @@ export class AppCluster {
   readonly settings: ClusterSettings;
   readonly #options: AppClusterOptions;
   readonly #keys: ReturnType<typeof appKeys>;
-  /** Resolves when the leases of ended processes are removed. Null when no removal has begun since the last start of a process. */
+  /** The last removal of leases. Null before one, after a failed one, and after a process has begun or ended. */
   #leasesGone: Promise<void> | null = null;
   /** Processes of the app that have begun and not ended. */
   #processes = 0;
@@ -102,7 +105,7 @@ export class AppCluster {
     };
   }
 
-  /** Whether the bucket does not answer: then no process of the app can run. */
+  /** Whether the bucket does not answer, or has failed its checks: then no process of the app can run. */
   isAway(): boolean {
     return this.#options.isAway();
   }
@@ -114,13 +117,14 @@ export class AppCluster {
 
   /**
    * Resolves when this host may run the app.
-   * @throws {Error} while it is cut off; {StartRefused} while the app leaves; the signal's reason once it is aborted
+   * @throws {Error} while this host is cut off; {StartRefused} when the app leaves during the wait; the signal's reason when it
+   *   aborts during the wait
    */
   async untilAllowed(signal: AbortSignal): Promise<void> {
     await this.#options.hosts?.gate?.pass(AbortSignal.any([signal, this.#leaving.signal]));
   }
 
-  /** Rejects starts that wait in `untilAllowed`: the end of the app's processes, which a move needs, would wait for them. */
+  /** Rejects starts that wait in `untilAllowed`. Otherwise a move, which ends the app's processes, would wait for them. */
   leaves(): void {
     this.#leaving.abort(new StartRefused('The app moves to another host'));
   }
@@ -176,7 +180,7 @@ export class AppCluster {
     this.#leasesGone = null;
   }
 
-  /** Call it when a process of the app has ended. @returns as `removeLeases` */
+  /** Call it when a process of the app has ended. Resolves as `removeLeases` does; never rejects. */
   async processEnded(): Promise<void> {
     this.#processes--;
     // A removal under way may have found this process alive.
@@ -185,7 +189,7 @@ export class AppCluster {
     await this.removeLeases();
   }
 
-  /** Reads alarms, as `readAlarms` does from the disk. */
+  /** Reads the alarms of the app's objects, as `readStoredAlarms` does. */
   async readAlarms(request: AlarmsRequest, signal: AbortSignal) {
     await this.#requireReadable();
     return readers.run<typeof folder.readStoredAlarms>(

@@ -8,7 +8,7 @@ import type { S3Place } from './place.ts';
 import { S3Store, SMALL_MS } from './s3-store.ts';
 import { ifThere, type Stored } from './store.ts';
 
-/** The lease records of an app's processes. They belong to the processes of one machine, and are never copied. */
+/** The lease records of an app's running processes. They are never copied. */
 export const LEASES = 'v1/nodes/';
 export const OBJECTS = 'v1/do/';
 export const ALARMS = 'v1/alarms/';

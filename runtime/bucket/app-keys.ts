@@ -6,8 +6,9 @@ export interface AppKeys {
   accessKey: string;
   /** The S3 secret key, 64 hexadecimal characters. */
   secretKey: string;
-  /** The access key and the secret key for the app's R2 objects. */
+  /** The S3 access key for the app's R2 objects. */
   objectsAccessKey: string;
+  /** The S3 secret key for the app's R2 objects, 64 hexadecimal characters. */
   objectsSecretKey: string;
   /** The secret of the app's cluster, 64 hexadecimal characters. */
   clusterKey: string;

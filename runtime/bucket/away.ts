@@ -6,10 +6,11 @@ import type { S3Place } from './place.ts';
 
 /** Outages shorter than this, in ms, are ignored, because workerd repeats failed requests. */
 const GRACE_MS = 3_000;
-/** How often the bucket is asked whether it is back, and how long an answer may take, in ms. */
+/** Pause between two tests whether the bucket is back, in ms. */
 const ASK_EVERY_MS = 500;
+/** Timeout of one such test, in ms. */
 const ANSWER_MS = 2_000;
-/** R2's answer to a second write of a name within a second. */
+/** R2's status for a second write of the same name within a second. */
 const TOO_OFTEN = 429;
 
 export class Away {

@@ -41,7 +41,7 @@ export class Bucket {
   readonly #options: BucketOptions;
   readonly #check: BucketCheck;
   readonly #proxy: BucketProxy;
-  /** Removes the folders of deleted apps. */
+  /** Removes the folders of apps that were deleted or have moved to a disk. */
   readonly removals: FolderRemovals;
   readonly #away: Away;
   /** What another machine needs to run the apps. */
@@ -80,7 +80,7 @@ export class Bucket {
     );
   }
 
-  /** As `removeAbandonedFolders`. */
+  /** Removes the folders of deleted apps whose host was lost. Never rejects. */
   removeAbandoned(): Promise<void> {
     return removeAbandonedFolders({
       store: smallObjects(this.#options.place),
@@ -114,14 +114,14 @@ export class Bucket {
     return this.#proxy.listen();
   }
 
-  /** As `BucketCheck.start`. */
+  /** Checks the bucket once; later calls return the same promise. @throws as `BucketCheck.start` does */
   start(): Promise<void> {
     this.#started ??= this.#check.start();
     return this.#started;
   }
 
   /**
-   * Resolves when the bucket has passed its checks. In the bucket of another Cellar, apps would find no data.
+   * Resolves when the bucket has passed its checks. Await it before any use: in another Cellar's bucket, apps would find no data.
    * @throws {Error} when it has not passed its checks
    */
   async ready(): Promise<void> {

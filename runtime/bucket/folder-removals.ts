@@ -1,4 +1,4 @@
-// Removes from the bucket the folders of apps that were deleted or have moved to a disk. The next round retries failed removals.
+// Removes from the bucket the folders of apps that were deleted or have moved to a disk. The next run retries failed removals.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
 import { OtherHome } from './records/app-records.ts';
@@ -12,8 +12,9 @@ export class FolderRemovals {
 
   /**
    * @param ready resolves when the bucket may be used
-   * @param remove removes an app's folder from the bucket. Later requests for the folder wait for it
-   * @param recorded resolves when the app's record in the bucket says that it was deleted by this host. @throws {OtherHome}
+   * @param remove removes an app's folder from the bucket. Later changes of that folder wait for it
+   * @param recorded resolves when the app's record in the bucket has the deletion or the move. @throws {OtherHome} when another
+   *   host has the app
    */
   constructor(
     queries: FolderRemovalQueries,
@@ -27,7 +28,7 @@ export class FolderRemovals {
     this.#recorded = recorded;
   }
 
-  /** Removes every folder that is due. Never rejects. Calls during a round wait for the same one. */
+  /** Removes every folder that is due. Never rejects. Concurrent calls share one run. */
   run(): Promise<void> {
     this.#round ??= this.#run().finally(() => {
       this.#round = null;

@@ -45,7 +45,7 @@ function areSame(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
+/** Returns a bucket's owner; null if it is unused. @throws {UnusableStore} when it does not answer, or the owner is invalid */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
   const found = await ifThere(smallObjects(place).readTagged(OWNER)).catch((error: unknown) => {
     throw new UnusableStore(CHECK, reason(error), true);
@@ -73,7 +73,8 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 /**
  * Claims an unused bucket for this Cellar, or joins the hosts that have it.
  * @param hasData whether this Cellar has data in its bucket
- * @throws {UnusableStore} when another Cellar or machine has it, the cluster key differs, or this Cellar's data is in another bucket
+ * @throws {UnusableStore} when another Cellar or machine has it, the cluster key differs, its data is in another bucket, or the
+ *   bucket does not answer
  */
 export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boolean): Promise<void> {
   const found = await readOwner(place);
@@ -125,7 +126,7 @@ export async function takeUnused(place: S3Place, own: BucketOwner): Promise<bool
 
 /**
  * Takes a bucket over from a lost machine of the same Cellar.
- * @throws {UnusableStore} when the cluster key is another, or another machine has just taken it
+ * @throws {UnusableStore} when the cluster key is another, another machine has just taken it, or the bucket does not answer
  */
 export async function takeBucket(place: S3Place, found: FoundOwner, own: BucketOwner): Promise<void> {
   requireKey(found, own.proof, place);

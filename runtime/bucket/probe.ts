@@ -11,15 +11,16 @@ const WRITERS = 16;
 const REQUEST_MS = 10_000;
 /** Timeout of all checks together, in ms. */
 const CHECKS_MS = 60_000;
-/** R2 accepts one write of a name in a second and answers the next with 429. In ms. */
+/** Pause before a retry, in ms. R2 accepts one write of a name in a second, and answers the next with 429. */
 const RETRY_MS = 1_100;
 const RETRIES = 2;
 /** Answers of a store that cannot take a request now. */
 const BUSY = [429, 503];
-/** Timeout of the removal, in ms. */
+/** Timeout to remove one object, in ms. */
 const REMOVE_MS = 2_000;
-/** Most bytes of an answer, and most characters of it in a message. */
+/** Most bytes of an answer. */
 const ANSWER_BYTES = 64 * 1024;
+/** Most characters of an answer in a message. */
 const SHOWN = 200;
 
 export interface Probed {
@@ -73,8 +74,8 @@ export async function probe(place: S3Place): Promise<Probed> {
 }
 
 /**
- * Returns the least difference by which this machine's clock is ahead of a store's; negative when it is behind. Times are in ms. A
- * slow answer proves no difference.
+ * Returns the least difference by which this machine's clock is ahead of a store's; negative when it is behind. Times are in ms.
+ * A slow answer proves no difference.
  * @param date the store's time in its answer, cut to the second; NaN when it is unknown
  */
 export function clockDifference(

@@ -36,12 +36,13 @@ const OBJECT_BYTES = 2 ** 30;
 const SMALL_BYTES = 128 * 2 ** 20;
 /** Maximum bytes of an object that is read into a file: as many as a store accepts in one request. */
 const FILE_BYTES = 5 * 2 ** 30;
-/** Maximum bytes of an error response that are read, and characters of it that a message shows. */
+/** Maximum bytes of an error response that are read. */
 const REFUSAL_BYTES = 64 * 1024;
+/** Maximum characters of an error response in a message. */
 const REFUSAL_LENGTH = 300;
 /** Maximum objects of a list in memory. */
 const MOST_LISTED = 5_000_000;
-/** Maximum pages without an object in a row, after which a list is taken as endless. */
+/** Maximum pages without an object in a row: a list with more is taken as endless. */
 const EMPTY_PAGES = 100;
 
 /** Opens a store of small objects, whose callers wait for each request. */

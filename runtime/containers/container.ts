@@ -1,4 +1,5 @@
-// The container of one Durable Object, as the service sees it: its ports, its way out, and its end with the object.
+// The container of one Durable Object, as the service sees it: its ports, its access to the internet, and its end with the
+// object.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -53,7 +54,7 @@ export interface ContainerPlace {
   addresses: AppAddresses;
   /** Sends a request to the host. @throws {ContainerError} */
   ask: (wanted: ContainerRequest['wanted']) => Promise<PortHandle | undefined>;
-  /** Called once at its end. */
+  /** Called once, when `end` begins. */
   onEnd: () => void;
 }
 
@@ -62,8 +63,9 @@ export class Container {
   readonly owner: string;
   readonly #place: ContainerPlace;
   readonly #ended = new AbortController();
-  /** Connections that the link (`link-program.js`) has offered, and calls that wait for one. */
+  /** Unused connections that the link (`link-program.js`) has offered. */
   readonly #offered: Socket[] = [];
+  /** Calls that wait for an offered connection. */
   readonly #waiting = new Set<(socket: Socket) => void>();
   readonly #drop = function drop(this: Socket): void {
     this.destroy();
@@ -119,7 +121,8 @@ export class Container {
   }
 
   /**
-   * The image text of its class; empty without a container. Set before the container is made, so that limits count it.
+   * The image text of its class (see `image-reference.ts`); empty without a container. Set before the container is made, so
+   * that limits count it.
    */
   get imageText(): string {
     return this.#spec === null ? '' : this.#imageText;
@@ -164,7 +167,7 @@ export class Container {
     await this.#place.ask({ do: 'signal', signal });
   }
 
-  /** Resolves with the container's exit code. */
+  /** Resolves with the container's exit code; 137 if it is removed before it ends. */
   get exited(): Promise<number> {
     return this.#exit.promise;
   }
@@ -231,6 +234,7 @@ export class Container {
 
   /**
    * Removes the container once workerd has ended, or has ended the object: then the object's port refuses a connection.
+   * Also if workerd has not named that port within `HELLO_MS`.
    */
   async #live(): Promise<void> {
     const { signal } = this.#ended;
@@ -294,7 +298,7 @@ export class Container {
   }
 }
 
-/** Parses the settings of a container that an app asks for. @throws {ContainerError} */
+/** Returns the settings of a container that an app asks for. Unreadable limits get their defaults. */
 export function specOf(imageText: string, command: string[] | null, environment: string[]): Spec {
   const { image, memoryMb, cpu } = parseImageText(imageText);
   return { image, memoryMb, cpu, command, environment };

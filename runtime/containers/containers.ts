@@ -39,7 +39,11 @@ export class Containers {
     this.#options = options;
   }
 
-  /** @param onEnd called when the container has ended */
+  /**
+   * Starts the servers for an object's container.
+   * @param onEnd called when the removal of the container and its servers begins
+   * @throws {ContainerError} 429 when the account has too many
+   */
   async open(app: string, owner: string, onEnd: () => void): Promise<Container> {
     const { sockets, addresses } = this.#options;
     const owned = [...this.#opened.values()].filter((each) => each.owner === owner);

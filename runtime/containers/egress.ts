@@ -37,7 +37,7 @@ const lookups = new FairQueue({
   waitingPerOwner: 1024,
 });
 
-/** Finds an address that the container may reach. */
+/** Finds an address of a URL's host that the container may reach; null for none. */
 type Find = (url: URL) => Promise<string | null> | null;
 
 /**

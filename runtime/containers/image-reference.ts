@@ -5,7 +5,7 @@ export interface ImageReference {
   memoryMb: number;
   /** Thousandths of a processor. */
   cpu: number;
-  /** Maximum number of running containers of the class. */
+  /** Maximum number of containers of the class, running or not. */
   instances: number;
 }
 

@@ -54,7 +54,7 @@ export interface LauncherOptions {
   sockets: string;
   /** The user of the service and of links; `null`: the host's own. */
   user: () => User | null;
-  /** Resolves when the containers of an earlier Cellar are removed. */
+  /** Resolves when the containers of an earlier run of this Cellar are removed. */
   cleared: Promise<void>;
   /** Lets only an app's process connect to a port on 127.0.0.1, or ends that. */
   givePort: (appId: string, port: number, isGiven: boolean) => Promise<void>;
@@ -62,7 +62,7 @@ export interface LauncherOptions {
   say: (appId: string, text: string) => void;
 }
 
-/** A container and its link, by their ids at the engine. */
+/** A container and its link, by their ids at the engine; null for one that was not made. */
 interface Made {
   app: string;
   link: string | null;

@@ -3,11 +3,9 @@ import { z } from 'zod';
 
 /** The name of an image, as engines know it. */
 export const IMAGE_NAME = /^[a-z0-9][a-z0-9._/:@-]{0,254}$/i;
-/**
- * Maximum memory, in MiB, and processor time, in thousandths of a processor, of a container: Cloudflare's largest
- * instance.
- */
+/** Maximum memory of a container, in MiB, as of Cloudflare's largest instance. */
 export const MOST_MEMORY_MB = 12 * 1024;
+/** Maximum processor time of a container, in thousandths of a processor, as of Cloudflare's largest instance. */
 export const MOST_CPU = 4_000;
 /** Maximum number of containers of this machine, whatever their memory. */
 export const MOST_CONTAINERS = 64;
@@ -75,7 +73,7 @@ export interface ContainerServiceOptions {
   egress: readonly string[];
 }
 
-/** Directory of the sockets that connect a container with the service. */
+/** Returns the directory of the sockets that connect a container with the service. */
 export function socketsOf(sockets: string, container: number): string {
   return `${sockets}/${container}`;
 }

@@ -13,14 +13,15 @@ import { socketPath } from '../fleets/process/cell-directories.ts';
 import { objectId } from '../storage/object-id.ts';
 
 const DATE = '2026-10-01';
-/** The unique key that Miniflare gave this namespace, when it ran the control plane. */
+/** The unique key that Miniflare gave the namespace of D1 databases, when it ran the control plane. */
 const D1_KEY = 'miniflare-D1DatabaseObject';
 const SIGN_IN_KEY = 'D1Database';
 
 /** The control plane's name in the bucket, beside the ids of apps. */
 export const CONTROL = 'control';
-/** Names of files in the directory of the config. */
+/** Name of the bundled handlers' file, in the directory of the config. */
 export const WORKER = 'worker.js';
+/** Name of the config's file. */
 export const CONFIG = 'control.capnp';
 
 /** Sockets: the API, the control UI's database, and the control plane's own database for the host. */
@@ -57,7 +58,7 @@ export function signInSocket(directory: string): string {
 }
 
 /**
- * Returns the disks of the process, by name.
+ * Returns the paths of the process's disks, by name.
  * @param isClustered whether the data is in the bucket. Then other disks are used, because workerd refuses the earlier ones
  */
 export function controlDisks(directory: string, isClustered: boolean): Record<string, string> {

@@ -23,7 +23,7 @@ export interface ControlOptions {
   directory: string;
   /** Cache for the bundled handlers; null for no cache. */
   bundles: string | null;
-  /** Returns the text bindings, by name. Called at the start, when the ports are known. */
+  /** Returns the text bindings, by name. Called at each start of the handlers, when the ports are known. */
   variables: () => Record<string, string>;
   /** Authenticates the host to the control plane. */
   secret: string;
@@ -110,7 +110,8 @@ export class Control implements Backend {
   /**
    * Bundles the handlers again and replaces the running ones, for their developers. New requests are queued meanwhile; those
    * in flight are cut.
-   * @throws {Error} of esbuild, with file and line: then the running handlers continue
+   * @throws {Error} of esbuild, with file and line: then the running handlers continue. Or when the new ones do not start:
+   *   then none run
    */
   async reload(): Promise<void> {
     await this.#up.promise;
@@ -130,7 +131,8 @@ export class Control implements Backend {
    * Bundles the handlers, unless cached, and starts them. Requests are queued meanwhile.
    * @param boot body of the first request, `/internal/boot`
    * @returns the response to `boot`
-   * @throws {ControlError} when the control plane rejects `boot`; the signal's reason when it is stopped meanwhile
+   * @throws {ControlError} when the control plane rejects `boot`; {Error} when the handlers do not start, or `stop` is called
+   *   meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
     const script = await keptHandlers(this.#options.bundles);

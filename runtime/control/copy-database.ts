@@ -1,4 +1,5 @@
-// Copies an SQLite database into an empty database of workerd, over the socket of workerd's D1 service. Runs in a thread.
+// Copies an SQLite database into an empty database of workerd, over the socket of workerd's D1 service. Runs in a worker
+// thread.
 import Database from 'better-sqlite3';
 import { type Query, runQueries, type Value } from './run-queries.ts';
 
@@ -13,7 +14,12 @@ interface Entry {
   sql: string;
 }
 
-/** @returns the number of copied rows; null when the other database has tables already, and nothing was copied */
+/**
+ * Copies a database, or starts an interrupted copy again.
+ * @param file path of the database @param socket of the target database
+ * @returns the number of copied rows; null when the target has other tables already, and nothing was copied
+ * @throws {Error} when a query fails, or a copied table has another number of rows
+ */
 export async function copyDatabase(file: string, socket: string): Promise<number | null> {
   const database = new Database(file, { readonly: true });
   try {
@@ -77,7 +83,7 @@ async function copyTable(database: Database.Database, table: string, socket: str
   return rows;
 }
 
-/** @throws {Error} when a table has other rows than its copy */
+/** @throws {Error} when a table and its copy differ in their number of rows */
 async function compareCounts(database: Database.Database, tables: string[], socket: string): Promise<void> {
   if (tables.length === 0) return;
   const counts = tables.map((table) => ({ sql: `SELECT count(*) AS count FROM ${quote(table)}` }));

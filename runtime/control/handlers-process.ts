@@ -18,7 +18,7 @@ const MEMORY_MB = 2_048;
 const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
 const LONGEST_DELAY_MS = 5_000;
-/** Files and folders of an older Cellar in the directory. */
+/** Files and folders that an older version of Cellar left in the directory. */
 const LEFT_BY_OLDER = ['cache', 'entry.sock', 'r2', 'tmp'];
 /** Longest line of its output in the log, in characters. */
 const LINE_LENGTH = 10_000;
@@ -90,7 +90,7 @@ export class HandlersProcess {
   async #stop(): Promise<void> {
     const cell = this.#cell;
     this.#cell = null;
-    // A process that other hosts share ends in order: it hands its objects to them.
+    // If other hosts run the handlers too, the process ends in order: it hands its Durable Objects to them.
     if (this.#isShared) await cell?.stop();
     // Nothing is lost: all that the process has acknowledged is on the disk, or in the bucket.
     else cell?.kill();

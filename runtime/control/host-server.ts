@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { join } from 'node:path';
 
-/** Connections that wait to be accepted. Above this, or the kernel's own lower limit, the calls of a burst would be refused. */
+/** Maximum connections that wait to be accepted. The kernel may have a lower limit. Calls of a larger burst are refused. */
 const BACKLOG = 4096;
 
 /** Returns the path of the server's socket. @param directory to which only the host may have access */

@@ -41,11 +41,11 @@ export interface StatsOptions {
 }
 
 const MB = 1024 * 1024;
-/** Most apps in the list. */
+/** Maximum number of apps in a list. */
 const APPS_SHOWN = 200;
 const startedAt = new Date(performance.timeOrigin).toISOString();
 
-/** Returns figures of several apps. Reads only telemetry's tables. */
+/** Returns figures of several apps. Reads no database but telemetry's. */
 export async function hostOverview(
   { memory, telemetry, apps: known }: Pick<StatsOptions, 'memory' | 'telemetry' | 'apps'>,
   appIds: string[],

@@ -1,4 +1,4 @@
-// Loads databases of the control plane from the bucket, so that their files are on this disk and can be read.
+// Loads the databases of the control plane from the bucket. Then their files are on this disk and can be read.
 import { socketPath } from '../fleets/process/cell-directories.ts';
 import { DATABASES } from './config.ts';
 import { runQueries } from './run-queries.ts';

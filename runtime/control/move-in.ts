@@ -30,7 +30,7 @@ export function hasLocalData(directory: string): boolean {
 /**
  * Copies each database that is on this machine into the process that keeps its data in the bucket, then moves the files to the
  * trash. A database that is in the bucket already is newer, and stays. An interrupted copy begins anew.
- * @throws {Error} when a copy fails, or has other rows than the original
+ * @throws {Error} when a copy fails, or has another number of rows than the original
  */
 export async function moveIn({ directory, runDirectory, trash, signal }: MoveInOptions): Promise<void> {
   for (const { name, socket, file } of localDatabases(directory)) {

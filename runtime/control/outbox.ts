@@ -1,4 +1,5 @@
-// Delivers the host's facts to the control plane until each was applied, in order for each app.
+// Delivers the host's facts (reports of changes, such as the state of an app) to the control plane until each was applied, in
+// order for each app.
 import { setImmediate } from 'node:timers/promises';
 import type { HostEvent, HostEvents } from '../../handlers/contract/host/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
@@ -42,7 +43,7 @@ export class Outbox {
 
   /**
    * @param send delivers a batch; rejects on failure, with a `status` when the control plane rejected it
-   * @param retryMs time after which the facts of apps with a rejected one are retried
+   * @param retryMs time after which the facts of apps with a rejected fact are sent again, in ms
    */
   constructor(store: OutboxStore, send: (events: HostEvents) => Promise<unknown>, retryMs = RETRY_MAX_MS) {
     this.#store = store;

@@ -34,7 +34,7 @@ export interface PeriodicJobsOptions {
   sweepEveryMs: number | null;
 }
 
-/** Runs the host's periodic jobs. A run does not wait for the last one, which limits its own time. */
+/** Runs the host's periodic jobs. A run does not wait for the end of the run before, which limits its own time. */
 export class PeriodicJobs {
   readonly #options: PeriodicJobsOptions;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -44,7 +44,7 @@ export class PeriodicJobs {
     this.#options = options;
   }
 
-  /** Starts the jobs that need no control plane. */
+  /** Starts the checks of apps and the sweeps, which need no control plane. */
   startTicking(): void {
     const { tick, sweep, sweepEveryMs } = this.#options;
     this.#every(TICK_MS, tick);
@@ -54,7 +54,7 @@ export class PeriodicJobs {
     });
   }
 
-  /** Reconciles, then starts the jobs that need the control plane. */
+  /** Reconciles, then starts all other jobs. */
   async start(): Promise<void> {
     const { trash, forgetDeleted, removeFolders, removeAbandoned, leads, trimCode } = this.#options;
     await this.reconcile();

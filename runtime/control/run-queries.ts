@@ -18,7 +18,7 @@ export interface Query {
  * Runs queries in one transaction.
  * @param limitBytes of the answer. Default: 64 MiB
  * @returns the rows of each query
- * @throws {Error} with SQLite's message
+ * @throws {Error} with SQLite's message, or when the process does not answer
  */
 export async function runQueries(
   socket: string,

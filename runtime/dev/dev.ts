@@ -56,11 +56,11 @@ export interface DevOptions {
 const USUAL_PORT = 8787;
 /** Socket of the reload stream, in `.cellar/dev/` or `.cellar/copy/`. */
 const RELOADS = 'reloads.sock';
-/** Sockets for e-mails, in the same directory. The developer's e-mails arrive at `asked`; `app` leads them to the app. */
+/** Sockets for e-mails, beside `RELOADS`. The developer's e-mails arrive at `asked`; `app` leads them to the app. */
 const EMAILS = { asked: 'emails.sock', app: 'email-app.sock' };
-/** Socket for the app's calls to Cellar's services, such as secrets, in the same directory. */
+/** Socket for the app's calls to Cellar's services, such as secrets, beside `RELOADS`. */
 const SERVICES = 'services.sock';
-/** File with the app's storage names, in the same directory. */
+/** File with the app's storage names, beside `RELOADS`. */
 const NAMES = 'storage-names.json';
 
 export class Dev {

@@ -4,8 +4,9 @@ import { log, logRarely, reason } from '../log.ts';
 import { freeMegabytes, readFreeMegabytes, totalMegabytes } from './disk.ts';
 import { DiskReserve } from './disk-reserve.ts';
 
-/** Polling intervals, in ms: usually, and when space is low or falls fast. */
+/** Usual polling interval, in ms. */
 const CALM_MS = 2_000;
+/** Polling interval while space is low or falls fast, in ms. */
 const KEEN_MS = 250;
 /** Space falls fast when it would reach the floor within this time, in ms. */
 const AHEAD_MS = 20_000;
@@ -35,7 +36,7 @@ export interface DiskWatchOptions {
 export interface DiskWatchActions {
   /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each poll: `StorageLimits` then stops the app that fills the disk. */
+  /** Called after each poll. On an almost full disk, `StorageLimits` then stops the app that writes most. */
   onLook: () => void;
 }
 

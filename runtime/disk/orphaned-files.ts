@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 /**
  * Removes the entries of a user directly in `directories`, with their contents.
- * @throws {Error} naming the first that could not be removed; all others are gone
+ * @throws {Error} of the first entry that could not be removed, after all others were tried
  */
 export function removeOrphanedFiles(directories: string[], uid: number): void {
   const problems = directories.flatMap((directory) =>

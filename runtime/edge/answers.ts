@@ -1,4 +1,4 @@
-// Responses that the gateway makes itself: problem details for programs, a small page for people, a line for git.
+// Responses that the gateway makes itself: JSON-RPC errors, problem details, HTML pages, and plain text for git.
 import { STATUS_CODES } from 'node:http';
 import { PAGE_HEADERS } from '../../handlers/contract/pages.ts';
 import { headerValue } from './http/head/fields.ts';
@@ -9,7 +9,7 @@ import type { Refusal } from './refusals.ts';
 /** Longest part of `Accept` that is parsed, in characters. No browser sends more, and parsing costs time. */
 const ACCEPT_MAX = 1_024;
 
-/** Headers of a page by the app's owner. Without a Content-Security-Policy, because the page may load anything. */
+/** Headers of an error page that the app's owner wrote. No Content-Security-Policy: the page may load anything. */
 const OWN_PAGE_HEADERS = { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' };
 
 /** The error code of JSON-RPC for a refusal. */
@@ -28,7 +28,7 @@ export type LocalAnswer = Answer | { refusal: Refusal };
 /**
  * Returns a refusal in the form that the client can show. Programs get `application/problem+json` (RFC 9457), and
  * clients whose `Accept` prefers HTML get a page. git gets plain text, because it shows its user nothing else.
- * @param request the request's headers: names and values in turn @param isRpc whether the client expects JSON-RPC
+ * @param request the request's headers: alternating names and values @param isRpc whether the client expects JSON-RPC
  */
 export function refusalAnswer(
   refusal: Refusal,
@@ -70,7 +70,7 @@ export function statusLine(status: number): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n`;
 }
 
-/** Whether `Accept` names HTML with a higher weight than JSON. Wildcards count as JSON. */
+/** Whether `Accept` gives HTML a higher weight than JSON. Wildcards are ignored. */
 function prefersHtml(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const known = accept.slice(0, ACCEPT_MAX);

@@ -5,8 +5,9 @@ import { AddressRanges, plainAddress } from '../isolation/address-ranges.ts';
 /** Proxies whose X-Forwarded-* headers are trusted. */
 export class TrustedProxies extends AddressRanges {
   /**
-   * Returns the client's address. Walks `X-Forwarded-For` backwards past trusted proxies, to the first other address.
-   * Entries before that one are only its claims.
+   * Returns the client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. The client may have
+   * forged the entries before it. An entry that is not an IP address ends the search.
+   * @param peer address of the connection's other end, which is returned without `X-Forwarded-For`
    */
   client(forwardedFor: string | undefined, peer: string): string {
     if (forwardedFor === undefined) return peer;
@@ -20,7 +21,7 @@ export class TrustedProxies extends AddressRanges {
     return client;
   }
 
-  /** Whether the last address, which our own proxy has added, is a trusted proxy. */
+  /** Whether the last address in `X-Forwarded-For`, which our own proxy (Caddy) added, is a trusted proxy. */
   hasSent(forwardedFor: string | undefined): boolean {
     return this.has(plainAddress(forwardedFor?.split(',').at(-1)?.trim() ?? ''));
   }

@@ -38,11 +38,12 @@ const BODY_IDLE_MS = 120_000;
 const STOPPED_BODY_MS = 900_000;
 /** How long incoming bytes are read and dropped after the last response, in ms. */
 const LINGER_MS = 2_000;
-/**
- * After `REFUSALS` consecutive rate-limited requests, the next one is read only after `THROTTLE_MS` or more. Otherwise
- * clients that retry at once on hundreds of connections keep the gateway busy with refusals.
- */
+/** A connection is throttled when more than this many consecutive requests were rate-limited. */
 const REFUSALS = 3;
+/**
+ * Minimum delay of the next request on a throttled connection, in ms. Without it, clients that retry at once on hundreds
+ * of connections keep the gateway busy with refusals.
+ */
 const THROTTLE_MS = 500;
 /** Random extra delay, in ms, so that connections refused together are not read again together. */
 const THROTTLE_JITTER_MS = 1_000;
@@ -50,7 +51,7 @@ const THROTTLE_JITTER_MS = 1_000;
 const REMEMBERED_MS = 5_000;
 /** Longest head from another host, in bytes. That host adds lines, and may percent-encode characters of the path. */
 const HOSTS_HEAD_BYTES = 1.5 * HEAD_BYTES;
-/** Maximum unread bytes that a connection buffers: a body that is not forwarded yet, or pipelined requests. */
+/** A connection with this many unread bytes is paused: a body that is not forwarded yet, or pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
 /** `head`: waits for a request. `exchange`: one is in flight. `closing`: input is dropped. `tunnel`: no longer HTTP. */
@@ -60,7 +61,7 @@ type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
 export interface CarriedRequest {
   /** Whether the client has not yet read what was written. */
   readonly blocked: boolean;
-  /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `resumeBody` is called. */
+  /** Forwards bytes of the body. Returns false when the process's buffer is full; once it has room, `resumeBody` is called. */
   sendBody(pieces: Buffer[], last: boolean): boolean;
   /** Called when more bytes were buffered: the connection's `keptBytes` has changed. */
   kept(): void;
@@ -68,7 +69,7 @@ export interface CarriedRequest {
   broken(): void;
   /** Called when the client has read what was written. */
   drained(): void;
-  /** Called when the connection has closed, or must close. */
+  /** Called when the client has ended its side, or the connection has closed. */
   gone(): void;
   /** Destroys the tunnel if it has been blocked too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void;
@@ -90,8 +91,8 @@ export interface ConnectionOwner {
 }
 
 /**
- * Where a connection was accepted: a TCP port; a TCP port for other hosts; a unix socket that only our own proxy uses; or a
- * unix socket that only one app uses, whose requests are routed by the function.
+ * Where a connection was accepted. `port`: a TCP port for clients. `host`: a TCP port for other hosts. `proxy`: a unix
+ * socket that only our own proxy uses. A function: a unix socket for the calls of one app; the function routes them.
  */
 export type Entrance = 'port' | 'host' | 'proxy' | Resolve;
 
@@ -100,7 +101,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly peer: string;
   readonly trusted: boolean;
   readonly isOwnProxy: boolean;
-  /** Whether another host describes the client. */
+  /** Whether the connection comes from another host, whose headers describe the client. */
   readonly isOfHost: boolean;
   /** Routes its requests, when it belongs to an app that calls other apps; null for all other connections. */
   readonly resolve: Resolve | null;
@@ -145,7 +146,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     acceptSocket(accepted, this);
     const own = entrance !== 'port' && entrance !== 'host';
     this.isOfHost = entrance === 'host';
-    // Another host writes new ids into each head, so no head repeats the fields of the one before.
+    // Another host writes new ids into each head, so no head repeats the fields of the previous head.
     this.#heads = new HeadReader(!this.isOfHost);
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
@@ -235,7 +236,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     if (this.#throttled)
       setTimeout(this.#onThrottleEnd, THROTTLE_MS + Math.random() * THROTTLE_JITTER_MS).unref();
     this.#updateReading();
-    // Not in this turn: a pipelined batch that the gateway answers itself must not block other clients.
+    // In a later turn of the event loop: pipelined requests that the gateway answers itself must not block other clients.
     if (this.#waiting.length > 0 && !this.#throttled) setImmediate(this.#onWaiting);
   }
 

@@ -1,4 +1,5 @@
-// The open connections, grouped by visitor. At the limit, the visitor with most connections loses one to a newcomer.
+// The open connections, grouped by visitor: an IPv4 address or an IPv6 /64. At the limit, the visitor with most connections
+// loses one to a newcomer.
 import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
@@ -90,7 +91,7 @@ export class Connections implements Iterable<Connection> {
       .sort((a, b) => b.bytes - a.bytes);
     let left = this.#kept;
     for (const { own, bytes } of greedy) {
-      // Frees half of the limit at once, because the sorting above takes time.
+      // Frees half of the limit at once, because the sorting of all visitors takes time.
       if (left <= this.#keptMax / 2) break;
       left -= bytes;
       logRarely(
@@ -129,7 +130,7 @@ export class Connections implements Iterable<Connection> {
 
   /**
    * Evicts a connection of the visitor with most connections, preferably an idle one. Returns false, and evicts
-   * nothing, when the newcomer's visitor would then have as many.
+   * nothing, if no visitor has more connections than the newcomer's visitor would have.
    */
   #makeRoom(newcomerHas: number): boolean {
     const greediest = this.#greediest;

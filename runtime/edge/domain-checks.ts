@@ -29,8 +29,9 @@ export interface DomainChecksOptions {
   baseDomain: string;
   /** Caddy's directory; null without Caddy. */
   certificates: string | null;
-  /** Replaced in tests. */
+  /** Makes a DNS resolver. Replaced in tests. */
   lookups?: () => Lookups;
+  /** Returns the addresses of this machine. Replaced in tests. */
   ownAddresses?: () => string[];
 }
 
@@ -48,8 +49,8 @@ export class DomainChecks {
   }
 
   /**
-   * Looks up a hostname, within `DOMAIN_LOOKUP_MS`.
-   * @param hostname in the form that DNS uses
+   * Looks up a hostname. Waits up to `DOMAIN_LOOKUP_MS` for its turn, then up to as long for DNS.
+   * @param hostname in ASCII, as DNS uses it (punycode)
    * @param owner the account that asks; concurrent lookups are limited for each account
    * @throws {QueueFull} when the owner has too many lookups, or its turn does not come in time
    */
@@ -123,7 +124,7 @@ export class DomainChecks {
   }
 }
 
-/** @returns null when no name server answered */
+/** Returns the IPv4 and IPv6 addresses of a name; null when none was found and a lookup failed. */
 async function addressesOf(lookups: Lookups, name: string): Promise<string[] | null> {
   const both = await Promise.allSettled([lookups.resolve4(name), lookups.resolve6(name)]);
   const found = both.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
@@ -134,8 +135,8 @@ async function addressesOf(lookups: Lookups, name: string): Promise<string[] | n
 }
 
 /**
- * Returns the addresses of this machine's network interfaces, without loopback and `fe80:` (link-local) ones. A domain
- * leads here when its DNS has one of them.
+ * Returns the addresses of this machine's network interfaces, without loopback and `fe80:` (link-local) ones. A hostname
+ * with one of them in its DNS leads to this machine.
  */
 function publicAddresses(): string[] {
   return Object.values(networkInterfaces())

@@ -35,11 +35,11 @@ import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstr
 
 /** The gateway, as an exchange sees it. */
 export interface ExchangeOwner {
-  /** Whether connections close after the current response. */
+  /** Whether the gateway drains: new requests are refused, and connections close after the current response. */
   readonly closing: boolean;
-  /** Like `closing`, but new requests are still answered. */
+  /** Whether connections close after the current response, but new requests are still answered. */
   readonly leaving: boolean;
-  /** Whether the client expects answers of JSON-RPC. */
+  /** Whether the client expects JSON-RPC responses. */
   isRpc(head: RequestHead): boolean;
   /** Asks the backend again whether to forward the request. */
   admit(exchange: Exchange): void;
@@ -296,7 +296,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.answer(answer);
   }
 
-  /** Called when the connection has closed, or must close. */
+  /** Called when the client has ended its side, or the connection has closed. */
   gone(): void {
     if (this.#over) return;
     if (this.#process !== null) this.#process.abandon();

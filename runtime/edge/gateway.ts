@@ -38,8 +38,8 @@ export interface GatewayOptions {
 /** How often timeouts are checked and idle visitors are forgotten, in ms. */
 const SWEEP_MS = 1_000;
 /**
- * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short. Then one client that
- * opens and closes connections quickly makes the kernel drop those of other clients, who retry a second later.
+ * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short: one client that opens and
+ * closes connections quickly makes the kernel drop those of other clients, who retry a second later.
  */
 const BACKLOG = 4_096;
 /** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */
@@ -126,8 +126,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Answers new requests with 503, closes idle connections and waits up to `graceMs` for requests in flight. Destroys the
-   * rest and returns their number. Refuses queued requests shortly before that. A second call returns the first promise.
+   * Answers new requests with 503, closes idle connections and waits up to `graceMs` for requests in flight. Shortly
+   * before the end, refuses queued requests. Then destroys the rest; `cut` is the number of requests that this broke off.
+   * A second call returns the first promise.
    */
   drain(graceMs: number): Promise<{ cut: number }> {
     this.#drained ??= this.#drain(graceMs);

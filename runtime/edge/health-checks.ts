@@ -28,7 +28,7 @@ export class HealthChecks {
   recordCheck(client: string, now = performance.now()): void {
     const before = this.#clients.get(client);
     const intervals = before === undefined ? [] : [...before.intervals, now - before.at].slice(-INTERVALS);
-    // The map is in the order of the last check, so its first client has not checked for the longest time.
+    // The map is in the order of the last check, so its first client is the one that checked least recently.
     this.#clients.delete(client);
     if (this.#clients.size >= CLIENTS_MAX) this.#clients.delete(this.#clients.keys().next().value!);
     this.#clients.set(client, { at: now, intervals });

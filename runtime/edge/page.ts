@@ -10,8 +10,9 @@ interface Advice {
   shape: keyof typeof SHAPES;
   colour: PageColour;
   title: string;
-  /** What the visitor, and the owner, can do, in whole sentences. */
+  /** What the visitor can do, in whole sentences. */
   visitor: string;
+  /** What the app's owner can do, in whole sentences. */
   owner: string;
   /** Whether a retry may succeed in a moment. */
   again: boolean;

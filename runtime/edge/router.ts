@@ -24,8 +24,8 @@ export class Router {
 
   /**
    * @param resolve routes requests from a port, or from our own proxy
-   * @param holdTimeoutMs longest total time that a request may be queued
-   * @param shareMax maximum number of open requests of one share
+   * @param holdTimeoutMs longest total time that a request may be queued, in ms
+   * @param shareMax maximum number of open requests with the same `share` (see `Target`)
    */
   constructor(resolve: Resolve, holdTimeoutMs: number, shareMax?: number) {
     this.#shares = new Shares(shareMax);

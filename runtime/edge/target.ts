@@ -8,8 +8,8 @@ import type { Backend } from './upstream/backend.ts';
 export type Respond = (head: RequestHead, client: string) => LocalAnswer | Promise<LocalAnswer>;
 
 /**
- * Where a request goes, and its rate limits, if any. `share`: the number of open requests with the same share is
- * limited. Default: no limit.
+ * Where a request goes, and its rate limits, if any. `share`: a key, such as an app's id; the number of open requests with
+ * the same key is limited. Default: no limit.
  */
 export type Target = { limits?: SiteLimits; share?: string } & (
   | { kind: 'proxy'; backend: Backend; call?: Call }

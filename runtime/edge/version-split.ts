@@ -14,14 +14,15 @@ const OVERRIDE = /^[ \t]*([a-z0-9_.*-]+)[ \t]*=[ \t]*"([^"]*)"[ \t]*$/;
 export interface VersionSplit {
   /** The name of the app in the header of overrides. */
   slug: string;
-  /** The version ids, as UUIDs. The first one is the live release's. */
+  /** The version id of the live release: a UUID. */
   first: string;
+  /** The version id of the other version: a UUID. */
   second: string;
   /** The percentage of the requests that the second version gets. */
   share: number;
 }
 
-/** Returns whether a request goes to the second version. @param headers names and values in turn */
+/** Returns whether a request goes to the second version. @param headers alternating names and values */
 export function goesToSecond(
   headers: readonly string[],
   { slug, first, second, share }: VersionSplit,

@@ -18,7 +18,7 @@ export interface FileChange {
   /** `100644` or `100755`; null keeps the mode. */
   mode: string | null;
   delete: boolean;
-  /** The path before a rename. */
+  /** The path before a rename; null for a file that is not renamed. */
   from: string | null;
 }
 

@@ -3,15 +3,17 @@ import { Transform, type TransformCallback } from 'node:stream';
 import { GIT_MEMORY_MB, isOutOfMemory } from './program.ts';
 
 const LENGTH_BYTES = 4;
-/** Side bands: for git's report, for text that the pusher sees, and for the reason of an end without a report. */
+/** The side band for git's report. */
 const REPORT_BAND = 1;
+/** The side band for text that the pusher sees. */
 const SHOWN_BAND = 2;
+/** The side band for the reason of an end without a report. */
 const ERROR_BAND = 3;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory\n`;
 /** git's message when a branch was moved during the push. */
 const CAME_LATE =
   /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|Unable to create '[^']*': File exists\.[\s\S]*)$/m;
-/** The report for such a branch. Newer versions of git have the message only here. */
+/** git's reasons in the report for a branch that was moved. Newer versions of git have the message only there. */
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 
@@ -68,7 +70,7 @@ export class ExplainPush extends Transform {
     );
   }
 
-  /** The report has its own packets: `ok REF`, or `ng REF REASON`. */
+  /** Explains the refs in `#late`. The report has packets of its own: `ok REF`, or `ng REF REASON`. */
   #report(content: Buffer): Buffer {
     const { packets, rest } = split(content);
     const lines = packets.map((line) => {
@@ -95,7 +97,7 @@ function split(data: Buffer): { packets: Buffer[]; rest: Buffer } {
   return { packets, rest: data.subarray(at) };
 }
 
-/** @param band null: a packet outside the side bands */
+/** Returns a packet. @param band null for a packet outside the side bands */
 function packet(band: number | null, content: Buffer): Buffer {
   const head = band === null ? Buffer.alloc(0) : Buffer.of(band);
   const length = LENGTH_BYTES + head.length + content.length;

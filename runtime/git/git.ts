@@ -17,7 +17,7 @@ export type GitOptions = Partial<
   Pick<RunOptions, 'input' | 'environment' | 'limitBytes' | 'longer' | 'timeoutMs'>
 >;
 
-/** Settings of every git command here. They refuse names in an index that some file system treats as `.git`. */
+/** Settings of every git command here. The first two refuse names in an index that some file system treats as `.git`. */
 const SETTINGS = {
   'core.protectHFS': 'true',
   'core.protectNTFS': 'true',

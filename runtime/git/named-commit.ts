@@ -19,7 +19,7 @@ export interface NamedCommit {
 }
 
 /**
- * Returns the commit of a tag, else of a branch, else of a hash or its first digits. The ref of a hash is main.
+ * Returns the commit of a tag, else of a branch, else of a hash or its first digits. For a hash, `ref` is main.
  * @throws {Refusal} `ref_not_found`; `invalid_input` when the hashes of several commits begin with `name`
  */
 export async function namedCommit(repository: string, name: string): Promise<NamedCommit> {
@@ -45,8 +45,8 @@ export async function namedCommit(repository: string, name: string): Promise<Nam
 }
 
 /**
- * Returns the tag with the highest version; null without tags, or when that tag is not of a commit. A tag that begins with no
- * number, nor with `v` and a number, counts only where no other tag does.
+ * Returns the tag with the highest version; null without tags, or when that tag is not of a commit. Only tags that begin with
+ * a digit, or with `v` and a digit, count. Without such tags, all tags count.
  */
 export async function highestTag(repository: string): Promise<NamedCommit | null> {
   const order = Object.entries(VERSION_ORDER).flatMap(([key, value]) => ['-c', `${key}=${value}`]);

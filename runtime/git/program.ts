@@ -1,4 +1,4 @@
-// Starts every git process that reads or writes a push's objects. Its child processes inherit the limits.
+// The command of every git process that reads or writes a push's objects. Its child processes inherit the limits.
 import { limited } from '../resources/limited.ts';
 
 /** Limit of one git process's writable memory, in MiB. Mapped packs do not count, and files over 16 MiB are streamed. */

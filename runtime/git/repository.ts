@@ -87,8 +87,9 @@ export function writeHooks(directory: string): void {
   writeUnlessSame(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);
 }
 
-/** The first line of `reference-transaction`, and the answer that lets git change the refs. */
+/** The first line that the hook `reference-transaction` sends to the host. */
 export const PREPARED = 'prepared';
+/** The host's answer that lets git change the refs. */
 export const STORED = 'stored';
 
 /**

@@ -104,8 +104,8 @@ export async function serveGit(
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
-  // git may end before it has read everything. Then the rest is read and dropped. Without a rest, no `error` event
-  // comes.
+  // git may end before it has read everything. Then the rest is read and dropped. Listens to `close`, because `error`
+  // comes only when there is a rest.
   child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
@@ -126,7 +126,7 @@ const TOLERATED = [
   'missingEmail',
 ];
 
-/** The option of `git index-pack` that checks objects as a push's are checked. */
+/** Returns the option of `git index-pack` that checks objects like those of a push. */
 export function strictness(): string {
   return `--strict=${TOLERATED.map((fault) => `${fault.toLowerCase()}=ignore`).join(',')}`;
 }
@@ -204,7 +204,10 @@ function relayAnswer(
   output.on('end', onEnd);
 }
 
-/** A hook's lines up to an empty one are updates. Requests without a push send none. */
+/**
+ * Reads what the hooks of a push send: ref updates, up to an empty line. The first line is `PREPARED` when git asks before
+ * it changes refs. Requests other than a push send nothing.
+ */
 function awaitPush(
   channel: Duplex,
   { onPush, onPrepared }: GitRequest,

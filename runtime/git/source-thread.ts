@@ -1,4 +1,4 @@
-// Reads and changes repositories in threads: trees, diffs and commits may be large.
+// Reads and changes repositories in worker threads: trees, diffs and commits may be large.
 
 import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';

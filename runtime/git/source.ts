@@ -1,5 +1,5 @@
-// Reads a repository: commits, trees, files, and diffs between two commits. These may be very large, so call all but
-// `resolveCommit` through `source-thread.ts`.
+// Reads a repository: commits, trees, files, and diffs between two commits. Trees and diffs may be very large, so call
+// `listTree`, `findEntry` and `diffCommits` through `source-thread.ts`.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
@@ -30,11 +30,12 @@ export interface TreeEntry {
 
 export interface DiffFile {
   path: string;
-  /** The path before a rename. */
+  /** The path before a rename; null for a file that was not renamed. */
   from_path: string | null;
   status: 'added' | 'modified' | 'deleted' | 'renamed';
-  /** Lines; null for binary files. */
+  /** Number of added lines; null for binary files. */
   additions: number | null;
+  /** Number of deleted lines; null for binary files. */
   deletions: number | null;
 }
 
@@ -102,7 +103,7 @@ export interface TreePage {
 /**
  * Lists a commit's files, in git's order.
  * @param path of a directory; empty for the root
- * @throws {Refusal} `path_not_found`, and `invalid_input` for more than a build may have
+ * @throws {Refusal} `path_not_found`, and `invalid_input` for more files than a build could check out
  */
 export async function listTree(
   repository: string,
@@ -139,8 +140,9 @@ async function withSizes(repository: string, entries: TreeEntry[]): Promise<Tree
 }
 
 /**
- * Parses the entries of a `git ls-tree -z`, up to what a build could check out.
- * @throws {Refusal} for more
+ * Runs a `git ls-tree -z` and returns its entries.
+ * @param words arguments of git @param prefix goes before each path
+ * @throws {Refusal} `invalid_input` for more entries than a build could check out
  */
 export async function listEntries(repository: string, words: string[], prefix = ''): Promise<TreeEntry[]> {
   const { output, cut } = await runGit(repository, words, { limitBytes: LISTING_BYTES, longer: 'cut' });

@@ -14,7 +14,7 @@ export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.ur
 /**
  * Makes a commit of a template for main of a repository without commits.
  * @param scratch an existing directory for temporary files
- * @throws {Refusal} `commit_conflict` when there are commits
+ * @throws {Refusal} `commit_conflict` when there are commits, `invalid_input` for an unknown template
  */
 export async function commitTemplate(
   repository: string,

@@ -12,7 +12,7 @@ export class GitTurns {
   /**
    * Calls `serve` when the owner gets a slot. The slot is freed when `serve` ends or calls `taken`. Refuses when too many
    * wait.
-   * @returns when `serve` has ended
+   * Resolves when `serve` has ended, or the client has left before its turn.
    */
   async serve(
     owner: string,

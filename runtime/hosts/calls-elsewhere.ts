@@ -1,4 +1,4 @@
-// Passes calls of the control plane's `HOST` binding on to the host that has the app, without a copy in memory.
+// Passes calls of the control plane's `HOST` binding on to the host that has the app. Bodies are streamed.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,9 +31,10 @@ export class CallsElsewhere {
   }
 
   /**
-   * Returns the host that a call is for; null when that is this one.
-   * @param appId of the app that it names @param home the id of a host that it names
-   * @throws {Refusal} 503 when that host does not answer, or is unknown
+   * Returns the host that a call is for; null when that is this host, or the app is unknown.
+   * @param appId the app that the call names; null for none
+   * @param home the id of the host that the call names; null for none
+   * @throws {Refusal} 503 when that host does not answer or is unknown, or the app is moving
    */
   async hostOf(
     { headers }: IncomingMessage,
@@ -66,7 +67,7 @@ export class CallsElsewhere {
     return peer;
   }
 
-  /** Resolves when an app is here, or its time is over. */
+  /** Resolves when an app is on this host, or after `ARRIVAL_MS`. */
   async #arrival(appId: string): Promise<void> {
     const { here, peers } = this.#around;
     const late = sleep(ARRIVAL_MS, true, { ref: false });
@@ -93,7 +94,7 @@ export class CallsElsewhere {
       signal,
     });
     sent.on('response', resolve).on('error', reject);
-    // No failure: the other host may answer before it has read everything.
+    // A broken pipe is not a failure: the other host may answer before it has read everything.
     pipeline(call, sent).catch(() => {});
     let answer: IncomingMessage;
     try {

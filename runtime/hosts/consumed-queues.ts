@@ -1,4 +1,4 @@
-// The list of the queues that a host's apps consume, as it sends it to the other hosts.
+// The list of the queues that a host's apps consume, in the form that the other hosts get.
 import { createHash } from 'node:crypto';
 import { logRarely } from '../log.ts';
 

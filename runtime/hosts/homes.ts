@@ -17,7 +17,7 @@ export class Homes {
   readonly #names = new Map<string, string>();
   /** Lost homes of apps for which requests wait, by app id. */
   readonly #awaited = new Map<string, string>();
-  /** Tells the control plane soon that requests wait for an app whose home is lost. */
+  /** Makes this host tell the control plane soon that requests wait for an app whose home is lost. */
   onAwaited: () => void = () => {};
   #revision = 0;
   #isKnown = false;
@@ -108,8 +108,8 @@ export class Homes {
   }
 
   /**
-   * Asks the control plane to move an app before others, because a request waits for it and its home is lost. Call it
-   * again after each answer.
+   * Asks the control plane to move an app before others: its home is lost, and a request waits for it. Call it again after
+   * each answer.
    */
   awaits(appId: string, home: string): void {
     if (this.#awaited.size < AWAITED_MAX) this.#awaited.set(appId, home);

@@ -7,7 +7,7 @@ import { hostsKey } from './hosts-key.ts';
 import { Peers } from './peers.ts';
 import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
-/** With fewer backends than this, it is not worth the time to look for those of deleted apps. */
+/** With fewer backends than this, the backends of deleted apps are not removed: the search would take longer than it saves. */
 const TIDY_MIN = 100;
 
 export interface HostsOptions {
@@ -31,8 +31,8 @@ export class Hosts implements Elsewhere {
   /** Backends by app id. */
   readonly #apps = new Map<string, RemoteBackend>();
   /**
-   * Number of backends at which those of deleted apps are removed. It grows with the apps, because the removal looks at
-   * each of them.
+   * Number of backends at which the backends of deleted apps are removed. It grows with the apps, because the removal
+   * looks at each backend.
    */
   #tidyAt = TIDY_MIN;
 
@@ -52,7 +52,7 @@ export class Hosts implements Elsewhere {
     const at = label.indexOf('--');
     if (at === -1 || host !== `${label}.${this.#baseDomain}`) return null;
     const parent = this.homes.resolve(host.slice(at + 2));
-    // An app and its previews are on the same host. This host has the app, and knows no such preview.
+    // An app and its previews are on the same host. If that is this host, it would know the preview.
     if (parent === undefined || this.here(parent.id, null) !== undefined) return null;
     return { route: parent, backend: this.#backend(parent.id, 'preview', host) };
   }
@@ -79,8 +79,8 @@ export class Hosts implements Elsewhere {
   }
 
   /**
-   * Asks the home of an app for the unique keys of its classes, by class name.
-   * @throws {Error} when the home does not answer
+   * Asks the home of an app (the host that runs it) for the unique keys of its Durable Object classes, by class name.
+   * @throws {Error} when the home is unknown or does not answer
    */
   async classesOf(appId: string): Promise<Record<string, string>> {
     const home = this.homes.get(appId)?.home;

@@ -1,16 +1,17 @@
-// Whether a process on another host runs an object of the control plane, as workerd's records in the bucket say.
+// Whether a process on another host runs a Durable Object of the control plane, as workerd's records in the bucket say.
 import { LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
 import type { S3Store } from '../bucket/s3-store.ts';
 
 /**
- * A lease lasts 20 s and is renewed every 3 s. With less than this left, in ms, its process has ended, even if the
- * clocks of the hosts differ.
+ * A process that runs objects holds a lease, which lasts 20 s and is renewed every 3 s. With less than this left, in ms,
+ * the process has ended, even if the clocks of the hosts differ.
  */
 const ALIVE_MS = 10_000;
 
 /**
+ * Whether a process on another host runs an object. False when nobody runs it.
  * @param store the folder of the control plane
- * @param id of the object
+ * @param id of the Durable Object
  * @param host the IP address of this host
  * @throws {Error} when the bucket does not answer
  */

@@ -11,16 +11,17 @@ export const HOSTS_PROTOCOL = 1;
 /** The control plane's error code for a host whose protocol it does not know. */
 const INCOMPATIBLE = 'host_incompatible';
 
-/** Interval of reports, and how long an answer may take, in ms. */
+/** Interval of reports, in ms. */
 const REPORT_EVERY_MS = 2_000;
+/** Timeout of a report, in ms. */
 const ANSWER_MS = 5_000;
-/** Timeout of the first report, in ms. Its answer has the routes of all apps, and other hosts may ask for them at the same time. */
+/** Timeout of the first report, in ms. Its answer has the routes of all apps, and other hosts may ask for them too. */
 const FIRST_ANSWER_MS = 30_000;
-/** Time without an answer after which a host is cut off, in ms. Some seconds later its apps get other homes. */
+/** Time without an answer after which a host is cut off, in ms. Some seconds later its apps move to other hosts. */
 const CUT_OFF_MS = 15_000;
 /** Timeout of `isCounted`, in ms. */
 const COUNTED_MS = 2_000;
-/** Shortest time between extra reports, in ms. A request that waits for an app causes one. */
+/** Shortest time between extra reports, in ms. A request that waits for an app causes an extra report. */
 const ASKED_EVERY_MS = 500;
 
 export interface MembershipOptions {
@@ -33,14 +34,14 @@ export interface MembershipOptions {
   /** Sends a report to the control plane. @throws {Error} with a `code` when it refuses the host */
   send: (report: HostReport, deadlineMs: number) => Promise<HostReportAnswer>;
   /**
-   * Whether another host runs the control plane's object that measures how long this host is silent. After the loss of
-   * that host, nothing measures it.
+   * Whether another host runs the control plane's Durable Object that measures how long this host is silent. After the
+   * loss of that host, nothing measures it.
    * @throws {Error} when that is unknown
    */
   isCounted: () => Promise<boolean>;
   /** Called with each answer, after its routes are known. */
   onAnswer: (answer: HostReportAnswer) => void;
-  /** Hands apps over that have other homes now. Must not reject. */
+  /** Hands over the apps whose home (the host that runs them) is another host now. Must not reject. */
   settle: () => Promise<void>;
   /** Called when the host is cut off: no app that other hosts may run may run here. */
   onCutOff: () => void;
@@ -104,8 +105,8 @@ export class Membership {
   }
 
   /**
-   * Sends an extra report, at the earliest `ASKED_EVERY_MS` after the last one. Resolves when it has ended. Concurrent
-   * calls share one report. Never rejects.
+   * Sends an extra report, at the earliest `ASKED_EVERY_MS` after the last extra one. Resolves when it has ended.
+   * Concurrent calls share one report. Never rejects.
    */
   reportNow(): Promise<void> {
     this.#asked ??= this.#reportAsked();
@@ -160,7 +161,7 @@ export class Membership {
     await this.#report();
   }
 
-  /** @returns why the control plane did not answer; null when it did */
+  /** Sends a report. @returns why the control plane did not answer; null when it did, or when this host has left */
   #report(): Promise<unknown> {
     const done = this.#last.then(async () => {
       // After a host has left, a report would bring it back.
@@ -241,7 +242,7 @@ export class Membership {
   }
 }
 
-/** Whether the control plane refuses this host because of its version. */
+/** Whether the control plane refuses this host because of its protocol version. */
 function isRefusal(error: unknown): boolean {
   return (error as { code?: unknown }).code === INCOMPATIBLE;
 }

@@ -1,5 +1,5 @@
-// Hands over apps that still run here although another host is their home. This host was lost or frozen for a while. It acts on
-// the routes that the control plane sends, without waiting for the next reconcile.
+// Hands over apps that still run here although another host is their home now: this host was lost or frozen for a while. Acts
+// on the routes that the control plane sends, without waiting for the control plane's next reconcile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -15,7 +15,7 @@ export class MovedAway {
   readonly #homes: Homes;
   readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>;
   /**
-   * Apps whose new home came with the last answer. Usually the control plane is just having them handed over, so they
+   * Apps whose new home came with the last answer. Usually the control plane is handing them over at this moment, so they
    * may stay until the next answer.
    */
   #doubtful: string[] = [];

@@ -17,7 +17,7 @@ const CLASSES_DEADLINE_MS = 10_000;
 const CLASSES_BYTES = 1024 * 1024;
 /** Consecutive pings without an answer after which the host counts as lost: 6 s. */
 const PINGS_MISSED_LIMIT = 3;
-/** How long a failed request waits until it is sent again, in ms, unless a home or a host changes before. */
+/** How long a failed request waits until it is sent again, in ms. A change of an app's home or of a host ends the wait. */
 const AGAIN_MS = 1_000;
 
 export class Peer {
@@ -66,7 +66,7 @@ export class Peer {
     return this.#missed * PING_EVERY_MS;
   }
 
-  /** Aborted when the other host is lost. */
+  /** Aborted when the other host is lost. Once that host answers again, there is a new signal. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }

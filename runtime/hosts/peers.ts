@@ -16,7 +16,7 @@ export class Peers {
     void this.#follow();
   }
 
-  /** Settles at the next change of a home, of a host, or of whether one answers. Never rejects. */
+  /** Settles when an app's home or a host changes, or when a host is lost or answers again. Never rejects. */
   get changed(): Promise<void> {
     return this.#changed.promise;
   }
@@ -39,7 +39,7 @@ export class Peers {
     return this.#peers.get(id);
   }
 
-  /** Lets held requests ask their backends again, because something has changed. */
+  /** Lets queued requests ask their backends again, because something has changed. */
   announce(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();

@@ -76,7 +76,10 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
   }
 
-  /** Decides which host has the app. @param generation of the app, as the sending host knows it */
+  /**
+   * Routes a request or a call to an app, on this host or another one.
+   * @param generation of the app, as the sending host knows it: each change of the app's wanted state raises it
+   */
   function at(
     head: RequestHead,
     to: Hopping,

@@ -7,7 +7,7 @@ import type { Homes } from './homes.ts';
 import type { Peer } from './peer.ts';
 import type { Peers } from './peers.ts';
 
-/** Maximum number of hosts that pass a request on: the one that it reached, and one that the app has just left. */
+/** Maximum number of hosts that pass a request on: the host that the client reached, and a host that the app has just left. */
 export const HOPS_MAX = 2;
 
 /** What the backends of all apps on other hosts share. */
@@ -25,7 +25,7 @@ export class RemoteBackend implements Backend {
   readonly #to: Hopping;
   readonly #here: () => Backend | undefined;
   readonly #hops: number;
-  /** The last hop, which most requests share. */
+  /** The `Hop` of the last request. Most requests can share it. */
   #hop: { home: KnownHost; peer: Peer; generation: number; hop: Hop } | null = null;
 
   /**

@@ -1,4 +1,4 @@
-// An image of a call: the canvas, or one that is drawn on another. sharp runs its last operation and its encoding together.
+// An image of a call: the canvas, or an image that is drawn on another. sharp runs the last operation together with the encoding.
 import type { Sharp } from 'sharp';
 import { guarded, open, openImage, requirePixels, type Size } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
@@ -32,7 +32,7 @@ export class Layer {
     return new Layer(image, size, frames, requireTime);
   }
 
-  /** The largest number of pixels that it can have. */
+  /** The largest number of pixels that the image can have, all frames together. */
   get pixels(): number {
     return this.framePixels * this.#frames;
   }
@@ -134,7 +134,7 @@ export class Layer {
   }
 }
 
-/** Adds changes of color and sharpness. */
+/** Adds changes of colour and sharpness. */
 function adjust(image: Sharp, transform: Transform): void {
   const { blur, sharpen, brightness = 1, contrast = 1, saturation, gamma, background, fit } = transform;
   // A radius of two standard deviations has nearly all of a Gaussian's weight.

@@ -103,7 +103,7 @@ export const Output = z.object({
 });
 export type Output = z.output<typeof Output>;
 
-/** Whether sharp can read a color. It throws at once when it cannot. */
+/** Whether sharp can read a colour: its constructor throws when it cannot. */
 function isColor(text: string): boolean {
   try {
     sharp({ create: { width: 1, height: 1, channels: 4, background: text } });

@@ -44,7 +44,7 @@ export async function overlayOf(drawn: Drawn, canvas: Size, options: Draw): Prom
 }
 
 /**
- * Places an image along one side of a canvas, centered unless an offset is given.
+ * Places an image along one side of a canvas, centred unless an offset is given.
  * @returns its first visible pixel, where that is on the canvas, and how many are visible
  */
 function span(

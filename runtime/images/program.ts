@@ -8,7 +8,7 @@ import { noCapacity } from './errors.ts';
 
 /** Maximum calls at a time. Each has a thread, and up to 400 MB of pixels: those before and after an operation. */
 const RUNNING = Math.min(3, Math.max(2, availableParallelism()));
-/** One account may use all but one of the places, so that others get a turn. */
+/** One account may run all but one of the calls at a time, so that others get a turn. */
 const CALLS = { name: 'image calls', running: RUNNING, runningPerOwner: RUNNING - 1, waitingPerOwner: 64 };
 /** Maximum bytes of all requests and responses in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;

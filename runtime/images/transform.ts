@@ -9,8 +9,9 @@ import type { TransformCall } from './request.ts';
 
 /** Timeout of the operations of a call, in ms. An operation that has begun may end later. */
 const CALL_MS = 30_000;
-/** Maximum pixels of a frame for encoders that are slow and cannot be interrupted: AVIF, and those that choose a palette. */
+/** Maximum pixels of a frame in AVIF, whose encoder is slow and cannot be interrupted. */
 const AVIF_PIXELS = 2_500_000;
+/** Maximum pixels for encoders that choose a palette: they too are slow and cannot be interrupted. */
 const PALETTE_PIXELS = 8_000_000;
 const SLOW: Partial<Record<Output['output_format'], { name: string; pixels: number }>> = {
   'image/avif': { name: 'AVIF', pixels: AVIF_PIXELS },
@@ -18,8 +19,9 @@ const SLOW: Partial<Record<Output['output_format'], { name: string; pixels: numb
 };
 /** Effort of the AVIF encoder, of ten levels: takes half the time of the default, for a few more bytes. */
 const AVIF_EFFORT = 2;
-/** Quality unless an app gives one. The same number means finer details in AVIF. */
+/** Quality unless an app gives one. */
 const QUALITY = 85;
+/** Quality in AVIF unless an app gives one. The same number means finer details there than in other formats. */
 const AVIF_QUALITY = 60;
 /** Pixels without a format have no media type of their own. */
 const RAW = 'application/octet-stream';
@@ -80,8 +82,8 @@ export async function transformed({
 
 /**
  * Limits the pixels of all layers together, which are in memory at once.
- * @param layers some may not be open
- * @throws {ImagesError}
+ * @param layers has gaps for images that are not open
+ * @throws {ImagesError} for too many pixels
  */
 function requireTotal(layers: Layer[]): void {
   const pixels = layers.reduce((sum, layer) => sum + (layer?.pixels ?? 0), 0);
@@ -121,7 +123,7 @@ function encoded(
     case 'image/jpeg':
       return image.jpeg({ quality });
     case 'image/png':
-      // With a quality, sharp reduces the colors, as Cloudflare does.
+      // With a quality, sharp reduces the colours, as Cloudflare does.
       return image.png(given === undefined || pixels > PALETTE_PIXELS ? {} : { quality });
     case 'image/webp':
       return image.webp({ quality });

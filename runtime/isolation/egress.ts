@@ -18,8 +18,9 @@ export const HELD_V6 = ['::/96', 'fe80::/10', 'fd00:ec2::254/128'];
 const HELD = [...HELD_V4, ...HELD_V6];
 
 export class Egress {
-  /** `named` are open without exception. `ranges` are open except for the networks in `HELD`. */
+  /** Single addresses, and networks inside `HELD`. They are open without exception. */
   readonly named: string[];
+  /** All other allowed networks. They are open except for the networks in `HELD`. */
   readonly ranges: string[];
 
   /** @param allowed valid addresses and CIDR ranges */

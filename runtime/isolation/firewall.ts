@@ -55,7 +55,7 @@ export class Firewall {
     this.#known.add(build.uid);
   }
 
-  /** Opens a port on 127.0.0.1 to one app's process, and closes it to all others; or ends both. */
+  /** Opens a port on 127.0.0.1 to one app's process only. @param isGiven false: removes this rule again */
   async give(cell: User, port: number, isGiven: boolean): Promise<void> {
     const command = `${isGiven ? 'add' : 'delete'} element inet ${this.#table}`;
     await nft(`${command} given_ports { ${port} }\n${command} takers { ${cell.uid} . ${port} }\n`);
@@ -309,7 +309,7 @@ function nameServers(): Endpoint[] {
   return asked.map((address) => ({ address, port: DNS_PORT }));
 }
 
-/** Runs nft commands as one transaction. @throws {Error} with its message */
+/** Runs nft commands as one transaction. @throws {Error} with the message of `nft` */
 async function nft(commands: string): Promise<void> {
   const program = NFT.find((path) => existsSync(path));
   if (program === undefined) throw new Error('nft is not installed; install nftables');

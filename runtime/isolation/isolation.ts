@@ -91,8 +91,8 @@ export class Isolation {
   }
 
   /**
-   * Opens a port on 127.0.0.1 to one app's process, and closes it to all others; or ends both. Without a firewall it is open
-   * to all.
+   * Opens a port on 127.0.0.1 to one app's process only. Without a firewall, the port is open to all processes.
+   * @param isGiven false: removes this rule again
    */
   async givePort(cell: User | null, port: number, isGiven: boolean): Promise<void> {
     if (cell !== null) await this.#firewall?.give(cell, port, isGiven);

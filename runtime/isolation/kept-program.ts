@@ -18,8 +18,9 @@ export interface KeptProgramOptions<Message> {
   program: string;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
-  /** Memory limits. Node reserves 560 MiB of the first, and again for each thread. The heap limit is in MiB. */
+  /** Limit of its writable memory. Node reserves 560 MiB of it, and again for each thread. */
   memoryBytes: number;
+  /** Limit of its JavaScript heap, in MiB. */
   heapMb: number;
   /** Returns its first message, which it gets with the socket. A rejection counts as a failed start. */
   setup: () => object | Promise<object>;

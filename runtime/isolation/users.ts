@@ -15,7 +15,7 @@ export interface User {
   gid: number;
 }
 
-/** The users that run an app; `null`: the host's own user. */
+/** The users that run an app's builds and its process (`cell`); `null`: the host's own user. */
 export interface AppUsers {
   build: User | null;
   cell: User | null;

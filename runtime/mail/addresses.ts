@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url';
 const ADDRESS_LENGTH = 254;
 const ADDRESS = /^[^\s\p{Cc}@,;:<>"()\\]+@[^\s\p{Cc}@,;:<>"()\\]+$/u;
 
-/** Returns whether a text is exactly one address, such as `bob@example.com`, without characters that have a meaning in headers. */
+/** Returns whether a text is exactly one address, such as `bob@example.com`, without characters that are special in headers. */
 export function isAddress(text: string): boolean {
   return text.length <= ADDRESS_LENGTH && ADDRESS.test(text);
 }
@@ -17,7 +17,7 @@ export function comparable(address: string): string {
   return (name + (domainToASCII(domain) || domain)).toLowerCase();
 }
 
-/** Returns the part after the `@`. */
+/** Returns the part after the last `@`. */
 export function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }

@@ -38,7 +38,7 @@ const AT_ONCE = 8;
 /** Timeout for receiving a request, in ms. */
 const ASKED_MS = 60_000;
 const LIMITS = {
-  // The header of the binding contains its allowed addresses.
+  // Large, because the binding's header contains all addresses that it allows.
   maxHeaderSize: 128 * 1024,
   headersTimeout: ASKED_MS,
   requestTimeout: ASKED_MS,
@@ -47,7 +47,7 @@ const LIMITS = {
 };
 
 export interface Shared extends SharedByAll {
-  /** Rate limits of the app, together with its previews. */
+  /** Rate limits that the app and its previews share. */
   rates: Rates;
 }
 
@@ -77,7 +77,10 @@ export class AppServer {
     });
   }
 
-  /** Reads the e-mail of a request. @throws {MailError} when it is invalid or may not be sent */
+  /**
+   * Reads and checks the e-mail of a request, and counts its recipients in the rate limits.
+   * @throws {MailError} when it is invalid or may not be sent
+   */
   async #read(request: IncomingMessage, held: ReservedMemory): Promise<Message> {
     const binding = request.headers[BINDING_HEADER];
     if (request.method !== 'POST' || typeof binding !== 'string') throw invalid('Only send() is supported.');

@@ -8,18 +8,24 @@ import {
   headerUseField,
 } from './errors.ts';
 
+/** Maximum custom headers of an e-mail. */
 const MOST = 20;
-/** Maximum bytes of a name, of a value, and of all together. */
+/** Maximum bytes of a name. */
 const NAME_BYTES = 100;
+/** Maximum bytes of a value. */
 const VALUE_BYTES = 2_048;
+/** Maximum bytes of all names and values together. */
 const ALL_BYTES = 16_384;
-/** Headers that the message's own fields set. */
+/** Headers that an app must set with the message's fields instead, such as `subject`. */
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
 /** Headers that mail servers write, or that describe the body's encoding. */
 const OTHERS =
   /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
 
-/** Checks the headers. @throws {MailError} naming the invalid one */
+/**
+ * Checks the headers, and returns them unchanged.
+ * @throws {MailError} when one is invalid or not allowed, or when they are too many or too large
+ */
 export function customHeaders(headers: Record<string, string>): Record<string, string> {
   const all = Object.entries(headers);
   if (all.length > MOST)

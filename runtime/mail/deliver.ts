@@ -8,8 +8,8 @@ export const DEADLINE_MS = 30_000;
 
 /**
  * Resolves when the mail server has accepted an e-mail for all recipients.
- * @param mail `from`: empty for a notification that gets no answer; `raw`: with CRLF line ends
- * @throws {MailError} why it was not delivered to all
+ * @param mail `from`: empty for a notification of a mail server, which nobody may answer; `raw`: with CRLF line ends
+ * @throws {MailError} when the mail server refuses a recipient, fails, or does not answer in time
  */
 export async function deliver(
   server: SmtpServer,

@@ -1,4 +1,5 @@
-// The mail service identifies the calling binding by a header that workerd writes, as the config of the app's process says.
+// workerd adds a header to each request of a `send_email` binding. The header contains the binding's restrictions. The app cannot
+// change it: its value is in the config of the app's process.
 import type { Outward } from '../../bundler/release.ts';
 
 /** Restrictions of one `send_email` binding. A missing field does not restrict. */
@@ -6,7 +7,7 @@ export type Restrictions = Omit<Extract<Outward, { type: 'send_email' }>, 'type'
 
 export const BINDING_HEADER = 'cellar-send-email';
 
-/** The header's value: base64 of JSON, so that addresses may have any character. */
+/** Returns the header's value: JSON in base64url, so that addresses may have any character. */
 export function bindingHeader(restrictions: Restrictions): string {
   return Buffer.from(JSON.stringify(restrictions)).toString('base64url');
 }

@@ -6,9 +6,8 @@ import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { mailFailure, transportTo } from './transport.ts';
 
-/** Timeout for an e-mail in ms, from the DNS lookup of the server to its acceptance of the e-mail. */
+/** Timeout for an e-mail in ms: its wait in the queue, the DNS lookup of the mail server and the delivery. */
 const DEADLINE_MS = 12_000;
-/** Limits of the queue. The deadline includes the time in it. */
 const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
 
 export class Mailer {
@@ -28,7 +27,7 @@ export class Mailer {
   /**
    * Sends an e-mail. Never rejects.
    * @param owner whose share of the queue it uses, such as an account's id
-   * @returns why it was not sent; null when the mail server has taken it
+   * @returns why it was not sent; null when the mail server has accepted it
    */
   async send(mail: Mail, owner: string): Promise<string | null> {
     if (this.#server === null) return 'no mail server is set (RUNNER_SMTP_URL)';
@@ -50,7 +49,7 @@ export class Mailer {
     }
   }
 
-  /** Aborts running deliveries. */
+  /** Aborts waiting and running deliveries. */
   stop(): void {
     this.#ending.abort(new Error('the host is stopping'));
   }

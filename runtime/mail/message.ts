@@ -8,13 +8,16 @@ import { customHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
 import { rawMessage } from './raw-message.ts';
 
-/** Maxima of an e-mail: bytes with head and attachments, recipients, characters of the subject, attachments. */
+/** Maximum bytes of an e-mail, with its head and attachments. */
 export const MESSAGE_BYTES = 5 * 2 ** 20;
+/** Maximum recipients, in `to`, `cc` and `bcc` together. */
 export const RECIPIENTS = 50;
+/** Maximum characters of the subject. */
 const SUBJECT_LENGTH = 998;
 const ATTACHMENTS = 32;
-/** Maximum characters of a name, and of a name followed by an address. */
+/** Maximum characters of a person's name. */
 const NAME_LENGTH = 320;
+/** Maximum characters of `Name <address>`. */
 const NAMED_LENGTH = 600;
 
 /** An e-mail that is ready for the mail server. */
@@ -90,7 +93,7 @@ export async function messageOf(asked: unknown, destination: string | undefined)
   return message;
 }
 
-/** Checks the size of an e-mail. @param bytes a lower bound @throws {MailError} when it is too large */
+/** Checks the size of an e-mail. @param bytes its size, or a lower bound of it @throws {MailError} when it is too large */
 function requireSize(bytes: number): void {
   if (bytes > MESSAGE_BYTES)
     throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${bytes}.`);

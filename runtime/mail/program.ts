@@ -6,7 +6,7 @@ import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
 import { Rates } from './rates.ts';
 
-/** Limits of the queue. Each e-mail has its own connection, and mail servers limit connections per client. */
+/** Limits of the queue. Low, because each e-mail has its own connection and mail servers limit connections per client. */
 const E_MAILS = { name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 };
 /** Maximum bytes of all e-mails in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;

@@ -21,7 +21,7 @@ export class Rates {
   }
 }
 
-/** A fixed window, which starts at its first event. */
+/** Counts recipients in a fixed time window. The first recipient after the end of a window starts the next one. */
 class Window {
   readonly #ms: number;
   readonly #most: number;

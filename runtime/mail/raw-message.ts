@@ -6,7 +6,7 @@ import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
 const HEAD_BYTES = 64 * 1024;
 /** Headers that only a mail server writes. */
 const SERVERS_OWN = /^(?:received|resent-.*|authentication-results|arc-.*|delivered-to)$/;
-/** Headers that no recipient may see. */
+/** Headers that are removed, because no recipient may see them. */
 const LEFT_OUT = ['bcc', 'return-path'];
 const CRLF = '\r\n';
 
@@ -17,7 +17,7 @@ const CRLF = '\r\n';
  * @throws {MailError} naming the fault
  */
 export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: string } {
-  // Replaces other line ends: a server that accepts them could be tricked into a second e-mail (SMTP smuggling).
+  // Replaces line ends other than CRLF: a server that accepts them could be tricked into a second e-mail (SMTP smuggling).
   const text = bytes.toString('latin1').replace(/\r\n?|\n/g, CRLF);
   const end = text.indexOf(CRLF + CRLF);
   if (end === -1) throw invalid('The raw e-mail has no empty line after its head.');

@@ -12,7 +12,7 @@ export interface SmtpServer {
   password: string | null;
 }
 
-/** Reads `smtp://user:password@host:587` or `smtps://…:465`. @returns null for another text */
+/** Reads `smtp://user:password@host:587` or `smtps://…:465`. @returns null if the text is not such a URL */
 export function smtpServer(text: string): SmtpServer | null {
   const url = URL.parse(text);
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') return null;

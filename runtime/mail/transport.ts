@@ -18,8 +18,9 @@ export async function transportTo(server: SmtpServer): Promise<Transporter> {
     host,
     port,
     secure: isSecure,
-    // A password does not go out in clear text; a relay on this machine has no certificate for `localhost`.
+    // A password is never sent over the network in clear text.
     requireTLS: !isLocal && user !== null,
+    // A mail server on this machine has no certificate for `localhost`.
     ignoreTLS: isLocal,
     ...(user !== null && { auth: { user, pass: password ?? '' }, forceAuth: true }),
     maxResponseSize: ANSWER_BYTES,

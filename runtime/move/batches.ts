@@ -1,4 +1,4 @@
-// Opens objects a few at a time, because each needs memory, and reads their files.
+// Opens Durable Objects a few at a time, because each needs memory, and reads their files.
 import { dirname, join } from 'node:path';
 import type { User } from '../isolation/users.ts';
 import { Reader } from '../snapshots/take/reader.ts';
@@ -16,7 +16,7 @@ export interface OpenedObject {
   bytes: number;
 }
 
-/** Opens objects. Calls `read` for each, with a reader of the directory of opened objects and the object's path there. */
+/** Opens objects. Calls `read` for each, with a reader for the directory of opened objects, and the object's path in it. */
 export async function readOpened(
   opening: Opening,
   user: User | null,

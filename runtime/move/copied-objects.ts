@@ -13,7 +13,7 @@ const BESIDE = /\.sqlite(-wal|-shm|-journal|\.log)$|^\.cluster$/;
 export class Immovable extends Error {}
 
 /**
- * Lists objects by unique key.
+ * Lists the ids of objects by the unique key of their namespace.
  * @param directory has a folder for each unique key
  * @throws {Immovable} when the directory has other files
  */

@@ -31,11 +31,11 @@ import { withOpening } from './opening.ts';
 const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
 const OBJECTS = new URL('./objects-from-bucket.ts', import.meta.url);
 const READ_MS = 60 * 60_000;
-/** Timeout of one call for R2 objects, in ms: a call ends only after an object, which may be large. Silence ends it earlier. */
+/** Timeout of one call for R2 objects, in ms: a call ends only after an object, which may be large. */
 const OBJECTS_MS = 4 * 60 * 60_000;
 /** How often the progress of R2 objects is logged, in ms. */
 const PROGRESS_MS = 10_000;
-/** Releases that can be rolled back to, and the live one. */
+/** Number of successful releases that are copied: the live one, and those that can be rolled back to. */
 const RELEASES = 6;
 const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY, CRON_SECONDS_KEY, PIPELINE_KEY];
 
@@ -46,7 +46,10 @@ export interface DiskCopyOptions {
   place: S3Place;
 }
 
-/** Nothing uses the copy before the database says that the app has moved. @throws {Immovable}; {Error} when a copy fails */
+/**
+ * Nothing uses the copy before the database says that the app has moved.
+ * @throws {Immovable} when the app has data that cannot be moved; {Error} when a copy fails
+ */
 export async function copyToDisk(
   { paths, store, buckets, place: s3 }: DiskCopyOptions,
   { app, place, opening, objectBytes, signal }: Copying,

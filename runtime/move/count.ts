@@ -1,4 +1,4 @@
-// Counts what an app has, on this machine or in the bucket. Runs in threads.
+// Counts what an app has, on this machine or in the bucket. Runs in worker threads.
 import { existsSync } from 'node:fs';
 import {
   type AppFolder,
@@ -27,7 +27,7 @@ export interface Counts {
   /** Durable Objects, queues, crons and instances of Workflows. */
   objects: number;
   r2_objects: number;
-  /** Bytes of all these. */
+  /** Bytes of all data, KV values included. */
   bytes: number;
 }
 

@@ -1,4 +1,4 @@
-// Puts a copy of an app's data into the bucket, where the app has none yet, and compares it.
+// Puts a copy of an app's data into the bucket, and compares it.
 import { existsSync } from 'node:fs';
 import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,8 +32,10 @@ export interface Filling {
 }
 
 /**
- * No process of the app may run, and nothing may serve from the bucket.
- * @throws {Immovable}; {Error} when the bucket refuses the data, or has other data afterwards
+ * Removes what the app has in the bucket, and fills it with the copy. No process of the app may run, and nothing may serve
+ * from the bucket.
+ * @throws {Immovable} when the copy has data that cannot be moved
+ * @throws {Error} when the bucket refuses the data, or has other data afterwards
  */
 export async function fillBucket(filling: Filling): Promise<void> {
   const { cluster, copy, work, place, signal } = filling;

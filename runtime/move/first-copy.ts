@@ -1,14 +1,15 @@
-// Writes the first copy of an object in the bucket. workerd imports nothing, so this writes the files that a process of the cluster
-// would have left there: one snapshot of the object's database. workerd makes its own snapshot when it opens the object.
-// The layout is not documented: each object is opened afterwards, and compared with the original.
+// Writes the first copy of a Durable Object in the bucket. workerd cannot import data, so this writes the files that a process
+// of the cluster would have left there: one snapshot of the object's database. workerd makes its own snapshot when it opens the
+// object. The layout is not documented: each object is opened afterwards, and compared with the original.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 
-/** The epoch of the first owner, and the number of its last change in the snapshot. */
+/** The epoch of the first owner. */
 const EPOCH = 1;
+/** The number of the first owner's last change in the snapshot. */
 const CHANGES = 3;
 
 /** An object's database, and the object's folder in the bucket. */
@@ -18,7 +19,7 @@ export interface FirstCopy {
   folder: string;
 }
 
-/** Writes the files of objects below a directory. Runs in a thread. */
+/** Writes the files of objects below a directory. Runs in a worker thread. */
 export async function writeFirstCopies(copies: FirstCopy[], into: string): Promise<void> {
   for (const { path, folder } of copies) {
     const snapshot = join(into, folder, 'snapshot', descending(EPOCH), descending(CHANGES));

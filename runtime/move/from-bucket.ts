@@ -1,4 +1,4 @@
-// Reads what a move needs from an app's folder in the bucket. Runs in a thread.
+// Reads what a move needs from an app's folder in the bucket. Runs in a worker thread.
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { AlarmRow } from '../../sqlite/storage/alarms.ts';
@@ -22,7 +22,7 @@ const OWNER = '/own.json';
 export interface InBucket {
   /** Ids of objects by the unique key of their namespace. */
   objects: Record<string, string[]>;
-  /** The bytes of each object. */
+  /** The bytes of each object in the bucket, by id. */
   bytes: Record<string, number>;
   /** Ids of the objects that have stored anything. */
   stored: string[];

@@ -47,7 +47,7 @@ export function finishMovedData(paths: MovingPaths, placeOf: (appId: string) => 
   rmSync(paths.allMoving, { recursive: true, force: true });
 }
 
-/** May be repeated after an interruption. */
+/** Replaces the old data by the prepared data, if there is any. May be repeated after an interruption. */
 function exchange(paths: MovingPaths, appId: string, place: Place): void {
   const { data, trash, moving } = paths;
   const prepared = join(moving(appId), place);

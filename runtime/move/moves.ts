@@ -34,10 +34,10 @@ const COUNT_MS = 5 * 60_000;
 const LEFT_MS = 24 * 3_600_000;
 /** Timeout of a move, including its wait for other moves, in ms. */
 const MOVE_MS = 5 * 3_600_000;
-/** One at a time: each move needs disk space, and is as fast as the bucket takes its data. */
+/** One at a time: each move needs disk space, and the speed of the bucket limits all of them. */
 const LIMITS = { name: 'moves', running: 1, runningPerOwner: 1, waitingPerOwner: 16 };
 const PAGE = 1_000;
-/** Longest name in a store. */
+/** Longest name of an object in the bucket, in bytes. */
 const MAX_NAME_BYTES = 1_024;
 const BYTES_IN_MB = 2 ** 20;
 /** The disk needs this many times the data's size, without R2 objects: a copy is packed, extracted and compressed. */
@@ -70,13 +70,14 @@ export class Moves {
 
   /**
    * Counts what a move would move.
-   * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved
+   * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved, or the disk has no
+   *   room for the move
    */
   async plan(id: string, to: Place): Promise<MovePlan> {
     return (await this.#plan(id, to)).plan;
   }
 
-  /** Also returns the bytes of each app's R2 objects. */
+  /** As `plan`, and also returns the bytes of each app's R2 objects. */
   async #plan(id: string, to: Place): Promise<{ plan: MovePlan; objectBytes: Map<string, number> }> {
     const { apps, paths, floorMb } = this.#options;
     const app = apps.get(id);
@@ -204,7 +205,7 @@ export class Moves {
   /** Takes the copy into use. */
   async #begin({ id }: App, to: Place): Promise<void> {
     const { paths, buckets } = this.#options;
-    // The next use opens the R2 objects in their new place. Twice, because the API may open them in between.
+    // Closes the R2 objects: their next use opens them in the new place. Twice, because the API may open them in between.
     await buckets.forget(id);
     await useMovedData(paths, id, to);
     await buckets.forget(id);

@@ -1,5 +1,5 @@
-// Copies the R2 objects of an app from the bucket to the disk, as the local store has them. Runs in threads. Objects keep their
-// versions, etags and times; unfinished uploads are left out.
+// Copies the R2 objects of an app from the bucket to the disk, as the local store has them. Runs in worker threads. Objects keep
+// their versions, etags and times; unfinished uploads are left out.
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -26,7 +26,7 @@ const BLOB = /^[0-9a-z]+\/blobs\/[\w/-]+$/;
 export interface CopiedObjects {
   /** The name after which the next call continues; null: there are no more. */
   next: string | null;
-  /** Bytes in the bucket. */
+  /** Bytes of the copied objects in the bucket. */
   bytes: number;
 }
 
@@ -71,7 +71,7 @@ export async function copyObjects(
 
 /**
  * Compares the copy with the bucket, and syncs it to the disk. Without objects no directory is left.
- * @throws {Error} when objects are missing
+ * @throws {Error} when objects or bytes are missing
  */
 export async function finishObjects(folder: AppFolder, into: string): Promise<void> {
   const index = openObjectIndex(join(into, INDEX));

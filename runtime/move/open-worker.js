@@ -27,9 +27,9 @@ async function open(object) {
 
 export default {
   /**
-   * The body: `{objects: {"<unique key>": […]}, fresh: ["<unique key>", …]}`. An object is its name, or `{id}`: workerd stores the
-   * alarm of an object with the name that it was opened by. Also creates an object in each namespace of `fresh`, and answers
-   * their ids.
+   * The body: `{objects: {"<unique key>": […]}, fresh: ["<unique key>", …]}`. An object is its name, or `{id}`: workerd
+   * stores the alarm of an object with the name that it was opened by. Also creates an object in each namespace of `fresh`,
+   * and responds with their ids.
    */
   async fetch(request, env) {
     const { objects, fresh } = await request.json();

@@ -1,4 +1,4 @@
-// A process that opens objects of an app in the bucket, without the app's code.
+// A process that opens Durable Objects of an app in the bucket, without the app's code.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppCluster } from '../bucket/app-cluster.ts';

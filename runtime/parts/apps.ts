@@ -38,9 +38,9 @@ export type AppParts = ReturnType<typeof makeApps>;
 /** Dependencies of apps on parts that are made later. */
 interface Later {
   edge: () => Gateway;
-  /** Null for the only host. */
+  /** The other hosts; null for the only host. */
   hosts: Hosts | null;
-  /** Null for the only host. */
+  /** Lets apps move to other hosts; null for the only host. */
   leaving: Omit<AppHosts, 'ended'> | null;
   /** Called when an app or a preview has come from another host, or was undeleted. */
   onRestored: (id: string) => void;

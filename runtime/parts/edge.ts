@@ -73,7 +73,7 @@ export function makeEdge(
   });
   const ended = (record: RequestRecord) => {
     accessLog.write(record);
-    // The host that ran the app records a request: `home` is null there. The app may have come here after the request.
+    // Only the host that ran the app records a request: on that host, `home` is null. The app may have moved here afterwards.
     const isHere = record.home === null && apps.get(record.site) !== undefined;
     if (isHere && record.path !== FLEET_HEALTH) telemetry.record(record);
   };

@@ -1,9 +1,9 @@
-// What connects this host to the others of its Cellar.
+// Makes the part that connects this host to the other hosts of its Cellar.
 import type { KnownApps } from '../apps/known/known-apps.ts';
 import { Hosts } from '../hosts/hosts.ts';
 import type { Base } from './base.ts';
 
-/** Returns null for the only host. @param apps those of this host */
+/** Returns null for the only host. @param apps returns the apps of this host */
 export function makeHosts({ config, homes, clusterKey }: Base, apps: () => KnownApps): Hosts | null {
   if (homes === null) return null;
   const here = (appId: string, previewHost: string | null, headers?: readonly string[]) =>

@@ -19,8 +19,8 @@ export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
 /**
  * @param describe returns an app as alerts show it; null when it was deleted
- * @param of.isApp whether a host name is that of an app of this host
- * @param of.send sends reports of apps to the control plane
+ * @param isApp whether a host name is that of an app of this host
+ * @param reporting.send sends reports of apps to the control plane
  */
 export function makeObservability(
   { config, paths, store, reachable, known }: Base,

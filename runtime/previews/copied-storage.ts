@@ -77,7 +77,7 @@ export async function copyIntoPreview(
   }
 }
 
-/** A copy is packed before it is written, so it needs its size twice on disk. */
+/** Checks the quota and the disk. A copy is packed before it is written, so it needs its size twice on disk. */
 async function requireRoom(
   { apps, paths, sizeOf, limits }: CopiedStorageOptions,
   parentId: string,

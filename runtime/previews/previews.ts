@@ -1,4 +1,4 @@
-// Previews: releases of other branches and uploaded versions, each with its own address and storage, for a week.
+// Previews: releases of other branches, pull requests and uploaded versions, each with its own address and storage, for a week.
 import { versionOf } from '../../handlers/contract/apps/versions.ts';
 import type { DeployFact, HostPreview } from '../../handlers/contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
@@ -16,7 +16,7 @@ import { log, reason } from '../log.ts';
 import { SerialQueues } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 
-/** Limit of an app's previews. Over it, the one with the oldest deploy is removed. */
+/** Limit of an app's previews. Over it, the preview that expires first is removed. */
 export const PREVIEWS = 10;
 /** A preview is removed this long after its last push or upload, in ms. */
 const KEPT_MS = 7 * 24 * 3_600_000;
@@ -48,7 +48,7 @@ export class Previews {
    */
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
-      // `Splits` removes second versions, unless their deletion was interrupted.
+      // A second version gets a share of the app's requests. `Splits` removes it, unless its deletion was interrupted.
       if (isSecondVersion(row) && !row.isDeleted && this.#options.apps.get(row.parentId)) continue;
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
       this.#restore(row, () => (isOver ? this.#remove(row) : this.#resume(row)));
@@ -69,7 +69,7 @@ export class Previews {
       );
   }
 
-  /** Call about once a second. @param now in ms since 1970 */
+  /** Removes expired previews, once a minute. Call it about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (performance.now() - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = performance.now();
@@ -90,7 +90,7 @@ export class Previews {
   }
 
   /**
-   * Deploys a commit of a branch or a pull request to its preview, which is created if needed. Resolves when the preview is on disk.
+   * Deploys a commit of a branch or a pull request to its preview, created if needed. Resolves when the preview is on disk.
    * @throws {Error} while the host stops, and when the preview cannot be written
    */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {

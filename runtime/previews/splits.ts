@@ -67,7 +67,8 @@ export class Splits {
    * @param beside id of the version that the caller has checked as the live one
    * @param share from 0 to less than 100
    * @returns its deploy, which may have failed; null when nothing was deployed
-   * @throws {Refusal} when nothing is live, when another version is live or goes live meanwhile, and while the app moves
+   * @throws {Refusal} when nothing is live, when another version is live or goes live meanwhile, when the release is missing, and
+   *   while the app moves
    */
   set(
     appId: string,

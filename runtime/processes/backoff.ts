@@ -2,17 +2,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log } from '../log.ts';
 
-/** A process that lived this long was healthy: its end counts as the first one. In ms. */
+/** Lifetime in ms after which a process counts as healthy: the count of ends in a row then begins again. */
 const STEADY_MS = 60_000;
-/** This many ends in a row, each soon after a start, are a crash loop. */
+/** This many ends in a row are a crash loop. */
 const LOOP_EXITS = 5;
 const FIRST_DELAY_MS = 100;
 const FIRST_LOOP_DELAY_MS = 5_000;
 const LONGEST_DELAY_MS = 60_000;
-/** Longest delay of a process of Cellar's own, in ms: all apps wait for it, however often it ended. */
+/** Longest restart delay of Cellar's own processes, in ms. It is short because all apps wait for these processes. */
 const LONGEST_OWN_DELAY_MS = 5_000;
 
-/** When to start a process again. Requests wait for the restart; in a crash loop (`loop`) they are refused. */
+/** When to start a process again. Requests wait for the restart, but are refused in a crash loop (`loop`). */
 export interface Restart {
   delayMs: number;
   loop: boolean;
@@ -22,8 +22,8 @@ export class Backoff {
   #exits = 0;
 
   /**
-   * Returns the restart after a process that lived `livedMs`; 0: it did not start. Delays double from 100 ms. In a crash
-   * loop they are from 5 to 60 s.
+   * Returns when to restart a process that lived `livedMs`; 0: it did not start. Delays double from 100 ms. In a crash loop
+   * they double from 5 s to at most 60 s.
    */
   next(livedMs: number): Restart {
     this.#exits = livedMs >= STEADY_MS ? 1 : this.#exits + 1;
@@ -34,7 +34,7 @@ export class Backoff {
     return { delayMs: Math.min(delayMs, LONGEST_DELAY_MS), loop };
   }
 
-  /** Like `next`, for a failed start that a caller waited for: an immediate retry would only fail again. */
+  /** Like `next`, for a failed start. It counts as a crash loop at once, because an immediate retry would only fail again. */
   failed(): Restart {
     this.#exits = Math.max(this.#exits, LOOP_EXITS - 1);
     return this.next(0);
@@ -62,7 +62,7 @@ export class Restarts {
 
   /**
    * Logs the end of the process, and resolves when it should start again.
-   * @param how it ended
+   * @param how it ended, for the log
    * @param livedMs how long it lived; 0: it did not start
    * @returns whether to start it; false after `close`
    */
@@ -74,7 +74,7 @@ export class Restarts {
     return !this.closed.aborted;
   }
 
-  /** Ends the waits. */
+  /** Ends the waits, and prevents further restarts. */
   close(): void {
     this.#closing.abort();
   }

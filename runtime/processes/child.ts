@@ -1,5 +1,5 @@
-// Starts child processes: an argument list, a whole environment, its own process group, and an error that is always caught. A
-// failed start, such as for lack of file descriptors, must not end the host.
+// Starts child processes, each from an argument list and a whole environment, in its own process group. Always handles a
+// child's `error` event: a failed start, such as for lack of file descriptors, must not end the host.
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
@@ -9,9 +9,9 @@ import { assertRoomForChild } from './descriptors.ts';
 const EXPLANATION = 2_000;
 const OUTPUT_LIMIT_BYTES = 16 * 2 ** 20;
 
-/** A child that failed: it could not start, timed out, printed too much, or ended with a code other than 0. */
+/** A child that failed: it could not start, timed out, printed too much, or ended by a signal or with a code other than 0. */
 export class ChildError extends Error {
-  /** `null` when it did not exit by itself. */
+  /** `null` when it did not start, or was ended by a signal. */
   readonly exitCode: number | null;
   /** Its output, as far as it was read. */
   readonly output: string;
@@ -33,9 +33,9 @@ export class ChildError extends Error {
 export interface ChildOptions {
   /** The child's name in errors. Default: its program. */
   title?: string;
-  /** Default: `/`, where no app can leave a configuration. */
+  /** Default: `/`, where no app can leave a configuration file that the child would read. */
   cwd?: string;
-  /** The whole environment. Default: only a search path. */
+  /** The whole environment. Default: a search path and a language. */
   environment?: Record<string, string>;
   /** Default `pipe`. */
   stdin?: 'pipe' | 'ignore';
@@ -77,7 +77,7 @@ export interface ChildEnd {
 }
 
 /**
- * Starts `words` and resolves when it runs.
+ * Starts `words`, a program and its arguments. Resolves when it runs.
  * @throws {ChildError} when it cannot start
  */
 export async function startChild(words: string[], options: ChildOptions = {}): Promise<Child> {
@@ -103,7 +103,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   });
   await new Promise<void>((resolve, reject) => {
     child.on('spawn', resolve);
-    // The listener stays for the child's whole life.
+    // The listener stays for the child's whole life: without one, a later `error` event would end the host.
     child.on('error', (error) => reject(refused(title, error)));
   });
   // A child may end before it has read all its input.
@@ -124,7 +124,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   };
 }
 
-/** Returns a function that sets whether handles, some possibly null, keep this process from ending. */
+/** Returns a function that sets whether `handles` keep this process from ending. Skips those that are null or undefined. */
 export function keeper(handles: unknown[]): Job['keepHost'] {
   // Streams of children are sockets, despite their types.
   const all = handles.filter((each) => each !== null && each !== undefined) as Pick<
@@ -138,7 +138,7 @@ export function keeper(handles: unknown[]): Job['keepHost'] {
 
 /** Returns a function that sends a signal to a child's whole process group. Default `SIGKILL`. */
 export function endOfGroup(pid: number, hasEnded: () => boolean): Job['end'] {
-  // Once the whole group has ended, its id may be reused.
+  // Whether the whole group has ended. Its id may then be reused, and must not get a signal.
   let isGone = false;
   return (signal = 'SIGKILL') => {
     if (isGone) return;
@@ -159,7 +159,7 @@ export function abandon({ end, stdout, stderr }: Pick<Job, 'end' | 'stdout' | 's
   stderr.destroy();
 }
 
-/** A job as passed to a starter. */
+/** A job as passed to the function that `startJobsBy` has set. */
 export interface JobWords {
   words: string[];
   cwd: string;
@@ -172,13 +172,13 @@ type Starter = (job: JobWords, isUrgent: boolean) => Promise<Job | null>;
 
 let starter: Starter | null = null;
 
-/** Sets the starter of jobs. Without one, or when it returns null, this process starts the job itself. */
+/** Sets the function that starts jobs; null: none. Without one, or when it returns null, this process starts the job itself. */
 export function startJobsBy(start: Starter | null): void {
   starter = start;
 }
 
 export interface JobOptions extends Omit<ChildOptions, 'messages'> {
-  /** Whether this process starts it when many others wait in the spawner. Default: it waits, too. */
+  /** Whether this process starts the job itself when several others wait in the spawner. Default: it waits behind them. */
   urgent?: boolean;
 }
 
@@ -238,7 +238,7 @@ export interface ChildResult {
 
 /**
  * Runs `words` to its end, and then ends its process group.
- * @throws {ChildError} on another code than 0, a timeout, or too much output
+ * @throws {ChildError} when it cannot start, ends by a signal or with a code other than 0, times out, or prints too much
  * @throws the signal's reason once it is aborted
  */
 export async function runChild(words: string[], options: RunOptions): Promise<ChildResult> {
@@ -280,7 +280,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   return { output, cut, errors };
 }
 
-/** Returns the operator's own certificate authorities, for a child of the host that reaches the bucket. */
+/** Returns the variable with the path of the operator's certificate authorities, for a child that reaches the bucket; or `{}`. */
 export function trustedAuthorities(): Record<string, string> {
   const { NODE_EXTRA_CA_CERTS: path } = process.env;
   return path ? { NODE_EXTRA_CA_CERTS: path } : {};

@@ -19,7 +19,7 @@ export class LineReader {
     this.#onLine = onLine;
   }
 
-  /** Whether the current line is dropped. */
+  /** Whether the rest of the current line is being dropped, after `skip`. */
   get isSkipping(): boolean {
     return this.#skipping;
   }
@@ -96,7 +96,7 @@ export function messageOf(line: string): string {
   }
 }
 
-/** Removes escape sequences and control characters except newlines, for a log. */
+/** Removes escape sequences and control characters, for a log. Newlines stay, and a tab becomes two blanks. */
 export function plainText(text: string): string {
   // Most lines have no such character, and there are many lines.
   if (!CONTROL.test(text)) return text;

@@ -1,5 +1,5 @@
-// Ends orphaned processes of builds and apps: daemons in their own sessions, and those of a killed host. Removes the orphaned
-// files of builds.
+// Ends orphaned processes of builds and apps: daemons that have left their process group, and all processes of a killed host.
+// Removes orphaned files of builds.
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type * as orphans from '../disk/orphaned-files.ts';
@@ -9,15 +9,15 @@ import { threads } from '../threads/worker.ts';
 import { killProcesses as killProcessesNow } from './proc.ts';
 import { killProcesses } from './processes.ts';
 
-/** Timeout for killed processes to be gone, in ms. Two thousand take a second or two on busy processors. */
+/** Timeout for killed processes to be gone, in ms. Two thousand processes take a second or two on busy processors. */
 const GONE_TIMEOUT_MS = 20_000;
 const GONE_POLL_MS = 5;
 /** Timeout of the kill command, in ms. */
 const KILL_TIMEOUT_MS = 2_000;
 const ORPHANS = new URL('../disk/orphaned-files.ts', import.meta.url);
-/** Timeout for removing the files of a build, in ms. */
+/** Timeout for removing the orphaned files of a build, in ms. */
 const ORPHANS_TIMEOUT_MS = 60_000;
-/** Number of remaining processes whose session is looked up. */
+/** Maximum remaining processes that one call of `hasten` tries. */
 const HASTENED_BY = 10;
 /** Number of process ids that an error message names. */
 const NAMED_PIDS = 5;
@@ -37,12 +37,12 @@ export function endOrphanedProcesses(builds: string, uids: number[]): void {
 /**
  * Ends every process of a user and of a build's directory, and waits until they are gone.
  * @param directory of the build, which identifies the processes of a build without its own user. `null`: not a build
- * @throws {Error} when a process does not end
+ * @throws {Error} when a process does not end within 20 s
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = user === null ? [] : [user.uid];
-  // One kill of all at once: a process that forks faster than we list processes cannot escape. The kill runs as that user,
-  // whose processes may prevent it. So the loop below kills again.
+  // Kills all at once, so that a process that forks faster than we list processes cannot escape. The kill command runs as that
+  // user, whose processes may end it first. So the loop below kills again.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
   while (true) {
@@ -83,8 +83,8 @@ export async function removeOrphanedFiles({ uid }: User): Promise<void> {
 }
 
 /**
- * Gives a session of killed processes the normal weight, where the kernel weighs sessions. A process needs CPU time to end,
- * and a build's session gets almost none on busy processors: two thousand processes took over a minute.
+ * Gives the session of killed processes the normal weight, where the kernel weighs sessions. A process needs CPU time to end,
+ * and a build's session gets almost none on busy processors: two thousand processes took over a minute to end.
  */
 async function hasten(pids: number[]): Promise<void> {
   // The processes that started last mostly end last.
@@ -94,9 +94,9 @@ async function hasten(pids: number[]): Promise<void> {
       if (!(await readFile(session, 'latin1')).endsWith(' nice 0\n')) await writeFile(session, '0');
       return;
     } catch (error) {
-      // The kernel changes one session in 100 ms for all ordinary users together: the next round tries again.
+      // The kernel allows ordinary users together one such change per 100 ms. The next call tries again.
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return;
-      // The process has ended or nearly so, and then root owns its files. The next process may have the same session.
+      // The process has ended, or is ending: root then owns its files in `/proc`. The next process may have the same session.
     }
   }
 }

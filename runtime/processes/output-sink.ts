@@ -1,7 +1,7 @@
 // Receives the output of a process in chunks.
 
 export interface OutputSink {
-  /** Whether the queue holds so much output of other apps that apps which print much must drop theirs. */
+  /** Whether the queue of all apps' output is so full that apps which print much must drop some of theirs. */
   readonly isCrowded: boolean;
   /**
    * Takes a chunk of output, cut at any byte. The caller may reuse its memory afterwards.

@@ -2,17 +2,20 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type Memory, readMemory } from '../resources/memory.ts';
 
-/**
- * Resource usage of a process. `cpuMs`: since its start. `privateBytes`: private memory, swap included. `writtenBytes`: disk
- * writes since its start; 0 where the kernel does not report them.
- */
+/** Resource usage of a process. */
 export interface Usage {
+  /** CPU time since the start of the process. */
   cpuMs: number;
+  /** Private memory, swap included. */
   privateBytes: number;
+  /** Disk writes since the start of the process; 0 where the kernel does not report them. */
   writtenBytes: number;
 }
 
-/** Returns the container's memory, read below `root`, and the usage of each process in order; null for an ended one. */
+/**
+ * Returns the container's memory, and the usage of each process in the order of `pids`; null for a process that has ended.
+ * @param root where `proc` and `sys` lie
+ */
 export function readUsage(root: string, pids: number[]): { memory: Memory; processes: (Usage | null)[] } {
   return { memory: readMemory(root), processes: pids.map(usage) };
 }
@@ -41,7 +44,7 @@ function writtenBytes(pid: number): number {
     const io = readFileSync(`/proc/${pid}/io`, 'latin1');
     return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0);
   } catch {
-    // Some containers do not let root read this of other users.
+    // In some containers, root may not read this file of other users' processes.
     return 0;
   }
 }
@@ -66,7 +69,7 @@ function* allProcesses(): Generator<{ pid: number; uid: number; status: string }
 
 /** Current usage of a process and its descendants. */
 export interface UsageBelow {
-  /** Bytes of private memory, and of memory shared without a file. */
+  /** Bytes of private memory, swap included, and of shared memory without a file on a disk. */
   memoryBytes: number;
   /** Threads that run or wait for a processor. */
   busyThreads: number;
@@ -123,7 +126,7 @@ export function tasksOf(uid: number): number {
 
 /**
  * Kills the processes of `uids`, and those whose working or home directory lies below `directory`.
- * @returns the processes found. They may take a while to end
+ * @returns the ids of the killed processes, which may take a while to end
  */
 export function killProcesses(directory: string | null, uids: number[]): number[] {
   const killed: number[] = [];

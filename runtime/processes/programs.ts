@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from 'node:path';
 
 const SYSTEM_PATHS = ['/usr/local/bin', '/usr/bin', '/bin'];
 
-/** Returns the path of a program that builds may use, or `null`. */
+/** Returns the path of a program in `directories`, by default those that builds use; `null` when it is not there. */
 export function findProgram(name: string, directories = searchPath()): string | null {
   return directories.map((directory) => join(directory, name)).find(isExecutable) ?? null;
 }

@@ -1,5 +1,5 @@
-// Starts a process that reads an app's files, which may be hostile. It runs as the app's user with little memory. When memory
-// is short, the kernel ends it before apps. It ends with the host.
+// Commands of reader processes. A reader is a process that reads an app's files, which may be hostile. It runs as the app's
+// user with little memory. When memory is short, the kernel ends it before apps. It ends with the host.
 import { readFileSync } from 'node:fs';
 import { asUser, dieWithParent, type User } from '../isolation/users.ts';
 import { endFirst } from '../resources/limited.ts';
@@ -8,7 +8,7 @@ import { withDataLimit } from '../resources/process-limits.ts';
 export interface ReaderOptions {
   /** The owner of the files; `null`: the host's own user. */
   user: User | null;
-  /** Limit of writable memory: Node reserves 560 MiB and uses 10. */
+  /** Limit of writable memory. Node alone reserves 560 MiB of it, although it uses only 10. */
   memoryBytes: number;
   /** Heap limit in MiB. Default: that of Node. */
   heapMb?: number;
@@ -16,11 +16,11 @@ export interface ReaderOptions {
   argument?: string;
 }
 
-/** An import of names from a Node module or a neighbouring file: readers import nothing else. */
+/** An import of names from a Node module or from a file with a relative path. Readers have no other imports. */
 const IMPORT = /^import \{([^}]*)\} from '([^']+)';\n/gm;
 
 /**
- * Joins a reader process's program and its neighbouring imports into one text, because the process gets it as an argument.
+ * Joins a reader's program and the files that it imports into one text, because the process gets it as an argument.
  * All files share one scope, so their top-level names must be unique. Call this once, at the host's start.
  */
 export function readerProgram(url: URL): string {

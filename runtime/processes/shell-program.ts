@@ -9,8 +9,8 @@ export interface Program {
   /** The whole environment. Names are shell words: letters, digits and `_`. */
   environment: Record<string, string>;
   /**
-   * At most 6 texts that the program may read as files, at `/proc/self/fd/4` and the numbers after it. They are in memory,
-   * and in no directory. Default: none.
+   * Texts that the program may read as files, at `/proc/self/fd/4` and the numbers after it. They are in memory, and in no
+   * directory. At most 6, because shells open only descriptors up to 9. Default: none.
    */
   texts?: string[];
   /** Limit of writable memory (RLIMIT_DATA), in bytes: an allocation beyond it fails. */
@@ -52,8 +52,9 @@ export function textPath(index: number): string {
 }
 
 /**
- * Uses a regular file: workerd trusts a file's size, and a here-document may be a pipe. The file loses its name before the
- * text is written, so a killed shell leaves no text.
+ * Returns the shell commands that open a text as a file. It is a regular file: workerd relies on a file's size, and a
+ * here-document may be a pipe, without a size. The file loses its name before the text is written, so a killed shell leaves
+ * no text.
  */
 function textSteps(text: string, index: number): string[] {
   return [

@@ -22,7 +22,7 @@ createInterface({ input: process.stdin })
   .on('close', endAll);
 process.stdout.on('error', endAll);
 
-/** Starts the child of a `JobRequest` of `spawner.ts`. Called for one after another, so that few streams are open here. */
+/** Starts the child of a `JobRequest` of `spawner.ts`. Requests run one after another, so that few streams are open here. */
 async function start({ id, words, cwd, environment, streams }) {
   const sockets = new Map();
   try {

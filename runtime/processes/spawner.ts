@@ -25,9 +25,12 @@ const STALLED_S = 20;
 const RESTART_MS = 1_000;
 /** Maximum jobs in the start queue, about three seconds of work. One more is refused. */
 const WAITING_LIMIT = 1_000;
-/** Maximum jobs ahead of an urgent one. When more wait, this process starts it itself, which is faster. */
+/** An urgent job with this many jobs ahead of it is started by this process itself, which is faster. */
 const BEFORE_URGENT = 4;
-/** Timeout for the streams of a running child, in seconds. They should be in the backlog already: a later one is lost. */
+/**
+ * Timeout for the streams of a running child, in seconds. The spawner connects them before it starts the child. So they should
+ * be in the listen backlog already: a stream that arrives later is lost.
+ */
 const STREAMS_S = 5;
 /** Length of the label at the start of each stream: the job's id and the descriptor, padded with blanks. */
 const LABEL_BYTES = 24;
@@ -39,7 +42,7 @@ interface JobRequest extends JobWords {
   id: number;
 }
 
-/** A line from the spawner: a child runs, could not start, was not tried because its streams failed, or has ended. */
+/** A line from the spawner: a child runs, was not tried because its streams failed, could not start, or has ended. */
 type JobReply =
   | { id: number; pid: number }
   | { id: number; unstarted: true }
@@ -54,7 +57,7 @@ interface Started {
   streams: Map<number, Socket>;
   /** The process id, while it runs. */
   runs: number | null;
-  /** Resolves with the process id; null when the spawner could not connect the streams to this process. */
+  /** Resolves with the process id; null when the spawner could not connect the streams to this process. Rejects on failure. */
   pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
   exited: PromiseWithResolvers<ChildEnd>;
@@ -96,7 +99,7 @@ export class Spawner {
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       rmSync(this.#path, { force: true });
-      // The job of the lost stream fails by its deadline.
+      // The job of the lost stream fails after `STREAMS_S`.
       this.#server.on('error', (error) =>
         log('warn', 'a stream of a child process was lost', { error: reason(error) }),
       );
@@ -158,7 +161,8 @@ export class Spawner {
   }
 
   /**
-   * Starts a job. Returns null when no spawner runs.
+   * Starts a job. Returns null when this process must start the job itself: no spawner runs, an urgent job would wait, or the
+   * spawner could not connect the streams.
    * @throws {Error} why it cannot start; code `EAGAIN` when the queue is full
    */
   async #start(words: JobWords, isUrgent: boolean): Promise<Job | null> {
@@ -262,7 +266,7 @@ export class Spawner {
 
 /**
  * Resolves when all streams of a running job are connected. Time in which this process itself was blocked does not count.
- * @throws {Error} with code `EMFILE` when a stream is lost
+ * @throws {Error} with code `EMFILE` when a stream is lost, `EAGAIN` when the spawner ends
  */
 async function connected({ connected }: Started): Promise<void> {
   let waitedS = 0;

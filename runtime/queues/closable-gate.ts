@@ -12,7 +12,7 @@ export class ClosableGate {
     this.#refusal = refusal;
   }
 
-  /** @throws {Refusal} 503 while the gate is closed */
+  /** Runs `work`; `closed` waits for its end. @throws {Refusal} 503 while the gate is closed */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.requireOpen();
     this.#running++;

@@ -7,7 +7,7 @@ export interface QueueLimits {
   running: number;
   /** Most running jobs of one owner. */
   runningPerOwner: number;
-  /** Of `running`, reserved for owners without a running job, so that few owners cannot occupy all places. Default: 0. */
+  /** How many of `running` are reserved for owners without a running job: a few owners cannot occupy everything. Default: 0. */
   firstPlaces?: number;
   /** Most waiting jobs of one owner. */
   waitingPerOwner: number;
@@ -19,7 +19,7 @@ export class QueueFull extends Error {}
 export interface JobOfOwner {
   /** The owner of the job, such as an account's id. */
   owner: string;
-  /** Jobs with the same key, such as an app's, run one after another. */
+  /** Jobs with the same key, such as an app's id, run one after another. */
   key?: string;
   /** Ends the wait. The job itself has to watch the signal too. */
   signal?: AbortSignal | undefined;
@@ -33,7 +33,7 @@ interface Waiting {
 /** Runs jobs within the limits, in turns between owners. */
 export class FairQueue {
   readonly #limits: QueueLimits;
-  /** By owner. The owner whose job started last comes last. */
+  /** Waiting jobs by owner, in the order of turns: an owner whose job starts moves to the end. */
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #running = new Map<string, number>();
   readonly #runningKeys = new Set<string>();
@@ -96,7 +96,7 @@ export class FairQueue {
     while (this.#count < this.#limits.running && this.#beginNext());
   }
 
-  /** Starts the first job that may run, of the owner who has waited longest. */
+  /** Starts the next job that may run, of the owner who has waited longest since its last start. @returns whether one started */
   #beginNext(): boolean {
     const { running: places, runningPerOwner, firstPlaces = 0 } = this.#limits;
     for (const [owner, jobs] of this.#waiting) {

@@ -1,4 +1,4 @@
-// A token bucket: refills at a rate per second, up to some seconds' worth.
+// A token bucket: refills at a rate per second, until it is full.
 
 export class Allowance {
   readonly #perSecond: number;
@@ -6,7 +6,7 @@ export class Allowance {
   #left: number;
   #filledAt = performance.now();
 
-  /** @param savedS size of the bucket, in seconds' worth; it starts full */
+  /** @param savedS seconds in which an empty bucket fills up; the bucket starts full */
   constructor(perSecond: number, savedS: number) {
     this.#perSecond = perSecond;
     this.#most = perSecond * savedS;

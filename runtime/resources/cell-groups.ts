@@ -1,6 +1,6 @@
-// A control group for each app's process: the kernel enforces its memory limit, and its CPU weight sets its priority. The
-// host checks memory only once a second, and a process could take gigabytes in between. Does nothing where this process
-// cannot make groups.
+// A control group for each cell (an app's workerd process): the kernel enforces its memory limit, and its CPU weight sets its
+// priority. The host checks memory only once a second, and a process could take gigabytes in between. Does nothing where this
+// process cannot make groups.
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,9 +8,9 @@ import { logRarely, reason } from '../log.ts';
 import { ControlGroup } from './cgroup.ts';
 import { delegate, makeGroup, ownControlGroup, type Place } from './cgroup-place.ts';
 
-/** MiB above the limit that the host checks: the kernel also counts pipes, the file cache and more. */
+/** MiB by which the kernel's limit exceeds the host's own: the kernel also counts pipes, the file cache and more. */
 const SLACK_MB = 64;
-/** Version 2: the CPU weight of a low-priority process, and of any other. */
+/** CPU weights in version 2 of control groups: of a low-priority process, and of any other. */
 const WEIGHTS = { background: '1', other: '100' };
 
 /**
@@ -21,31 +21,31 @@ export type MemoryEnd = 'limit' | 'machine';
 
 interface Member {
   group: Promise<ControlGroup>;
-  /** Why the kernel killed it, if for lack of memory; resolves after it has ended. */
+  /** Resolves after the process has ended: why the kernel killed it for lack of memory, or null when it did not. */
   killed: Promise<MemoryEnd | null>;
 }
 
 let groups: CellGroups | null = null;
 
-/** Sets the groups for processes from now on; `null`: none. */
+/** Sets where later processes get their groups; `null`: they get none. */
 export function useCellGroups(found: CellGroups | null): void {
   groups = found;
 }
 
-/** Gives a process a group until it ends. It must not run any code of an app yet. */
+/** Gives a process its own group until it ends. Call it before the process runs any code of an app. */
 export function limitCell(pid: number, exited: Promise<unknown>): void {
   groups?.add(pid, exited);
 }
 
 /**
- * Resolves when a process has ended: with whose memory was used up if the kernel killed it for that, else null. Null, too,
- * when that is unknown. Call it while the process runs.
+ * Resolves when the process has ended. If the kernel killed it for lack of memory, returns whose memory was used up. Otherwise,
+ * or when that is unknown, returns null. Call it while the process runs: afterwards it is unknown.
  */
 export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
   return groups?.endsForMemory(pid) ?? Promise.resolve(null);
 }
 
-/** Sets low or normal priority of a process through its own group. @returns whether that is possible */
+/** Sets low or normal priority of a process through its own group. @returns whether that succeeded */
 export async function setLowPriority(pid: number, is: boolean): Promise<boolean> {
   return (await groups?.setLowPriority(pid, is)) ?? false;
 }
@@ -133,8 +133,8 @@ export class CellGroups {
  */
 export function openCellGroups(name: string, memoryMb: number, root = '/'): CellGroups | string {
   try {
-    // Each group is a sibling of the host's group, because a low weight yields to siblings only. A common parent group would
-    // yield as a whole, as that of builds does.
+    // In version 2, each group is a sibling of the host's group, because a low weight yields to siblings only. A common parent
+    // group would yield as a whole, as the common group of builds does.
     const own = ownControlGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
     // Makes a first group as a test: throws where no group may be made.

@@ -73,7 +73,7 @@ export async function memoryKills(place: Place): Promise<{ own: number; above: n
   return Number(await reached) > 0 ? { own: kills, above: 0 } : { own: 0, above: kills };
 }
 
-/** Returns the number after a name in one of a group's files. */
+/** Returns the number after a name in one of a group's files; 0 when it is not there. */
 export async function field({ directory }: Place, file: string, name: string): Promise<number> {
   const lines = (await readFile(join(directory, file), 'utf8').catch(() => '')).split('\n');
   const line = lines.find((candidate) => candidate.startsWith(`${name} `));

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 /** Controllers of memory, of the number of processes, and of CPU shares. */
 export type Controller = 'memory' | 'pids' | 'cpu';
 
-/** The directory of a controller's groups. */
+/** A control group: its directory, and the version of the kernel's interface there. */
 export interface Place {
   version: 1 | 2;
   directory: string;
@@ -21,8 +21,8 @@ const ROOM_AT_END = new RegExp(`/${ROOM}$`);
 const MOST_ROUNDS = 100;
 
 /**
- * Returns the group of this process for a controller. A container may read the group's path outside it, but sees the group
- * itself as the root. So both places are tried.
+ * Returns the group of this process for a controller. In a container, `/proc` may show the group's path on the machine, while
+ * the container sees this group as the root. So both directories are tried.
  * @param root where `proc` and `sys` lie
  * @throws {Error} when there is no such group
  */
@@ -53,15 +53,15 @@ export function ownPath2(lines: string[]): string | undefined {
   return line?.slice('0::'.length).replace(ROOM_AT_END, '');
 }
 
-/** Returns the group that contains this process and those of apps: `place`, or a subgroup that the host moved to. */
+/** Returns the directory of the group with this process and those of apps: `place`, or the subgroup that the host moved to. */
 export function home({ version, directory }: Place): string {
   const below = join(directory, ROOM);
   return version === 2 && existsSync(below) ? below : directory;
 }
 
 /**
- * Returns the limit of processes and threads of this process's group: the least in its visible ancestors, such as a
- * container's. `null`: no limit.
+ * Returns the limit of processes and threads of this process's group: the lowest of its own and of those of its visible
+ * ancestors, such as a container's. `null`: no limit.
  * @param root where `proc` and `sys` lie
  */
 export function mostTasks(root = '/'): number | null {
@@ -72,7 +72,7 @@ export function mostTasks(root = '/'): number | null {
       existsSync(join(directory, PROCESSES));
       directory = dirname(directory)
     ) {
-      // The outermost group has no such file. `max` parses as NaN.
+      // The outermost group has no `pids.max`. The text `max`, for no limit, parses as NaN.
       const limit = Number.parseInt(text(join(directory, 'pids.max')), 10);
       if (!Number.isNaN(limit)) limits.push(limit);
     }
@@ -91,8 +91,8 @@ function offers(directory: string, controller: Controller): boolean {
 }
 
 /**
- * Version 2: enables a controller for the groups in `directory`. Such a group may hold no processes. So this process moves to
- * a subgroup, with its children and those started with it, such as npm.
+ * Version 2: enables a controller for the subgroups of the group `directory`. That group may then hold no processes itself. So
+ * this process moves to a subgroup, with its children and the processes started with it, such as npm.
  * @throws {Error} when that is not permitted, or when the group has other processes
  */
 export function delegate(directory: string, controller: Controller): void {
@@ -104,7 +104,7 @@ export function delegate(directory: string, controller: Controller): void {
   writeFileSync(enabled, `+${controller}`);
 }
 
-/** @throws {Error} when the group has processes that were not started together with this one */
+/** Moves all processes of a group to its subgroup. @throws {Error} when some were not started together with this process */
 function makeRoom(directory: string): void {
   const below = join(directory, ROOM);
   const outermost = ancestors(String(process.pid)).findLast((pid) =>

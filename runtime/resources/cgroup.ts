@@ -52,8 +52,8 @@ const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
 
 /**
- * The control groups of one Cellar. They lie in one common group, a child of the host's group. It gets only CPU time that
- * others leave, unless `LowPriorityGroup.floor` gives it a minimum share.
+ * The control groups of one Cellar. They lie in one common group, a child of the group that Cellar was started in. The common
+ * group gets only CPU time that others leave, unless `LowPriorityGroup.floor` gives it a minimum share.
  */
 export class ControlGroups {
   readonly #parents: Places;
@@ -93,7 +93,7 @@ export class ControlGroups {
     return group;
   }
 
-  /** Returns the group for low-priority processes; `null` where CPU shares cannot be set. */
+  /** Returns the groups for low-priority processes; `null` where CPU shares cannot be set. */
   background(): LowPriorityGroup | null {
     const { cpu } = this.#parents;
     if (cpu === undefined || this.#home === null) return null;
@@ -102,8 +102,8 @@ export class ControlGroups {
   }
 
   /**
-   * Removes the common group, after waiting for its low-priority processes to end. All its other groups must be gone. Never
-   * rejects.
+   * Removes the common group and its low-priority groups. Waits up to 2 s for the processes of each to end. All other groups
+   * must be gone. Never rejects.
    */
   async close(): Promise<void> {
     for (const { directory } of Object.values(this.#parents)) {

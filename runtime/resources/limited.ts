@@ -1,4 +1,4 @@
-// Starts programs on files of tenants: whatever the files hold, the host and apps keep enough memory.
+// Command prefixes for programs that read files of tenants: whatever the files hold, the host and apps keep enough memory.
 
 import { dieWithParent } from '../isolation/users.ts';
 import { outOfMemoryScore } from './out-of-memory.ts';
@@ -13,7 +13,7 @@ export function endFirst(): string[] {
 
 /**
  * Returns the command prefix with a memory limit (RLIMIT_DATA). When memory is short, the kernel kills the command before
- * apps. It dies with the process or thread that starts it. Children inherit these limits.
+ * apps. Children inherit both. The command dies with the process or thread that starts it.
  */
 export function limited(memoryMb = TOOL_MEMORY_MB): string[] {
   const limits = `{ ${score()}; ulimit -d ${memoryMb * 1024}; } 2> /dev/null; exec "$@"`;

@@ -1,7 +1,7 @@
 // Event loop delay of this thread. All requests pass through it, so each waits this long.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** Sampling interval, in ms. Node counts it as delay too. */
+/** Sampling interval, in ms. Node's figures include it, so it is subtracted from them. */
 const RESOLUTION_MS = 20;
 const TURN_MS = 60_000;
 

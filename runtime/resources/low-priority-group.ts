@@ -5,7 +5,7 @@ import type { LowPriorityGroup, LowPriorityKind } from './cgroup.ts';
 
 let group: LowPriorityGroup | null = null;
 
-/** Sets the group for such processes; `null`: none. */
+/** Sets the group for low-priority processes; `null`: none. */
 export function openLowPriorityGroup(found: LowPriorityGroup | null): void {
   group = found;
 }

@@ -4,15 +4,15 @@ import { MinimumCpuShare } from './minimum-cpu-share.ts';
 import { outOfMemoryScore } from './out-of-memory.ts';
 
 /**
- * Niceness of a session, where the kernel has session weights, and of a process. `last`: all others run first. `many`: others
- * have 18 times the weight of each process. `behind`: three times. `floor`: twice.
+ * Niceness of a process and, where the kernel has session weights, of its session. A process of normal niceness has 68 times the
+ * weight of one of niceness `last`, 18 times that of `many`, 3 times that of `behind`, and twice that of `floor`.
  */
 const NICE = { last: 19, many: 13, behind: 5, floor: 3 };
 /** Limit of processes and threads at niceness `many`: enough for ten Node processes, and more on many cores. */
 const MANY = { least: 128, perCore: 32 };
-/** Limit, for each core, of such threads that want a processor at once. A busy app still gets the greater part. */
+/** Limit, for each core, of threads at niceness `many` that want a processor at once. A busy app then still gets more of it. */
 const BUSY_PER_CORE = 12;
-/** Runs a program only on idle processors; a program that is merely nice keeps a processor for some ms. */
+/** Runs a program only on idle processors, where `chrt` is installed. A merely nice program keeps a processor for some ms. */
 const IDLE = `if command -v chrt; then set -- chrt --idle 0 "$@"; else set -- nice -n ${NICE.last} "$@"; fi > /dev/null`;
 const SESSION = '/proc/self/autogroup';
 const nicer = (niceness: number) => `set -- nice -n ${niceness} "$@"`;
@@ -52,7 +52,8 @@ export interface Many {
 /**
  * Like `atLowPriority`, for an untrusted command in a sandbox, which may start processes without end. Each process keeps its
  * initial weight. So when there is almost no idle CPU time, they start with little weight, and their number is limited.
- * @param canLimit whether their number can be limited. Otherwise, or when a control group has a minimum share, they stay idle
+ * @param canLimit whether their number may be limited. Pass false when a control group gives them a minimum share: they then run
+ *   only on idle processors
  */
 export async function atLowPriorityAsMany(canLimit: boolean): Promise<Many> {
   await starvation.known();
@@ -67,7 +68,7 @@ export async function atLowPriorityAsMany(canLimit: boolean): Promise<Many> {
 function words(niceOfSession: number, classOfProcess: string): string[] {
   const score = `echo ${outOfMemoryScore('build')} > /proc/self/oom_score_adj`;
   const session = `echo ${niceOfSession} > ${SESSION}`;
-  // The kernel changes one session in 100 ms for all ordinary users together. The command does not wait for that.
+  // The kernel allows ordinary users together one such change per 100 ms. The command does not wait for its turn.
   const later = `for n in 1 2 3 4 5 6 7 8 9; do sleep 0.1; ${session} && break; done < /dev/null > /dev/null &`;
   const settings = `{ ${score}; ${session} || if [ -e ${SESSION} ]; then ${later} fi; } 2> /dev/null`;
   return ['/bin/sh', '-c', `${settings}; ${classOfProcess}; exec "$@"`, 'sh'];

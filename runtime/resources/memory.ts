@@ -4,10 +4,13 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { ownPath2 } from './cgroup-place.ts';
 
-/** Memory of the container: its total, and what is in use and not reclaimable at once. In bytes. */
+/** Memory of the container. */
 export interface Memory {
+  /** Where the figures were read. */
   source: 'cgroup v2' | 'cgroup v1' | 'machine';
+  /** In bytes. */
   total: number;
+  /** Bytes in use that the kernel cannot reclaim at once. */
   used: number;
 }
 
@@ -22,7 +25,8 @@ export function readMemory(root = '/'): Memory {
 
 function cgroup2(root: string, groups: string[]): Memory | null {
   const path = ownPath2(groups) ?? '/';
-  // A container sees its own cgroup as the root, but may read its path outside. So both are tried.
+  // In a container, `/proc` may show the group's path on the machine, while the container sees the group as the root. So both
+  // directories are tried.
   for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
     const current = text(root, join(directory, 'memory.current'));
     if (current === null) continue;

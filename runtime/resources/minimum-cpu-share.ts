@@ -18,7 +18,7 @@ const TIMES = {
   pause: 1_000,
 };
 
-/** Watches, by a low-priority probe process, whether such processes get any CPU time. */
+/** Watches, by a low-priority probe process, whether low-priority processes get any CPU time. */
 export class MinimumCpuShare {
   readonly #atLowPriority: () => string[];
   readonly #times: typeof TIMES;
@@ -52,7 +52,7 @@ export class MinimumCpuShare {
     return this.#pid;
   }
 
-  /** Resolves when `starved` is current: some 20 ms, or half a second, after a watch starts. */
+  /** Resolves when `starved` is current: some 20 ms after a watch starts, or half a second when there is no CPU time. */
   known(): Promise<void> {
     return this.#known;
   }
@@ -73,7 +73,7 @@ export class MinimumCpuShare {
     }
   }
 
-  /** Never rejects. */
+  /** Runs the probe process until `ended`. Never rejects. @param known called at each answer, and at the end */
   async #watch(ended: AbortSignal, known: () => void): Promise<void> {
     let probe: Job | null = null;
     try {
@@ -96,7 +96,7 @@ export class MinimumCpuShare {
     known();
   }
 
-  /** Probes until `ended`. @throws when the probe process ends before */
+  /** Probes until `ended`. @throws {Error} when the probe process ends before, or when `ended` aborts a pause */
   async #ask({ stdin, stdout }: Job, ended: AbortSignal, known: () => void): Promise<void> {
     const { patience, floor, pause } = this.#times;
     const answers: AsyncIterator<Buffer> = stdout[Symbol.asyncIterator]();

@@ -6,10 +6,11 @@ import { log, reason } from '../log.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
 const LEASES = 'host-leases/';
-/** How long a host has a lease after it has renewed it, and how often it does so, in ms. */
+/** How long a host has a lease after each renewal, in ms. */
 const LEASE_MS = 60_000;
+/** Time between two renewals, in ms. */
 const RENEW_MS = 15_000;
-/** How often a host looks whether a lease is free, in ms. */
+/** Time between two checks whether a lease is free, in ms. */
 const LOOK_MS = 2_000;
 
 export type LeaseStore = Pick<S3Store, 'readTagged' | 'writeIf'>;
@@ -33,9 +34,11 @@ export interface LeaseOptions {
   store: LeaseStore;
   /** The id of this host. */
   self: string;
-  /** Default: `LEASE_MS`, `RENEW_MS` and `LOOK_MS`. */
+  /** Default: `LEASE_MS`. */
   leaseMs?: number;
+  /** Default: `RENEW_MS`. */
   renewMs?: number;
+  /** Default: `LOOK_MS`. */
   lookMs?: number;
 }
 
@@ -43,16 +46,16 @@ export class HostLease {
   readonly #options: LeaseOptions;
   readonly #name: string;
 
-  /** @param name of the work */
+  /** @param name of the work, which names its record */
   constructor(name: string, options: LeaseOptions) {
     this.#name = `${LEASES}${name}.json`;
     this.#options = options;
   }
 
   /**
-   * Does `work` once no other host does. Its signal aborts when another host may do it, because this one was frozen or the
-   * bucket does not answer.
-   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer
+   * Does `work` once no other host does. The signal of `work` aborts when another host may do it, because this one was frozen or
+   * the bucket does not answer.
+   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer before `work` begins
    */
   async run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { leaseMs = LEASE_MS, renewMs = RENEW_MS } = this.#options;

@@ -21,7 +21,7 @@ const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
 const DEADLINE_MS = 6 * 3_600_000;
 /** Heap limit of the process, in MiB. */
 const HEAP_MB = 1024;
-/** Limit of its writable memory; Node alone reserves 560 MiB. */
+/** Limit of the process's writable memory. Node alone reserves 560 MiB. */
 const MEMORY_BYTES = 3 * 2 ** 30;
 const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
 
@@ -31,7 +31,6 @@ export interface JobsOptions {
   holdBuckets: HoldBuckets;
 }
 
-/** A running job. */
 export interface RunningJob {
   what: Exclude<Job['kind'], 'look'>;
   /** ISO 8601. */
@@ -46,7 +45,7 @@ export class Jobs {
     this.#options = options;
   }
 
-  /** The job that began last; null when none runs. */
+  /** The job that began last, without `look` jobs; null when none runs. */
   get underWay(): RunningJob | null {
     return [...this.#underWay].at(-1) ?? null;
   }

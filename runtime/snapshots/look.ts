@@ -1,4 +1,4 @@
-// Reads the heads of the snapshots in the store, without their files.
+// Reads the heads of the snapshots in the store: the first lines of their manifests.
 import { reason } from '../log.ts';
 import { type Head, listSnapshots, readHead } from './store/manifest.ts';
 import { openStore, type StorePlace } from './store/place.ts';
@@ -8,7 +8,10 @@ import { readRecord, type VerifyRecord } from './verify.ts';
 export interface LookJob {
   kind: 'look';
   store: StorePlace;
-  /** A host's id: stops at the newest ordinary snapshot with its local apps. Empty: at the newest ordinary one. Null: reads all. */
+  /**
+   * An ordinary snapshot is neither hourly nor of a deploy. A host's id: stops at the newest ordinary snapshot with that host's
+   * local apps. Empty: stops at the newest ordinary one. Null: reads all.
+   */
   until: string | null;
 }
 

@@ -24,7 +24,7 @@ export interface DoneOf {
   compare: Compared;
 }
 
-/** A line of its output. */
+/** A line that this process prints. */
 export type OutputLine =
   | { ask: 'copy' }
   | { ask: 'hold'; app: string; isHeld: boolean }

@@ -22,14 +22,14 @@ import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** Delay of the very first snapshot after the start, in ms. */
+/** Delay of the very first snapshot and verification after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
 /** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
 const RETRY_MS = HOUR_MS;
 
-/** One job runs at a time. A copy may take minutes, so accounts take turns. */
+/** One job of the queue runs at a time. A copy may take minutes, so accounts take turns. */
 const LIMITS = { name: 'copies of storage', running: 1, runningPerOwner: 1, waitingPerOwner: 50 };
-/** The owner of the host's own snapshots in the queue. */
+/** The owner of the host's own jobs in the queue, such as snapshots and restores. */
 const HOST = '';
 
 export interface SnapshotsOptions {
@@ -52,7 +52,7 @@ export interface SnapshotsOptions {
   hosts: SnapshotsHosts | null;
   /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
-  /** Called with what a new snapshot could not read, or why there is none. */
+  /** Called with the apps that a new snapshot could not read, or with the error of a failed snapshot or verification. */
   onTaken: (failed: Head['failures'] | Error) => void;
 }
 
@@ -82,7 +82,7 @@ export class Snapshots {
   #verifying: Promise<Verified> | null = null;
   #verified = NEVER_VERIFIED;
   #newest: string | null = null;
-  /** When the last ordinary snapshot was taken, in ms since 1970. */
+  /** When the last ordinary snapshot, neither hourly nor of a deploy, was taken, in ms since 1970. */
   #ordinaryAt: number | null = null;
   #state: Pick<SnapshotsState, 'last_at' | 'last_written_bytes' | 'last_bytes' | 'problem'> = {
     last_at: null,
@@ -195,7 +195,7 @@ export class Snapshots {
   }
 
   /**
-   * Extracts an app's storage, or one file of it, from a snapshot into a directory. Every byte is checked.
+   * Extracts an app's storage, or one database of it, from a snapshot into a directory. Every byte is checked.
    * @throws {NotThere}, {Unusable}; then there is no such directory
    */
   extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {

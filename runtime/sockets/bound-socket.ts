@@ -1,7 +1,7 @@
 // A bound TCP socket that the host holds for another process.
 import net, { type Server } from 'node:net';
 
-/** Node's internal handle of a server's socket. It listens once a process has received it, and as long as anyone holds it. */
+/** Node's internal handle of a bound socket. A process that receives it listens. The port is taken while any process holds it. */
 interface TcpHandle {
   getsockname(into: { port?: number }): number;
   close(): void;

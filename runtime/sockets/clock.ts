@@ -8,8 +8,9 @@ const STEP_SEEN_MS = 1_000;
 let stands = false;
 /** The first reading since the clock was frozen; NaN before. */
 let stoodAt = Number.NaN;
-/** The wall-clock time at which `performance.now()` was 0, in ms since 1970, and when that was measured. */
+/** The wall-clock time at which `performance.now()` was 0, in ms since 1970. */
 let origin = 0;
+/** When `origin` was measured, as `performance.now()`. */
 let foundAt = Number.NEGATIVE_INFINITY;
 
 /** Returns `performance.now()`, which never goes back, in ms. While frozen: its value at the first call since the freeze. */

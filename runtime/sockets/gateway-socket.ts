@@ -27,7 +27,7 @@ export function ownCopy(bytes: Buffer): Buffer {
 
 /** The callbacks of a connection. None is called after `onClose`. */
 export interface SocketUser {
-  /** Data arrived. It is valid until this returns: keep it by `ownCopy`. */
+  /** Data arrived. It is valid until this returns; to keep it, call `ownCopy`. */
   onRead(bytes: Buffer): void;
   /** The peer sends no more. */
   onEnd(): void;
@@ -138,7 +138,7 @@ export function acceptSocket(accepted: Socket, user: SocketUser): void {
 }
 
 /**
- * Connects to a unix socket, or to a port of a process. Earlier writes are sent after the connect.
+ * Connects to a unix socket, or to a port of a process. Data written before it is connected is sent then.
  * @param onConnect called when it is connected; on failure, `onClose` is called instead
  */
 export function connectSocket(

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 /** Longest wait for an answer, in ms. The kernel answers for a busy process too. */
 const ANSWER_MS = 1_000;
 
-/** Returns whether something listens at the port. No answer in time counts as listening. */
+/** Returns whether something listens at the port. Only a refused connection counts as not listening. */
 export function isListening(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: ANSWER_MS });

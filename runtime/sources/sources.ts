@@ -1,4 +1,4 @@
-// The connections of apps to repositories elsewhere: when these are fetched, and with which keys.
+// The connections of apps to repositories on Git hosts: when the repositories are fetched, and with which keys.
 import { randomBytes } from 'node:crypto';
 import {
   ANY_REF,
@@ -25,7 +25,7 @@ import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts'
 
 /** The name by which the keys of a connection are encrypted. No secret of an app has it. */
 const SEALED = ' connection';
-/** Most connections that are fetched in one second, so that thousands of them do not delay a start of Cellar. */
+/** Most fetches that begin in one second, so that thousands of connections do not delay a start of Cellar. */
 const DUE_AT_ONCE = 20;
 /** Waits after failed fetches, in ms. After the last, only the next delivery or poll starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
@@ -156,7 +156,7 @@ export class Sources {
   }
 
   /**
-   * Lets a pull request from outside have a preview. @param sha the commit that was reviewed
+   * Lets the newest commit of a pull request have a preview. @param sha the commit that was reviewed
    * @throws {Refusal} `source_not_connected`, `pull_request_not_found`, `commit_conflict`
    */
   approve(appId: string, number: number, sha: string): Pull {
@@ -166,7 +166,8 @@ export class Sources {
   /**
    * Fetches the repository of an app, and deploys what is new.
    * @param ref a branch, a tag or a commit; null: what the connection deploys
-   * @throws {Refusal} `source_not_connected`, `import_failed`, `commit_conflict`, `rate_limited`
+   * @throws {Refusal} `source_not_connected`, `app_not_found`, `insufficient_storage`, `import_failed`, `commit_conflict`,
+   *   `rate_limited`
    */
   async sync(
     appId: string,

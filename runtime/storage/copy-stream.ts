@@ -1,5 +1,5 @@
-// Encodes a copy of an app's storage as one stream: a line of JSON for each file, followed by its bytes. The first line has
-// the storage names, the last one marks the end.
+// Encodes and decodes a copy of an app's storage as one stream. Each file has a line of JSON, followed by its bytes. The first
+// line has the storage names, the last line marks the end.
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -12,10 +12,10 @@ const PIECE_BYTES = 256 * 1024;
 /** Folders of a copy, as in a snapshot. */
 const FOLDERS = ['data', 'buckets'];
 
-/** The target of each folder of a copy. */
+/** The target directory of each folder of a copy. */
 export type CopyPlaces = Record<'data' | 'buckets', string>;
 
-/** @param directory has the files in `data` and `buckets`, which must not change meanwhile */
+/** Yields a copy as a stream. @param directory has the files in `data` and `buckets`, which must not change meanwhile */
 export async function* packCopy(directory: string, names: Partial<StorageNames>): AsyncGenerator<Buffer> {
   yield line({ names });
   for (const folder of FOLDERS)

@@ -14,10 +14,10 @@ export interface DeletedClass {
 }
 
 /**
- * Returns the remaining data of deleted classes that the live release lacks. If a killed host did not move it, the next
- * deploy finds it again.
+ * Returns the remaining data of deleted classes that the live release lacks. If the host is killed before the data is moved
+ * to the trash, the next deploy finds it again.
  * @param of.release the live one
- * @param of.cluster set for an app in the bucket
+ * @param of.cluster set for an app that keeps its data in the bucket; else null
  */
 export async function findDeletedClasses(
   { data }: Pick<Layout, 'data'>,

@@ -1,4 +1,5 @@
-// Loads objects of an app in the bucket into its process, whose files on this disk can then be read.
+// For an app that keeps its data in the bucket: loads objects into its process. The process's files on this disk can then be
+// read.
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import { type ListedObjects, MOST_LISTED } from '../bucket/app-folder.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
@@ -17,7 +18,7 @@ export interface Needed {
 
 /**
  * Loads objects, and resolves when their files can be read.
- * @throws {ReadingRefused} when there are too many, or the live release does not bind their namespace
+ * @throws {ReadingRefused} when there are too many, they cannot be loaded, or the live release does not bind their namespace
  */
 export async function loadNeeded(
   cluster: AppCluster,

@@ -23,7 +23,7 @@ export interface StorageNames {
   buckets?: Record<string, string>;
   /** Storage ids by `Bundle.vectorIndexes[].key`. Missing in data of a Cellar without vector indexes. */
   vectorIndexes?: Record<string, string>;
-  /** Classes that the project has deleted, by storage id: their data is removed once no live release has them. */
+  /** Names of deleted classes by storage id: their data is removed once the live release has them no longer. */
   deletedClasses?: Record<string, string>;
 }
 
@@ -182,7 +182,7 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
 
 /**
  * Returns a release's classes: those bound, and those of a migration that the Worker still exports. A class without a storage
- * id takes that of the live release, or of before a rename, unless another class uses it.
+ * id takes its id in the live release, or its id before a rename, unless another class uses it.
  */
 function resolveClasses(
   names: Names,

@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import type { QueueConsumer, Release, Workflow } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
 
-/** A storage. `id`: a permanent name for the owner. `name`, `binding`: those of the live release; null when it has none. */
+/** A database, namespace, bucket or vector index. */
 export interface Stored {
+  /** A permanent name for the owner. */
   id: string;
+  /** The name in the live release; null when it has none. */
   name: string | null;
+  /** The binding in the live release; null when it has none. */
   binding: string | null;
+  /** The name from which workerd or a service derives the files. */
   storageId: string;
 }
 
@@ -26,7 +30,7 @@ export interface Places {
   workflows: Workflow[];
 }
 
-/** @param release the live one, if any */
+/** @param release the live release; null for none */
 export function placesOf(names: StorageNames, release: Release | null): Places {
   const { triggers, classes = [] } = release ?? {};
   const kept = new Map(Object.entries(names.classes).map(([className, { id }]) => [className, id]));

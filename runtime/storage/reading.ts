@@ -1,5 +1,5 @@
-// Reads an app's storage in processes of the app's user, without waking the app. A reader is kept for some seconds, because a
-// client often reads several pages.
+// Reads an app's storage in processes of the app's user (readers), without waking the app. A reader is kept for some seconds,
+// because a client often reads several pages.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
 import type { User } from '../isolation/users.ts';
 import { readerProgram, readerWords } from '../processes/reader.ts';
@@ -36,11 +36,9 @@ const AT_ONCE = 3;
 const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, waitingPerOwner: 20 };
 /** Attempts for a query when something else kills its reader. */
 const TRIES = 3;
-/**
- * Idle time after which a reader ends, in ms. After an answer of more than `IDLE_AFTER_BYTES` it ends at once, because
- * its memory is large.
- */
+/** Idle time after which a reader ends, in ms. */
 const IDLE_MS = 5_000;
+/** A reader ends at once after an answer of more bytes than this, because its memory is large. */
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
 interface Asking {
@@ -63,7 +61,7 @@ export class StorageReaders {
   /** Idle readers by app id, at most `AT_ONCE`. */
   readonly #idle = new Map<string, Idle>();
   readonly #deadlineMs: number;
-  /** Why all queries are refused, once closed. */
+  /** Why all queries are refused; null until `close`. */
   #closed: Error | null = null;
 
   constructor(deadlineMs = DEADLINE_MS) {
@@ -72,9 +70,10 @@ export class StorageReaders {
 
   /**
    * Returns the answer to a query, as unparsed JSON.
-   * @param settled resolves when no operation on the app's process runs: stopping it ends all processes of its user
+   * @param settled resolves when no operation on the app's process runs: stopping that process ends all processes of its
+   *   user, also readers. A query whose reader was killed is repeated after this
    * @param within called when it is this reading's turn: prepares the files, then calls `read`
-   * @throws {ReadingRefused}, and the signal's reason when it aborts first
+   * @throws {ReadingRefused}; the signal's reason when the signal aborts first; {Error} when the host is stopping
    */
   async ask(
     clientInfo: ClientInfo,
@@ -132,7 +131,7 @@ export class StorageReaders {
     }
   }
 
-  /** Queries a reader, and a new one when something else has killed the reader. */
+  /** Queries a reader. When something else has killed the reader, queries a new one. */
   async #answer(
     appId: string,
     user: User | null,

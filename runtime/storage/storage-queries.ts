@@ -25,7 +25,7 @@ import { objectId } from './object-id.ts';
 import { find, objectFile, type Places, placesOf, type Stored } from './places.ts';
 import { type ClientInfo, ReadingRefused, type StorageReaders } from './reading.ts';
 
-/** Unique keys of the data of workerd's own services. */
+/** workerd's unique keys for the data of D1, KV and queues. */
 const DATABASE_KEY = 'D1Database';
 const NAMESPACE_KEY = 'KVNamespace';
 const QUEUE_KEY = 'QueueShard';
@@ -108,7 +108,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'database', path, ...asked }, databaseOf(found));
   }
 
-  /** Returns a database's schema and rows as SQL, or only some tables. */
+  /** Returns the schema and rows of a database, or of some of its tables, as SQL. */
   async exportDatabase(looker: StorageReader, { database, tables }: ExportQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
@@ -264,7 +264,7 @@ export class StorageQueries {
     return cluster === null ? null : cluster.objects(asked, signal).catch(unavailable);
   }
 
-  /** The alarms of a namespace by object id, in ms since 1970; null where they are on the disk. */
+  /** Alarms of a class's objects by object id, in ms since 1970; null for an app that keeps its data on this machine. */
   async #alarms(
     { appId, signal = new AbortController().signal }: StorageReader,
     uniqueKey: string,
@@ -310,7 +310,10 @@ function totalOf(list: ObjectList | undefined): { objects: number; bytes: number
   return list === undefined ? null : { objects: list.count, bytes: list.bytes };
 }
 
-/** An app without a live release can have no process that loads its data. @throws {ReadingRefused} when it has some */
+/**
+ * Checks that an app without a live release has no data in the bucket: no process could load the data.
+ * @throws {ReadingRefused} when the app has data there
+ */
 async function requireEmpty(cluster: AppCluster, { objects }: Needed, signal?: AbortSignal): Promise<void> {
   const found = await cluster.objects(objects, signal).catch(unavailable);
   if (Object.values(found).every(({ count }) => count === 0)) return;

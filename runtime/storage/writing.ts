@@ -15,7 +15,7 @@ const KV_ANSWER_BYTES = 64 * 1024;
 /** Maximum bytes of a database's answer. The process that answers has its own limit. */
 const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 
-/** Each pending request holds its body and answer in the host's memory. */
+/** Limited, because each running request holds its body and answer in the host's memory. */
 const LIMITS = { name: 'SQL requests', running: 8, runningPerOwner: 4, waitingPerOwner: 100 };
 const queue = new FairQueue(LIMITS);
 
@@ -39,10 +39,11 @@ export interface DatabaseRequest {
 }
 
 /**
- * Runs SQL in the app's process, which is started if needed; a sleeping app stays asleep. One app's requests run one by
- * one, and accounts take turns.
+ * Runs SQL in a process of the app, which is started if needed. This does not wake a sleeping app for visitors. One app's
+ * requests run one by one, and accounts take turns.
  * @returns unparsed JSON: a `DatabaseAnswer`
- * @throws {ReadingRefused} when no process answers or the queue is full; the signal's reason
+ * @throws {ReadingRefused} when the database is unknown or not bound, no process answers, or the queue is full
+ * @throws the signal's reason when the signal aborts
  */
 export async function runSql(
   writing: Writing,
@@ -69,8 +70,9 @@ export async function runSql(
 
 /**
  * Changes a value of a namespace through the app's process.
- * @param value passed on as it comes; `null` deletes the key
- * @throws {ReadingRefused} also with the process's own message
+ * @param value passed on as it arrives; null deletes the key
+ * @param left aborts when the client has disconnected
+ * @throws {ReadingRefused} when the namespace is unknown or not bound, no process answers, or the process refuses the write
  */
 export async function writeValue(
   writing: Writing,
@@ -101,7 +103,7 @@ export async function writeValue(
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
 }
 
-/** Requires a binding in the live release: only bound storage is in its process. */
+/** Requires a binding in the live release: the app's process has only bound storage. */
 function bound(found: Stored | undefined, what: string): Stored {
   if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what}`);
   if (found.binding !== null) return found;

@@ -92,7 +92,7 @@ export class Connection {
 
   #write(bytes: Uint8Array): void {
     this.#written += bytes.length;
-    // The app's side sends more than the window, or after the end of its stream.
+    // The app's side broke the protocol: it sent more than the window, or after the end of its stream.
     if (this.#written > WINDOW_BYTES || this.#client.writableEnded) {
       this.#breakOff();
       return;

@@ -6,8 +6,9 @@ import type { Backend } from '../edge/upstream/backend.ts';
 import { CALLER_HEADER, type Caller, type PortRange, type Setup } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Limits of the process: its whole memory, of which Node alone reserves 560 MiB, and its JavaScript heap. */
+/** Memory limit of the process. Node alone reserves 560 MiB of it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
+/** Limit of the process's JavaScript heap, in MiB. */
 const HEAP_MB = 512;
 
 const NO_APP: Target = {
@@ -67,7 +68,7 @@ export class IncomingTcp {
     if (backend === null) return NO_APP;
     // Without the port, and without the brackets of IPv6.
     const client = remote.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
-    // `endsItself: false`: a deploy closes the connection, like a WebSocket.
+    // `endsItself: false`: when a deploy replaces the app's process, the connection is closed, like a WebSocket.
     const to = { backend, client, endsItself: false };
     return this.#program.call({ kind: 'tcp', remote, local }, to, spanId);
   }

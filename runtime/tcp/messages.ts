@@ -1,9 +1,9 @@
 // Messages between the host and its relay of TCP connections.
 
-/** The request header at the host's socket: a `Caller` as JSON. */
+/** The header of the relay's requests to the host: a `Caller` as JSON. */
 export const CALLER_HEADER = 'x-cellar-tcp';
 
-/** Inclusive. */
+/** A range of ports, with both its ends. */
 export interface PortRange {
   first: number;
   last: number;

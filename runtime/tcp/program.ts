@@ -10,7 +10,7 @@ const PROBE_AFTER_MS = 60_000;
 
 process.on('message', (message: Setup) => void listen(message));
 
-/** Listens at each port. Logs and skips a port that another program uses. */
+/** Listens at each port. Logs and skips a port that it cannot bind, such as one that another program uses. */
 async function listen({ ports: { first, last }, isLocal, socket }: Setup): Promise<void> {
   const relay = new Relay(socket);
   for (let port = first; port <= last; port++) {

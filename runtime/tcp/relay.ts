@@ -5,12 +5,15 @@ import { Limiter } from '../edge/limits/rate-limits.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { Connection } from './connection.ts';
 
-/** Most open connections: in total, of one port, and of one visitor. */
+/** Most open connections in total. */
 const CONNECTIONS = 1_000;
+/** Most open connections of one port. */
 const CONNECTIONS_OF_PORT = 250;
+/** Most open connections of one visitor. */
 const CONNECTIONS_OF_VISITOR = 100;
-/** Most new connections in a minute: of one visitor, and of one port. */
+/** Most new connections of one visitor in a minute. */
 const VISITOR_RPM = 300;
+/** Most new connections to one port in a minute. */
 const PORT_RPM = 3_000;
 
 interface Open {
@@ -22,7 +25,7 @@ interface Open {
 export class Relay {
   readonly #socket: string;
   readonly #limiter = new Limiter();
-  /** The oldest first. */
+  /** Open connections, the oldest first. */
   readonly #open = new Set<Open>();
 
   /** @param socket path of the gateway's socket that leads to the apps */
@@ -30,7 +33,7 @@ export class Relay {
     this.#socket = socket;
   }
 
-  /** Passes a connection on, or resets it. @param client paused */
+  /** Passes a connection on to the app, or resets it when a limit is reached. @param client paused */
   take(client: Socket, port: number): void {
     const { remoteAddress } = client;
     client.on('error', () => {});

@@ -1,13 +1,15 @@
-// Sends the control plane what apps report through their binding to `cellar`, in order for each app. No app waits for it.
+// Sends the control plane what apps report through their binding to `cellar`, in order for each app. Apps do not wait.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';
 
-/** Most waiting reports of one app, and most characters of all waiting reports. */
+/** Most waiting reports of one app. */
 const WAITING_MOST = 1_000;
+/** Most characters of all waiting reports. */
 const WAITING_LENGTH = 32 * 2 ** 20;
-/** Most reports of one delivery, and of one app in it: an app's reports are stored one by one while all others wait. */
+/** Most reports in one delivery. */
 const BATCH = 100;
+/** Most reports of one app in a delivery. They are stored one by one, and the reports of other apps wait meanwhile. */
 const BATCH_OF_APP = 10;
 const RETRY_MS = 1_000;
 
@@ -32,7 +34,7 @@ export class AppReports {
     this.#options = options;
   }
 
-  /** Queues reports. `dropped`: how many of an app's reports were over its rate limit. Never throws. */
+  /** Queues reports. Never throws. @param dropped by app, how many reports were over its rate limit */
   take(reports: AppReport[], dropped: [appId: string, count: number][]): void {
     const over = new Map(dropped);
     for (const report of reports) {
@@ -81,7 +83,7 @@ export class AppReports {
     }
   }
 
-  /** Returns the oldest reports of each app. */
+  /** Returns the next delivery: the oldest reports of each app, within the limits. */
   #next(): AppReport[] {
     return [...this.#waiting.values()].flatMap((reports) => reports.slice(0, BATCH_OF_APP)).slice(0, BATCH);
   }

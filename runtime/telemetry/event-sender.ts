@@ -1,15 +1,19 @@
-// Sends server-sent events to a client that follows an app. Concurrent events are sent together. Each event passes the
-// gateway's thread for every follower, so the rate is limited.
+// Sends server-sent events to a client that follows an app. Events of one turn of the event loop are sent together. The
+// gateway's thread handles each event once for every follower, so the rate is limited.
 import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Rate limit in characters a second, shared by all followers of an app's log or errors, and the largest burst in seconds. It
- * suffices for two followers of all lines that are stored from a flood.
+ * Rate limit in characters a second, shared by all followers of an app's log or errors. It suffices for two followers of an app
+ * that prints as much as its log stores.
  */
 const LENGTH_PER_S = 1024 * 1024;
+/** Largest burst: this many seconds of the rate limit. */
 const SAVED_S = 4;
-/** After events were skipped, wait until this much is available: several events in a row are more useful than single ones. */
+/**
+ * After events were skipped, none is sent until the rate limit allows this many characters: several events in a row are more
+ * useful than single ones.
+ */
 const RESUMED_LENGTH = LENGTH_PER_S / 4;
 /** The number of skipped events is sent before the next event, or after this time, in ms. */
 const SEND_SKIPPED_MS = 1_000;

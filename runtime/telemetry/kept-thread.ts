@@ -9,14 +9,14 @@ const MEMORY_MB = 256;
 const CLOSE_DEADLINE_MS = 2_000;
 const RESTART_MIN_MS = 500;
 const RESTART_MAX_MS = 30_000;
-/** A thread older than this did not fail at its start, in ms. */
+/** The restart delay is reset when the thread ran for longer than this, in ms. */
 const SETTLED_MS = 60_000;
 
 export interface RestartedThreadEvents {
   /** Called when the thread was started. Messages are queued until it listens. */
   onStart: () => void;
   onMessage: (message: FromThread) => void;
-  /** Called when the thread has ended. @returns the lost items, for the log */
+  /** Called when the thread has ended or hangs. @returns the number of lost items by kind, for the log */
   onLost: () => Record<string, number>;
 }
 
@@ -68,7 +68,7 @@ export class RestartedThread {
     if (this.#thread !== null) this.#lost(this.#thread, 'it hangs');
   }
 
-  /** Lets the thread write everything, and ends it, after 2 s at the latest. No other one is started. */
+  /** Lets the thread write everything, and ends it, after 2 s at the latest. It is not restarted. */
   async close(): Promise<void> {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#isClosing = true;

@@ -10,7 +10,7 @@ export class NextBatch {
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
   #failures: Batch['failures'] = [];
-  /** Sizes of the batch's items, in characters or bytes. */
+  /** Total size of the batch's items of each kind, in characters or bytes. */
   sizes = none();
   counts = none();
 
@@ -18,13 +18,13 @@ export class NextBatch {
     return this.#usage.size === 0 && KINDS.every((kind) => this.counts[kind] === 0);
   }
 
-  /** Counts the next item. */
+  /** Counts an item. Call it before the item is added. */
   count(kind: Kind, size: number): void {
     this.sizes[kind] += size;
     this.counts[kind]++;
   }
 
-  /** @param line the request's, from `requestLine` */
+  /** @param line the record as text, from `requestLine` */
   addRequest(record: RequestRecord, line: string): void {
     this.#requests.add(record, line);
   }

@@ -18,14 +18,14 @@ export type Immediate<Name extends AskName> = {
 
 /** All calls are made one after another on the telemetry thread. An exception affects no other part. */
 export interface Part {
-  /** For messages. */
+  /** Begins the part's error messages. */
   readonly name: string;
   readonly answers: Answers;
   /** Number of items dropped since the start, by kind. */
   readonly dropped: Readonly<Record<string, number>>;
   /** Takes a batch from the host. */
   take?(taken: Taken): void;
-  /** Writes what was taken. Called about every second; a failed write is retried at the next call. */
+  /** Writes the taken items. Called about every second after a batch has arrived or a write has failed. */
   flush?(): void;
   /** Removes a small batch of old or excess data. Called every few seconds. @returns whether more is left */
   prune?(now: number): boolean;
@@ -35,7 +35,7 @@ export interface Part {
   close?(): Promise<void>;
   /** Every app with stored data. */
   apps?(): string[];
-  /** Pushes an app's new items until the returned function is called. */
+  /** Pushes an app's new items until the returned function is called. @returns undefined for items of another part */
   follow?(
     appId: string,
     kind: FollowKind,

@@ -11,26 +11,26 @@ import type { S3Place } from '../bucket/place.ts';
 import type { Level, Source } from './logs/log-lines.ts';
 import type { EncodedRequests } from './traces/request-lines.ts';
 
-/** Resources that an app's process has used since the last sample. */
+/** Resource use of an app's processes since the last sample. */
 export interface Usage {
   /** CPU time, in ms. */
   cpuMs?: number;
-  /** Private memory, in bytes. */
+  /** Private memory as last read, in bytes. */
   memoryBytes?: number;
-  /** Processes that serve. */
+  /** Number of processes that serve at the moment. */
   processes?: number;
-  /** Starts of a process for a resting app. */
+  /** How often requests have started the app from rest. */
   wakes?: number;
 }
 
-/** A line of the host's own in an app's log. */
+/** A line that the host itself writes into an app's log. */
 export interface Said {
   /** In ms since 1970. */
   at: number;
   level: Level;
   source: Source;
   text: string;
-  /** The deploy that it concerns. */
+  /** The deploy that the line is about; null for none. */
   deployId: string | null;
 }
 
@@ -69,7 +69,7 @@ export interface Batch {
   failures: (Failure & { appId: string })[];
 }
 
-/** Items that are sent one by one and may be dropped. */
+/** Kinds of items that are taken one by one, and dropped over a limit. */
 export type Kind = 'requests' | 'output' | 'said' | 'failures';
 
 /** The thread's queries, by name. All answers can be cloned. */
@@ -107,9 +107,9 @@ export interface StreamPiece {
   text: string;
   /** Number of events. */
   events: number;
-  /** The last event's id; null when none has one. */
+  /** Id of the newest event sent so far; null when it has no id, or when the text is not an event. */
   lastId: number | null;
-  /** Whether it ends the stream. */
+  /** Whether the stream ends after this text. */
   isLast: boolean;
 }
 
@@ -120,7 +120,7 @@ export type ToThread =
   | { type: 'unfollow'; id: number }
   | { type: 'forget'; appId: string }
   | { type: 'names'; names: [appId: string, slug: string][] }
-  /** Remove the data of all other apps. */
+  /** Remove the data of all apps that are not listed. */
   | { type: 'keep'; appIds: string[] }
   /** The bucket may be used for copies. */
   | { type: 'copy' }
@@ -175,6 +175,6 @@ export interface ThreadOptions {
   releases: string;
   /** Directory of all uploaded versions; default: that of the releases. */
   versions?: string;
-  /** `RUNNER_FLEET_LOG`. */
+  /** Value of `RUNNER_FLEET_LOG`. */
   fleetLog: string;
 }

@@ -3,13 +3,14 @@ import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks } from './protocol.ts';
 
 const DEADLINE_MS = 5_000;
-/** Limits of pending queries, and of those about one app, so that one app does not block others. */
+/** Most pending queries. */
 const MOST = 100;
+/** Most pending queries about one app, so that one app does not block others. */
 const MOST_OF_APP = 20;
 
-/** The thread could not answer: it is not running, it is overloaded, or the query is invalid (`code`). */
+/** A query failed: the thread is not running or is overloaded, or the query is invalid. */
 export class TelemetryError extends Error {
-  /** Null when the thread itself failed. */
+  /** Says why the query is invalid; null for all other failures. */
   readonly code: ErrorCode | null;
   constructor(code: ErrorCode | null, message: string) {
     super(message);
@@ -18,7 +19,7 @@ export class TelemetryError extends Error {
 }
 
 interface Pending {
-  /** The app of the query; null: more than one. */
+  /** The app that the query is about; null when it is not about one app. */
   appId: string | null;
   resolve: (answer: unknown) => void;
   reject: (error: Error) => void;
@@ -28,14 +29,14 @@ interface Pending {
 export class Questions {
   readonly #pending = new Map<number, Pending>();
 
-  /** Whether the limit of pending queries about an app is reached. */
+  /** Whether the limit of all pending queries, or of those about this app, is reached. */
   isFull(appId: string | null): boolean {
     if (this.#pending.size >= MOST) return true;
     if (appId === null || this.#pending.size < MOST_OF_APP) return false;
     return [...this.#pending.values()].filter((each) => each.appId === appId).length >= MOST_OF_APP;
   }
 
-  /** Waits for an answer, with a timeout of 5 s. @throws {TelemetryError} */
+  /** Waits for an answer, with a timeout of 5 s. @throws {TelemetryError} on a timeout or refusal */
   add<Name extends AskName>(id: number, name: Name, appId: string | null): Promise<Asks[Name]['answer']> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const late = () => this.refuse(id, { code: null, message: `${name} was not answered in time` });

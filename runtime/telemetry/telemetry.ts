@@ -27,7 +27,7 @@ import { KINDS, none, PENDING_LIMITS, UnderWay } from './under-way.ts';
 const BATCH_MS = 100;
 /** A batch of this size is sent at once, in characters and bytes. */
 const BATCH_SIZE = 64 * 1024;
-/** A thread that has stored nothing of a batch for this long hangs: it is restarted. In ms. */
+/** A thread that has not confirmed a batch for this long, in ms, counts as hung and is restarted. */
 const HANGS_MS = 30_000;
 
 interface Following {
@@ -44,11 +44,11 @@ export interface TelemetryListeners {
   onReports?: (reports: AppReport[], dropped: [appId: string, count: number][]) => void;
 }
 
-/** Takes events without waiting, in any number. */
+/** Takes events without waiting. Drops those over the limits. */
 export class Telemetry {
   readonly #thread: RestartedThread;
   readonly #listeners: TelemetryListeners;
-  /** Slugs of apps, for exports. */
+  /** Slugs of apps by id, for exports. */
   readonly #names = new Map<string, string>();
   #lastId = 0;
 
@@ -61,8 +61,9 @@ export class Telemetry {
   readonly #underWay = new UnderWay();
   /** Number of items of each kind that were dropped over the limits, or lost with an ended thread. */
   readonly #dropped = none();
-  /** Items reported as dropped by the running thread, and by its predecessors. */
+  /** Number of items that the running thread has dropped, by kind. */
   #droppedByThread: Record<string, number> = {};
+  /** Number of items that earlier threads dropped, by kind. */
   #droppedByThreads: Record<string, number> = {};
   readonly #questions = new Questions();
   readonly #following = new Map<number, Following>();
@@ -89,7 +90,7 @@ export class Telemetry {
     this.#flushSoon();
   }
 
-  /** Takes the output of one process of an app's release, in chunks. Chunks are copied. */
+  /** Returns a sink for the output of one process of an app's release. Chunks are copied. */
   outputOf(appId: string, deployId: string): OutputSink {
     const pipes = { stdout: ++this.#lastId, stderr: ++this.#lastId };
     const lost: Record<OutputPipe, number | null> = { stdout: null, stderr: null };
@@ -125,7 +126,7 @@ export class Telemetry {
     };
   }
 
-  /** Takes a line of the host's own for an app's log. */
+  /** Takes a line that the host itself writes into an app's log. */
   say(appId: string, said: Said): void {
     if (!this.#takes('said', said.text.length)) return;
     this.#next.addSaid(appId, said);
@@ -139,7 +140,7 @@ export class Telemetry {
     this.#flushSoon();
   }
 
-  /** Takes an app process's resource use since the last call. */
+  /** Takes the resource use of an app's processes since the last call. */
   usage(appId: string, usage: Usage): void {
     this.#next.addUsage(appId, usage);
     this.#flushSoon();
@@ -159,7 +160,7 @@ export class Telemetry {
     this.#thread.send({ type: 'forget', appId });
   }
 
-  /** Makes the thread remove the data of other apps, such as those deleted while it was not running. */
+  /** Makes the thread remove the data of all other apps, such as those deleted while it was not running. */
   keepOnly(appIds: string[]): void {
     this.#thread.send({ type: 'keep', appIds });
   }
@@ -172,7 +173,7 @@ export class Telemetry {
 
   /**
    * Queries the thread. Earlier items are included in the answer.
-   * @throws {TelemetryError} on a timeout, and with a code when the query is invalid
+   * @throws {TelemetryError} when the thread is not running, has too many queries or is late; with a code for an invalid query
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
     const appId = 'appId' in params ? params.appId : null;
@@ -206,7 +207,7 @@ export class Telemetry {
   /**
    * Calls `onItems` with an app's new items, a few at a time. Continues after a restart of the thread. Call the returned
    * function to stop.
-   * @param params returns the follower's filter and last item; called at each start of the thread, so that it continues there
+   * @param params returns the follower's filter and last item; called at each start of the thread, to continue after that item
    */
   follow(
     appId: string,

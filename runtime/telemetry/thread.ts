@@ -25,8 +25,9 @@ import { Spans } from './traces/spans.ts';
  * most.
  */
 const FLUSH_EVERY_MS = 1_000;
-/** Pause between two batches of removals, in ms: while more is left, and otherwise. */
+/** Pause between two batches of removals while more is left, in ms. */
 const PRUNE_NEXT_MS = 100;
+/** Pause between two batches of removals when nothing was left, in ms. */
 const PRUNE_AGAIN_MS = 10_000;
 
 const options = workerData as ThreadOptions;
@@ -63,7 +64,7 @@ const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (gr
 const metrics = new Metrics(store, options);
 const copies = await openCopies();
 const parts: Part[] = [
-  // First, because it looks at rows that the other parts then remove.
+  // First, because it must see the rows of a deleted app before the other parts remove them.
   ...(copies === null ? [] : [copies]),
   new Totals(names),
   metrics,

@@ -7,7 +7,7 @@ import { removeTree } from '../disk/remove.ts';
 /** Most files in the cache. A Cellar that has used all its parts has about 2,000. Each install path adds its own. */
 const MOST_FILES = 10_000;
 
-/** Returns the compile cache of this process; null when the start found no safe place for it. */
+/** Returns the directory of the compile caches of all Node versions; null when the start found no safe place for it. */
 export function compiledDirectory(): string | null {
   const own = getCompileCacheDir();
   return own === undefined ? null : dirname(own);
@@ -26,7 +26,7 @@ export async function tidyCompiled(): Promise<void> {
   if (directory === null || process.env.NODE_COMPILE_CACHE) return;
   const files = await readdir(directory, { recursive: true });
   const isTooMuch = files.length > MOST_FILES;
-  // Node names its directories by its version, then by the other dependencies of the code.
+  // The name of each directory begins with its Node version.
   for (const name of files)
     if (/^v\d[^/]*$/.test(name) && (isTooMuch || !name.startsWith(`${process.version}-`)))
       await removeTree(join(directory, name));

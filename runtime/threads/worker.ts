@@ -18,15 +18,15 @@ type AnyFunction = (...values: any[]) => unknown;
 export interface JobOptions {
   /** Timeout of the job, without its time in the queue. */
   deadlineMs: number;
-  /** Jobs with the same key, such as an app's id, run one after another, in turns with other keys. */
+  /** Jobs with the same key, such as an app's id, run one after another. */
   key?: string;
-  /** The owner, such as an account's id: owners take turns. Default: the key. */
+  /** The owner, such as an account's id: owners take turns. Default: the key; jobs with neither share one owner. */
   owner?: string;
   /** Classes of errors that the caller gets as instances of the class. Errors of other classes become a plain `Error`. */
   errors?: (abstract new (
     ...values: never[]
   ) => Error)[];
-  /** Aborts the job, its thread, and all that the thread has started. */
+  /** Aborts the job and ends its thread. Programs that the thread started with `dieWithParent` end with it. */
   signal?: AbortSignal | undefined;
   /** Buffers that are moved to the thread instead of copied. */
   transfer?: ArrayBuffer[];
@@ -109,7 +109,7 @@ function stopping(): Error {
   return new Error('the host is stopping');
 }
 
-/** The pool that the whole host shares: one slow job does not block the next. */
+/** The pool that the whole host shares. It has two threads, so that one slow job does not block the next. */
 export const threads = new WorkerThreads(2);
 
 /** A thread and its current job. */

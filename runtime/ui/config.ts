@@ -25,8 +25,8 @@ export interface UiConfig {
 }
 
 /**
- * Returns the text of the config, a file beside the Worker. Socket: `http`. Disk, set at the start: `files`. The process can
- * reach only the API and its database, unless people sign in by a provider.
+ * Returns the text of the config, a file beside the Worker. It declares the socket `http`, and the disk `files`, whose path
+ * is set at the start. The process can reach only the API and its database, unless people sign in by a provider.
  */
 export function uiConfig({ files, apiSocket, databaseSocket, isConnected, variables }: UiConfig): string {
   const ui: Fields = {

@@ -18,8 +18,9 @@ import {
 } from '../../bundler/upload/assets.ts';
 import { newId } from '../../handlers/contract/id.ts';
 
-/** Limits of bytes and assets that Wrangler sends in one body. */
+/** Most bytes of assets that Wrangler sends in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;
+/** Most assets that Wrangler sends in one body. */
 const BUCKET_FILES = 500;
 /** Most files of Workers Sites in one body, as in KV. */
 const SITE_FILES = 10_000;
@@ -73,7 +74,7 @@ export function startSession(
 /**
  * Stores the assets of a body. Each is a part named by its hash, with its contents in base64.
  * @returns whether the session now has all assets
- * @throws {BuildFailure} naming an asset that does not match its hash, or was not requested
+ * @throws {BuildFailure} naming an asset that does not match its hash, is too large, or is not in the session's manifest
  */
 export async function keepAssets(
   sessions: string,

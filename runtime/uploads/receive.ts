@@ -13,7 +13,7 @@ import { clientLeft } from '../sockets/client-left.ts';
 const AT_ONCE = 16;
 /** Concurrent bodies of one account: Wrangler sends three. */
 const AT_ONCE_OF_ACCOUNT = 6;
-/** Timeout of a body, in ms. It allows a slow line: 75 KiB/s for the largest body. */
+/** Timeout of a body, in ms. It allows a slow line: 73 KiB/s for the largest body. */
 const RECEIVE_MS = 30 * 60_000;
 
 /** A request with the body, and its response. */
@@ -22,7 +22,7 @@ export interface Upload {
   response: ServerResponse;
 }
 
-/** An upload that has a place. */
+/** One of the `AT_ONCE` places for uploads, taken by an upload. */
 interface Place {
   account: string;
   /** Aborts the upload, with the reason to refuse it. */

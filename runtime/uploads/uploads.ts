@@ -35,7 +35,7 @@ import {
   versionsIn,
 } from './version-files.ts';
 
-/** Limit of an upload: Cloudflare accepts 64 MiB of modules, and source maps are added. */
+/** Limit of an uploaded version: Cloudflare accepts 64 MiB of modules, and source maps are added. */
 const VERSION_BYTES = 128 * 2 ** 20;
 /** Limit of a body with assets: one asset in base64, or several small ones. */
 const ASSETS_BYTES = 40 * 2 ** 20;
@@ -196,7 +196,7 @@ export class Uploads {
 
   /**
    * Runs a deploy of a version. Until it settles, the version is not removed for newer ones.
-   * @param owner the required owner, for a version uploaded before its app was created
+   * @param owner the version's required owner: a version that was uploaded before its app was created names no app
    * @throws {Refusal} for an unknown version
    */
   async deploying<T>(

@@ -29,8 +29,9 @@ const REQUEST_BYTES = 64 * 2 ** 20;
 const ARGUMENTS_BYTES = 4 * 2 ** 20;
 /** Maximum concurrent calls of an app. */
 const CALLS = 64;
-/** Timeout for receiving a request, and for the app to read a response, in ms. */
+/** Timeout for receiving a request, in ms. */
 const REQUEST_MS = 60_000;
+/** Timeout for the app to read a response, in ms. */
 const RESPONSE_MS = 60_000;
 /** Deadline of an operation, in ms. */
 const OPERATION_MS = 30_000;
@@ -43,9 +44,11 @@ const LIMITS = {
   connections: 256,
 };
 const INDEX = /^[0-9a-z]{1,64}$/;
-/** Operations that insert vectors, may need more space, or change an index. The last run one by one for each index. */
+/** Operations that insert vectors. */
 const INSERTING = ['insert', 'upsert'];
+/** Operations that may need more disk space. */
 const GROWING = [...INSERTING, 'addProperty'];
+/** Operations that change an index. They run one by one for each index. */
 const CHANGING = [...GROWING, 'deleteByIds', 'removeProperty', 'configure'];
 
 export interface VectorsShared extends SharedBudget {
@@ -76,7 +79,7 @@ export class AppServer {
 
   /**
    * Listens at a socket that only the app can reach.
-   * @param directory of the app's indexes
+   * @param directory the directory of the app's indexes
    */
   static async listen(
     listener: SocketHandle,

@@ -18,7 +18,7 @@ export interface GivenVector {
 
 /**
  * Returns the vectors of a body.
- * @param dimensions of the index; null when it has no vector yet
+ * @param dimensions the dimensions of the index; null when they are not set yet
  * @throws {VectorsError} naming the vector and the field
  */
 export async function vectorsOf(
@@ -91,8 +91,9 @@ function vectorOf(given: unknown, at: number, dimensions: number | null): GivenV
 
 /**
  * Returns the numbers of a vector.
- * @param dimensions those that it must have; null: any
- * @throws {VectorsError}
+ * @param dimensions how many numbers it must have; null: any
+ * @param place names the vector in errors
+ * @throws {VectorsError} for another number of dimensions, or a value that is not a 32-bit float
  */
 export function numbersOf(values: unknown, dimensions: number | null, place: string): Float32Array {
   if (!Array.isArray(values) || values.length === 0 || values.length > DIMENSIONS)

@@ -16,7 +16,7 @@ export interface IndexSettings {
   bytes: number;
 }
 
-/** An index at the app's socket. */
+/** The socket of an app, and the index's storage id. */
 export interface IndexPlace {
   socket: string;
   storageId: string;
@@ -24,9 +24,9 @@ export interface IndexPlace {
 
 /**
  * Runs an operation.
- * @param body its arguments; null: none
+ * @param body the arguments as JSON, or vectors; null: no arguments
  * @returns the answer as JSON
- * @throws {Refusal}
+ * @throws {Refusal} with the service's message; {Error} when the service does not answer
  */
 export async function callIndex(
   place: IndexPlace,

@@ -70,7 +70,7 @@ export function indexedValues(
   });
 }
 
-/** Returns the part of the metadata at these names. */
+/** Returns the part of the metadata at these names, such as `a.b` for a nested property. */
 export function metadataAt(metadata: Record<string, unknown>, names: string[]): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const name of names) {

@@ -6,20 +6,22 @@ export const NAMESPACE_BYTES = 64;
 export const METADATA_BYTES = 10 * 1024;
 /** Maximum vectors of an index. */
 export const VECTORS = 10_000_000;
-/** Vectors of an insert, and ids of a deletion. */
+/** Maximum vectors of an insert, and ids of a deletion. */
 export const BATCH = 5_000;
-/** Ids whose vectors one call returns. */
+/** Maximum ids of a call that returns vectors by id. */
 export const IDS = 20;
-/** Maximum results of a query, and when it returns values or all metadata. */
+/** Maximum results of a query. */
 export const RESULTS = 100;
+/** Maximum results of a query that returns values or all metadata. */
 export const WHOLE_RESULTS = 50;
 /** Results of a query that gives no number. */
 export const USUAL_RESULTS = 5;
 export const FILTER_BYTES = 2_048;
-/** Properties of the metadata that filters may name. */
+/** Maximum indexed properties of the metadata, which filters may name. */
 export const PROPERTIES = 10;
-/** Bytes of a text that are indexed. */
+/** Bytes of a text that are indexed; the rest is ignored. */
 export const INDEXED_BYTES = 64;
-/** Maximum ids on a page, and the number when a call gives none. */
+/** Maximum ids on a page. */
 export const PAGE = 1_000;
+/** Ids on a page when a call gives no number. */
 export const USUAL_PAGE = 100;

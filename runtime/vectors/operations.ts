@@ -1,4 +1,4 @@
-// Operations on a vector index. They run in a thread of the service: a tenant decides how long they take.
+// Operations on a vector index. They run in a thread of the service, because a tenant's data decides how long they take.
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -49,7 +49,7 @@ type Row = Omit<Match, 'distance'>;
 /**
  * Runs an operation.
  * @returns the answer as JSON
- * @throws {VectorsError}
+ * @throws {VectorsError} for an invalid call or a full disk
  */
 export async function operate({ file, operation, contentType, body }: VectorsCall): Promise<string> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -205,7 +205,7 @@ function metadataOf(index: VectorIndex, { number, metadata }: Row, level: Metada
 
 /**
  * Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. The cosine is 0 for a vector without a
- * direction: one of zeros, or one too long or too short for 32-bit floats.
+ * direction: its numbers are zeros, or its length is outside of 32-bit floats.
  */
 function scoreOf(distance: number | null, metric: Metric): number {
   if (metric === 'cosine') return distance === null || !Number.isFinite(distance) ? 0 : 1 - distance;

@@ -23,7 +23,7 @@ const ONLY = WORDS[1]?.split(',');
 const HOSTS = 3;
 /** Longest time of writing before a failure, in ms. */
 const LONGEST_LIFE_MS = 4_000;
-/** How long a host stays away, in ms: some failures end before the others take its apps, some after. */
+/** How long a host stays away, in ms: some failures end before the other hosts take its apps, some afterwards. */
 const AWAY_MS = [1_000, 8_000, 30_000];
 const RECOVERY_MS = 90_000;
 const ASK_EVERY_MS = 50;
@@ -181,7 +181,7 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
   for (let round = 0; round < ROUNDS && !isEnding; round++) {
     const name = names[round % names.length]!;
     const awayMs = AWAY_MS[Math.floor(round / names.length) % AWAY_MS.length]!;
-    // Mostly fails the home of the app that writes.
+    // Mostly chooses the host that runs the app that writes.
     const at = round % 4 === 3 ? Math.floor(Math.random() * HOSTS) : await homeOfWriter(front);
     const when = `round ${round + 1} (host ${at} ${name} for ${awayMs} ms)`;
     await sleep(Math.random() * LONGEST_LIFE_MS);
@@ -211,7 +211,7 @@ function cutFrom(networks: Networks, from: Cut): (at: number, awayMs: number) =>
   };
 }
 
-/** Whether each host that is ready answers the API. */
+/** Whether every host answers the API. */
 async function answers(front: Front): Promise<boolean> {
   const apis = members.map(({ cellar }, at) =>
     cellar.api.replace('127.0.0.1', networks?.address(at) ?? '127.0.0.1'),
@@ -248,7 +248,7 @@ async function watch(front: Front, signal: AbortSignal): Promise<number> {
   return longest;
 }
 
-/** Returns the index of the host that runs the app; any one when that is not known. */
+/** Returns the index of the host that runs the app; a random one when that is not known. */
 async function homeOfWriter(front: Front): Promise<number> {
   const { home } = await rpcOf(front)('apps.get_by_slug', { slug: 'writer' }).catch(() => ({ home: null }));
   const { items = [] } = await rpcOf(front)('hosts.list', {}).catch(() => ({}));

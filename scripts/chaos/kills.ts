@@ -1,5 +1,6 @@
-// Kills processes at random moments, while an app writes to all of its storage. These are the host, the control plane,
-// the app's process, the bucket service and readers. Reports lost writes.
+// Kills processes at random moments, while an app writes to all of its storage: the host, the control plane, the app's
+// process, the bucket service and readers of storage. With `--bucket` it also kills the bucket proxy, and deletes the app's
+// data on the disk. Reports lost writes.
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,6 @@
-// Loses the whole machine again and again: at a random moment the host and all its processes are killed and its data directory is
-// deleted. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy, and change
-// secrets, apps and accounts; and the bucket is faulty from time to time. Reports what was acknowledged and is missing.
+// Loses the whole machine again and again. At a random moment it kills the host and all its processes, and deletes the data
+// directory. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy, and
+// change secrets, apps and accounts. The bucket is faulty from time to time. Reports what was acknowledged and is missing.
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store.ts';
@@ -16,12 +16,13 @@ const ROUNDS = Number(WORDS[0] ?? 5);
 const ONLY = WORDS[1]?.split(',');
 /** Longest time of writing before a loss, in ms. */
 const LONGEST_LIFE_MS = 4_000;
-/** Longest time from the begin of a push, a deploy or a start until the loss, in ms. */
+/** Longest time from the beginning of such work, such as a push or a start, until the loss, in ms. */
 const LONGEST_WORK_MS = { push: 400, deploy: 2_500, secret: 500, app: 200, start: 3_000, continue: 100 };
 /** Timeout for a start, in ms: other work on this machine makes it slow, and so do faults. */
 const RECOVERY_MS = 180_000;
-/** Longest time between faults, and of one fault, in ms. */
+/** Longest time between faults of the bucket, in ms. */
 const CALM_MS = 4_000;
+/** Longest time of one fault, in ms. */
 const FAULT_MS = 1_500;
 const FAULTS: Record<string, Faults> = {
   'lost replies': { losesReplies: true },

@@ -10,7 +10,7 @@ const RELAY = fileURLToPath(new URL('relay.ts', import.meta.url));
 /** Names of network devices have at most 15 characters. */
 const NAME = `cc${process.pid}`;
 const SUBNET = `10.213.${process.pid % 256}`;
-/** Removes what is left, also after this process was killed: then its standard input ends. */
+/** Shell script that removes the networks when its standard input ends, even because this process was killed. */
 const REMOVE = `read _
 rm -rf "$1"
 shift
@@ -69,7 +69,7 @@ export class Networks {
     this.#relays.push(relay);
   }
 
-  /** Drops all packets between a host and others, both ways. */
+  /** Drops all packets between a host and what it is cut from, both ways. */
   cut(at: number, from: Cut): void {
     const others = this.#hosts.filter((other) => other !== at).map((other) => this.address(other));
     const those = (side: string) =>

@@ -18,7 +18,7 @@ export interface FrameworkProject {
   generator?: string;
   /** Arguments of the generator. It creates the project in the folder `app`. */
   words?: string;
-  /** The project as in its framework's manual set-up. Also for generators with templates on GitHub. */
+  /** The project's files by path, for a project without a generator, or when the generator cannot reach GitHub. */
   byHand?: Record<string, string>;
   /** Commands that run after the packages are installed. */
   afterwards?: string[];

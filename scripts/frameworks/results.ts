@@ -30,7 +30,7 @@ export interface Outcome {
   isRefused: boolean;
 }
 
-/** Returns the tested commit, with `+` when files differ from it. */
+/** Returns the tested commit, with `+` when code of Cellar differs from it. */
 export function commitTried(): string {
   const git = (...words: string[]) => execFileSync('git', words, { cwd: ROOT, encoding: 'utf8' }).trim();
   const isChanged = git('status', '--porcelain', '--', 'bundler', 'runtime', 'handlers', 'sqlite') !== '';

@@ -44,14 +44,15 @@ export async function findDomain(
 
 /** Why an app may not get a hostname. */
 export interface DomainObstacles {
-  /** The app that has the hostname, and when DNS proved it for that app. */
+  /** The app that has the hostname; null for none. */
   app_id: string | null;
+  /** When DNS proved the hostname for that app; null until then. */
   proved_at: string | null;
-  /** When it was removed from another owner's app, if it is still reserved. */
+  /** When it was removed from another owner's app; null when it is not reserved. */
   removed_at: string | null;
 }
 
-/** @param reservedFrom hostnames that were removed after this time, ISO 8601, are reserved */
+/** Returns why an app may not get a hostname. @param reservedFrom hostnames removed after this time, ISO 8601, are reserved */
 export async function domainObstacles(
   db: D1Database,
   appId: string,
@@ -70,7 +71,7 @@ export async function domainObstacles(
   return found!;
 }
 
-/** Writes the result of a lookup of a pending hostname. */
+/** Writes why a lookup did not prove a pending hostname. */
 export async function noteLookup(
   db: D1Database,
   { hostname, app_id }: DomainRow,

@@ -1,4 +1,4 @@
-// The hosts of a Cellar of several, the homes of apps, and the routes that each host knows.
+// The hosts of a Cellar with several hosts, the home of each app (the host that runs it), and the routes that hosts know.
 import type { AppRoute, HostReport } from '../../handlers/contract/host/hosts.ts';
 import { raiseRevision } from './meta.ts';
 
@@ -46,8 +46,8 @@ export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
 }
 
 /**
- * Writes what a host reports of itself, and ends its silence. A host that was the only one becomes the home of every app that
- * has none.
+ * Writes what a host reports of itself, and ends its silence. If `report.adopts`, it becomes the home of every app without one:
+ * it was the only host before.
  * @param at the time of the report, ISO 8601
  */
 export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
@@ -69,7 +69,7 @@ export async function writeHost(db: D1Database, report: HostReport, at: string):
   return written!.results[0]!;
 }
 
-/** Records that a host does not report. */
+/** Records that a host does not report, since `at`. */
 export async function silenceHost(db: D1Database, id: string, at: string): Promise<void> {
   await db.prepare('UPDATE hosts SET silent_since = ?2 WHERE id = ?1').bind(id, at).run();
 }
@@ -103,7 +103,7 @@ const MOVABLE = "home = ?1 AND storage = 'bucket' AND deleted_at IS NULL";
 
 /**
  * Returns ids of apps whose home is a host and that can move to another one: running ones, then sleeping ones, then stopped
- * ones. Sleeping apps that had visitors last come first.
+ * ones. Of the sleeping apps, the last to fall asleep comes first.
  */
 export async function movableApps(db: D1Database, home: string, limit: number): Promise<string[]> {
   const { results } = await db
@@ -139,7 +139,7 @@ export function changeHome(
     .bind(id, from, to);
 }
 
-/** Has another host confirm deletions that a lost one did not. */
+/** Gives another home to the deleted apps of a lost or removed host that are in the bucket. It confirms open deletions. */
 export async function moveDeletions(db: D1Database, from: string, to: string): Promise<void> {
   await db
     .prepare(`UPDATE apps SET home = ?2 WHERE home = ?1 AND storage = 'bucket' AND deleted_at IS NOT NULL`)
@@ -148,9 +148,9 @@ export async function moveDeletions(db: D1Database, from: string, to: string): P
 }
 
 /**
- * Makes a host the home of apps whose data is on its disk, if their home does not exist any more: a machine that was restored
- * from a snapshot has another id.
- * @returns whether there were any
+ * Makes a host the home of apps whose data is on its disk, if their home does not exist any more. A machine that was restored
+ * from a snapshot has another id than before.
+ * @returns whether any app got this home
  */
 export async function adoptLocalApps(db: D1Database, ids: string[], host: string): Promise<boolean> {
   const adopt = db
@@ -164,7 +164,7 @@ export async function adoptLocalApps(db: D1Database, ids: string[], host: string
   return adopted!.results.length > 0;
 }
 
-/** Returns the home of an app by its id or slug; null without one. */
+/** Returns the home of an app by its id or slug; null for an unknown app, or one without a home. */
 export async function homeOf(db: D1Database, app: string): Promise<string | null> {
   const found = await db
     .prepare('SELECT home FROM apps WHERE (id = ?1 OR slug = ?1) AND deleted_at IS NULL')
@@ -173,11 +173,13 @@ export async function homeOf(db: D1Database, app: string): Promise<string | null
   return found?.home ?? null;
 }
 
-/** Routes as of `revision`. `whole`: these are all; otherwise those that changed, and apps that were deleted. */
+/** Routes as of `revision`. */
 export interface Routes {
   revision: number;
+  /** Whether `routes` has all routes. Otherwise it has those that changed. */
   whole: boolean;
   routes: AppRoute[];
+  /** Ids of apps that were deleted; empty when `whole`. */
   deleted: string[];
 }
 

@@ -1,6 +1,6 @@
 // The counter of transitions.
 
-/** Returns the statement that begins every transition. */
+/** Returns the statement that begins every transition: it raises the counter. */
 export function raiseRevision(db: D1Database): D1PreparedStatement {
   return db.prepare('UPDATE meta SET revision = revision + 1');
 }

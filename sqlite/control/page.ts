@@ -13,7 +13,7 @@ export interface Position {
 }
 
 /**
- * Makes a page of at most `limit` rows. Pass `limit + 1` rows, so that it knows whether there are more.
+ * Makes a page of at most `limit` rows. Pass up to `limit + 1` rows: one more than `limit` shows that another page follows.
  * @param place returns the columns that the list is ordered by
  */
 export function pageOf<Row>(rows: Row[], limit: number, place: (row: Row) => string[]): Page<Row> {

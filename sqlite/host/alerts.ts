@@ -12,9 +12,11 @@ export interface DeliveryRow {
   attempts: number;
 }
 
-/** When a topic was last reported, in ms since 1970, and how often it happened since. */
+/** What an alert reports, such as crashes. */
 export interface TopicRow {
+  /** When it was last reported, in ms since 1970. */
   told_at: number;
+  /** How often it happened since then. */
   untold: number;
 }
 

@@ -5,14 +5,15 @@ import type { PreviewRow } from './previews.ts';
 import type { StoredPull } from './source/pulls.ts';
 
 /**
- * Newest deploys in a record, and newest deploys of new commits, besides those that can be rolled back to. They show that
- * main is deployed, and which interrupted deploy to repeat.
+ * How many of the newest deploys a record has, and how many of the newest deploys of new commits. It also has those that can be
+ * rolled back to. The newest show whether main is deployed, and which interrupted deploy to repeat.
  */
 const NEWEST = 2;
-/** Pull requests in a record: those with work or a preview, then those that changed last. */
+/** Maximum pull requests in a record: first those with work or not closed, then those that changed last. */
 const PULLS = 50;
-/** Maximum messages of alerts in a record, and maximum bytes of them together. */
+/** Maximum messages of alerts in a record. */
 const MESSAGES = 50;
+/** Maximum bytes of these messages together. */
 const MESSAGES_BYTES = 64 * 1024;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
@@ -269,7 +270,7 @@ export function appRecordQueries(database: Database) {
       pulls: pulls.all(id, PULLS).map(({ pull, dueAt }) => ({ pull: JSON.parse(pull) as StoredPull, dueAt })),
     };
   };
-  /** Replaces the rows of an app, except those of its activity and of previews. */
+  /** Replaces an app's rows. Only removes its activity, and its own row as a preview: the caller adds these again if needed. */
   const putApp = (record: AppRecord): void => {
     const {
       wanted,
@@ -325,7 +326,7 @@ export function appRecordQueries(database: Database) {
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);
     },
-    /** Returns an app's record; null when it has nothing in the bucket. */
+    /** Returns an app's record, or that it is deleted; null when it has nothing in the bucket. */
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
       const wanted = row && (JSON.parse(row.wanted) as WantedApp);
@@ -361,8 +362,8 @@ export function appRecordQueries(database: Database) {
       forgetKept.run(before);
     },
     /**
-     * Replaces rows of apps by records of another machine, and adds missing apps. No app runs; when they have work to do must
-     * be read from the bucket.
+     * Replaces rows of apps by records of another machine, and adds missing apps. Records that they have no process. The times
+     * of their alarms must be read from the bucket afterwards.
      * @param cellar the id of the Cellar
      */
     take: (cellar: string, records: readonly (AppRecord | DeletedApp)[]): void => {

@@ -2,9 +2,11 @@
 import type { Database } from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 
-/** When an app fell asleep, null while it is awake; and when it woke last. ISO 8601. */
+/** Times are ISO 8601. */
 export interface SleepMarker {
+  /** When the app fell asleep; null while it is awake. */
   asleepSince: string | null;
+  /** When the app woke last; null for never. */
   wokeAt: string | null;
 }
 

@@ -1,4 +1,5 @@
-// Rows of the host's `build_users` table: the user id of each app's builds. The app's process has the same id plus `count`.
+// Rows of the host's `build_users` table: the user id of each app's builds. The user id of the app's process is higher by
+// `BUILD_UIDS.count`.
 import { randomInt } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 
@@ -19,7 +20,7 @@ export function buildUserQueries(database: Database) {
   const all = database.prepare<[], { uid: number }>('SELECT uid FROM build_users');
 
   return {
-    /** Returns the user id of an app's builds, which never changes or gets reused. */
+    /** Returns the user id of an app's builds, which is never reused. It changes only when the database moves (`recordPlace`). */
     uid: (appId: string): number => {
       for (;;) {
         const kept = find.get(appId);

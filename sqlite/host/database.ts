@@ -178,7 +178,7 @@ const MIGRATIONS = [
   ${changesRecord('preview_unlisted', 'DELETE ON previews', 'OLD.parent_id', inBucket('OLD.parent_id'))}
   INSERT OR IGNORE INTO changed_records SELECT DISTINCT parent_id, 1 FROM previews WHERE ${inBucket('parent_id')};
   `,
-  // Repositories elsewhere from which apps are deployed. Times are ms since 1970.
+  // Repositories on Git hosts from which apps are deployed. Times are ms since 1970.
   `
   CREATE TABLE sources (
     app_id TEXT PRIMARY KEY REFERENCES apps (id),

@@ -78,7 +78,7 @@ export function deployQueries(database: Database) {
     },
     /** Returns ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
-    /** Returns the app's newest deploys of new commits on main, newest first: no rollbacks, redeploys, uploads, promotions. */
+    /** Returns the app's newest deploys of new commits, newest first: no rollbacks, redeploys, uploads or promotions. */
     newest: (appId: string, limit: number): DeployFact[] =>
       newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
     /** Returns the app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */

@@ -26,7 +26,7 @@ export function folderRemovalQueries(database: Database) {
     },
     /** Returns the ids of the apps whose folder is due for removal, the earliest first. */
     due: (now: string): string[] => due.all(now).map(({ app_id }) => app_id),
-    /** Returns when the folder of an app is to be removed; null for one that stays, such as that of an app in the bucket. */
+    /** Returns when the folder of an app is to be removed; null when the folder stays, as for an app that is in the bucket. */
     dueAt: (appId: string): string | null => dueAt.get(appId) ?? null,
     /** Records that the folder due at `due` was removed. Leaves a removal that was added meanwhile. */
     removed: (appId: string, due: string): void => {

@@ -15,7 +15,10 @@ export interface PreviewRow {
   versionId: string | null;
   createdAt: number;
   expiresAt: number;
-  /** The percentage of its app's requests that it gets, as the second version of a split; null or left out for none. */
+  /**
+   * In a split, two versions of an app share its requests. The percentage that this preview gets as the second version; null or
+   * left out: none.
+   */
   share?: number | null;
 }
 
@@ -68,7 +71,7 @@ export function previewQueries(database: Database) {
       renew.run(versionId, expiresAt, id);
     },
     /**
-     * Sets the percentage of its app's requests that a second version gets. From then on, the previous one gets no requests.
+     * Sets the percentage of its app's requests that a second version gets. Any other second version gets no more requests.
      */
     setShare: (parentId: string, id: string, share: number): void => {
       endSplit.run(parentId);

@@ -69,7 +69,7 @@ export class WriteAheadLog {
   }
 
   /**
-   * Syncs after the previous sync has ended: of two concurrent ones only one would get an error. Updates all fields before
+   * Syncs after the previous sync has ended: of two concurrent syncs only one would get an error. Updates all fields before
    * its promise settles.
    */
   async #run(sync: Sync, before: Promise<void> | undefined): Promise<void> {

@@ -56,7 +56,7 @@ export async function setPassword(
   }
 }
 
-/** Returns the person whom a provider knows by `subject`; null for an unknown one. */
+/** Returns the id of the person whom a provider knows by `subject`; null for an unknown one. */
 export async function personOf(db: D1Database, provider: string, subject: string): Promise<string | null> {
   const found = await db
     .prepare('SELECT userId FROM account WHERE providerId = ? AND accountId = ?')

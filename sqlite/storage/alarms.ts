@@ -8,7 +8,7 @@ export interface AlarmRow {
   time: number;
 }
 
-/** Creates the database in workerd's format. @param path of a missing file */
+/** Creates the database in workerd's format. @param path the path of a file that does not exist yet */
 export function writeAlarms(path: string, alarms: readonly AlarmRow[]): void {
   const database = new Database(path);
   try {

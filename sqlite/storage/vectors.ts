@@ -1,5 +1,5 @@
-// A vector index of an app: vectors with their metadata, and a short code of each, which finds candidates among many vectors.
-// sqlite-vec computes the distances. https://github.com/asg017/sqlite-vec
+// A vector index of an app: vectors with their metadata, and a short code of each. The codes find candidates among many vectors.
+// sqlite-vec computes the distances: https://github.com/asg017/sqlite-vec
 import Database from 'better-sqlite3';
 import { getLoadablePath } from 'sqlite-vec';
 
@@ -95,15 +95,15 @@ export interface Property {
 /** A value of a property, as it is indexed: booleans are 0 and 1. */
 export type IndexedValue = string | number;
 
-/** A condition on an indexed property. `isMissing`: whether vectors without the property match too. */
+/** A condition on an indexed property. A vector matches if all parts hold. */
 export interface Condition {
   property: number;
-  /** The value must be one of these. */
+  /** The value must be one of these. Left out: any value. */
   any?: IndexedValue[];
-  /** The value must not be one of these. */
+  /** The value must not be one of these. Vectors without the property match too. */
   none?: IndexedValue[];
   bounds: { operator: '<' | '<=' | '>' | '>='; value: IndexedValue }[];
-  /** Whether only vectors without the property match. */
+  /** Whether only vectors without the property match. Then the other parts are ignored. */
   isMissing: boolean;
 }
 
@@ -280,7 +280,7 @@ function indexQueries(database: Database.Database) {
     setSettings: (dimensions: number | null, metric: Metric): void =>
       void setSettings.run(dimensions, metric),
     setMutation: (id: string): void => void setMutation.run(id, Date.now()),
-    /** Returns the size of the file, without what is not checkpointed yet. */
+    /** Returns the size of the database, in bytes. */
     bytes: (): number =>
       (database.pragma('page_count', { simple: true }) as number) *
       (database.pragma('page_size', { simple: true }) as number),

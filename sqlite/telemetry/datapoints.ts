@@ -40,8 +40,9 @@ export interface WantedDatapoints {
   index: string | null;
   /** In ms since 1970. */
   since: number;
-  /** Upper bound of ids, exclusive, and lower bound, inclusive. */
+  /** Upper bound of ids, exclusive. */
   before: number;
+  /** Lower bound of ids, inclusive. */
   from: number;
   limit: number;
 }
@@ -50,6 +51,7 @@ export interface WantedDatapoints {
 interface Oldest {
   /** In ms since 1970. */
   before: number;
+  /** Stops when so many bytes are freed. */
   bytes: number;
 }
 
@@ -105,8 +107,8 @@ export function datapointQueries(database: Database) {
       further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
-     * Removes up to `limit` of an app's oldest points: those up to the last one written before `before`, and only until
-     * `bytes` are freed. @returns the number of removed points
+     * Removes up to `limit` of an app's oldest points, up to the last one that was written before `before`. Stops when `bytes`
+     * are freed. @returns the number of removed points
      */
     removeOldest: database.transaction(
       (appId: string, limit: number, which: Partial<Oldest> = {}): number => {

@@ -39,14 +39,16 @@ export interface RequestRow extends SpanRow {
 /** A filter for requests; `null` matches all. */
 export interface WantedRequests {
   appId: string;
-  /** Bounds of ids: the first inclusive, the second exclusive. */
+  /** Lower bound of ids, inclusive. */
   first: number;
+  /** Upper bound of ids, exclusive. */
   before: number;
   /** In ms since 1970. */
   from: number;
   method: string | null;
-  /** Bounds of the status, inclusive. */
+  /** Lower bound of the status, inclusive. */
   leastStatus: number;
+  /** Upper bound of the status, inclusive. */
   mostStatus: number;
   /** A part of the path, in lower case. */
   path: string | null;

@@ -1,4 +1,4 @@
-// Removal of old rows, for the tables that keep some of each app's requests.
+// Removal of old rows, for the tables `requests` and `spans`, which keep some of each app's requests.
 import type { Database } from 'better-sqlite3';
 
 type Table = 'requests' | 'spans';
@@ -25,7 +25,7 @@ export function sizesMigration(table: Table): string {
   `;
 }
 
-/** Queries that remove old rows of such a table. @param table part of the SQL text */
+/** Returns queries that remove old rows of a table. @param table part of the SQL text */
 export function sampleQueries(database: Database, table: Table) {
   const trim = database.prepare<[string, string, number]>(
     `DELETE FROM ${table} WHERE app_id = ? AND id <= (

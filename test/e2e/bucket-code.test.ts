@@ -43,7 +43,7 @@ test('a push during an outage is refused with the reason, and afterwards all is 
   const pushed = await cellar.push(work, 'away', '--force');
   assert.notEqual(pushed.code, 0);
   assert.match(pushed.stderr, /^remote: .*bucket/m);
-  // Later workerd ends the control plane too.
+  // Without its bucket, workerd later ends the control plane. Then the gateway refuses the push.
   await eventually(async () => {
     const { code, stderr } = await cellar.push(work, 'away', '--force');
     assert.notEqual(code, 0);

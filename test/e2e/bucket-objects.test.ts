@@ -17,7 +17,10 @@ import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 import { bodyOf } from '../support/storage/r2.ts';
 
 const PREFIX = 'of/cellar/';
-/** `POST /key` puts an object, and `PUT` a larger one in two parts. `GET /key` returns an object, `GET /` lists. */
+/**
+ * `POST /key` puts an object, `PUT /key` a larger one in two parts, and `DELETE /key` deletes it. `GET /key` returns an object,
+ * abbreviated if it is long, and `GET /` lists.
+ */
 const APP = {
   'wrangler.toml': `name = "files"
 main = "index.js"

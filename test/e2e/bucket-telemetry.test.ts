@@ -12,7 +12,7 @@ import { rpcOf } from '../support/e2e/rpc.ts';
 
 const PREFIX = 'of/cellar/';
 const APPS = ['kept', 'here'];
-/** Copies are made once a minute. */
+/** Timeout until telemetry is copied into the bucket, in ms. Copies are made once a minute. */
 const COPIED_MS = 90_000;
 const FAILING = {
   'index.js': `export default { fetch(request) {

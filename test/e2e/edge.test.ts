@@ -96,7 +96,7 @@ test('the rate limit does not interrupt a git operation that has begun', async (
   };
   await eventually(async () => (await begin()) === 429, 'the limit is reached');
   assert.equal(await goOn('hello'), 200);
-  // Later requests of an operation have a higher limit, which no operation reaches.
+  // The later requests of a git operation have a separate, higher limit. A real operation does not reach it.
   await eventually(async () => {
     const statuses = await Promise.all(Array.from({ length: 30 }, () => goOn('nobody')));
     return statuses.includes(429) && statuses.every((status) => [404, 429].includes(status));

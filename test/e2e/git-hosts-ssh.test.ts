@@ -1,4 +1,4 @@
-// The deploy key and the server's key of an app that is deployed from a Git host over SSH, with a real sshd.
+// Deploys of an app from a Git host over SSH: the app's deploy key, and the server's key. With a real sshd.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -39,7 +39,7 @@ function worker(text: string): string {
   return `export default { fetch: () => new Response(${JSON.stringify(text)}) };\n`;
 }
 
-/** Makes a repository on the Git host. @returns its address, and a function that commits another text */
+/** Makes a repository on the Git host, with one commit. @returns where it is, and a function that commits another text */
 function hosted(name: string, token: string | null = null) {
   const { repository, sha } = commit(cellar.directory, { 'index.js': worker('first') });
   host.repositories.set(name, { path: repository, token });
@@ -241,7 +241,7 @@ test('a thousand deliveries at once lead to few fetches', async () => {
   await fetched(id, sha);
   const before = host.requests.length;
   const second = change('burst');
-  // A busy machine may refuse some deliveries, which are sent again. If it had taken one, that one counts as repeated.
+  // A busy machine may answer 503, and the delivery is sent again. If it was taken all the same, it counts as repeated.
   const taken = async (body: string) => {
     const [status, answer] = await deliver(id, github(body), body);
     if (status === 503) return false;

@@ -30,7 +30,7 @@ find / -xdev \\( -name cluster-key -o -name secrets-key -o -name host-secret -o 
 for each in "$@"; do cat "$each" 2>/dev/null; done
 true
 `;
-/** The environment of an app, as its code sees it. */
+/** A Worker that returns all that its code sees of its process: variables, names of bindings, and some files. */
 const LOOKING = `
 import process from 'node:process';
 import { env } from 'cloudflare:workers';

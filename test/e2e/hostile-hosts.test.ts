@@ -55,7 +55,7 @@ function places(): { host: string; port: number; ofRequests: boolean }[] {
   });
 }
 
-/** Sends bytes to an address. Resolves with the answer when the other side ends, or with its part after `waitMs`. */
+/** Sends bytes to an address. Resolves with the answer when the other side ends, or with its part after `waitMs` of silence. */
 function send(place: { host: string; port: number }, bytes: string, waitMs = ANSWER_MS): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';

@@ -99,7 +99,7 @@ test('another account gets and loses no port of the first', async () => {
 test('the process that listens has few rights, and another one follows it', async () => {
   const { pid, user } = relay();
   if (process.getuid!() === 0) assert.notEqual(user, 0);
-  // Another address, because an earlier visitor has used up its new connections of ten seconds.
+  // Another address: an earlier test may have used up the connections that 127.0.0.1 may open in ten seconds.
   const open = ask('watch', port, '127.0.0.8');
   await once(open, 'data');
   process.kill(pid, 'SIGKILL');

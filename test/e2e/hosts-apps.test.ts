@@ -20,7 +20,7 @@ interface ListedHost {
   address: string;
 }
 
-/** Deploys an app and returns its id, its home, and the other host. */
+/** Deploys an app. Returns its id, its home (the host that runs it) and the other host. `idOf` returns a host's id. */
 async function deploy(
   hosts: Hosts,
 ): Promise<{ id: string; home: TestHost; other: TestHost; idOf: (host: TestHost) => string }> {

@@ -1,4 +1,4 @@
-// Client certificates, stored secrets and crons with seconds, of an app whose home changes.
+// Client certificates, stored secrets and crons with seconds, of an app that moves between hosts.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// WebSockets at a host that is not the home of their app.
+// WebSockets at another host than the one that runs the app.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';

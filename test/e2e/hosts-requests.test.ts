@@ -1,4 +1,4 @@
-// Requests, pushes and calls at a host that is not the home of their app.
+// Requests, pushes and calls at a host that is not the home of their app: the home is the host that runs it.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

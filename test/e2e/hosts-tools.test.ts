@@ -1,4 +1,5 @@
-// Wrangler, the command line, the control UI and imports, at a host that is not the home of the app.
+// Wrangler, the command line, the control UI and imports, at a host that is not the home of the app: the home is the host that
+// runs it.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -35,7 +36,7 @@ before(async () => {
 });
 after(() => hosts[Symbol.asyncDispose]());
 
-/** Makes an app. Returns its id, and the host that is not its home. */
+/** Makes an app. Returns its id, its home, and the other host. */
 async function created(slug: string): Promise<{ id: string; other: TestHost; home: TestHost }> {
   const [one] = hosts.all as [TestHost];
   const { items } = (await rpcOf(one)('hosts.list', {})) as { items: { id: string; address: string }[] };

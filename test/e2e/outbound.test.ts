@@ -8,7 +8,7 @@ import { Project } from '../support/wrangler/wrangler.ts';
 const cellar = new Cellar();
 const DATE = '2026-10-01';
 
-/** The first part of the path names the script, the second whether the call has parameters. */
+/** The first part of the path names the script. The second chooses the binding, and the parameters of the call. */
 const PLATFORM = `export default {
   async fetch(request, env) {
     const [, script, way] = new URL(request.url).pathname.split('/');

@@ -7,7 +7,7 @@ import { processes } from '../support/e2e/processes.ts';
 
 test('processes() lists a process at every moment of its execve calls', async () => {
   const mark = `mark-${process.pid}`;
-  // Each `setpriv` replaces itself by the next program, as in the start of a cell, but 200 times.
+  // Each `setpriv` replaces itself by the next program, as at the start of an app's process, but 200 times.
   const again = Array.from({ length: 200 }, () => ['setpriv', '--no-new-privs', '--']).flat();
   const child = spawn('setpriv', [
     '--no-new-privs',

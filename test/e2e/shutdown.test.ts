@@ -5,7 +5,7 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, controlPlane, descendants, eventually, processes } from '../support/e2e/processes.ts';
 
 const DRAIN_S = 6;
-/** Tolerance in ms for a loaded machine. A host that waited for a trial would take 30 s. */
+/** Tolerance in ms for a loaded machine. A host that waited for the trial start of a release would take 30 s. */
 const SLACK_MS = 16_000;
 
 /** Answers `/` at once and `/slow` after a second; `/never` does not end its body. */

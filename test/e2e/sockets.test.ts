@@ -98,7 +98,7 @@ test('Cellar listens only on its two public ports and on unix sockets in its dat
   ];
   const more = ['ai', 'mail', 'queues', 'services'].map((name) => `run/${connected}/${name}.sock`);
   const files = below(...control, ...own, ...more, `buckets/${connected}/r2.sock`);
-  // The process of a trial may still be ending.
+  // The process of a trial start, which tests a new release, may still be ending.
   await eventually(() => socketFiles().length === files.length, 'no other socket is left');
   assert.deepEqual(socketFiles(), files);
   // The kernel reports the path of `bind`, which differs from the file's path for moved sockets.

@@ -189,7 +189,7 @@ test('an app is deleted at once while its new release loops in a trial', async (
   }, 'the release is tried');
   const begun = performance.now();
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
-  // The trial alone would take 30 s.
+  // The trial start of the new release alone would take 30 s.
   assert.ok(performance.now() - begun < 25_000);
   assert.equal((await push).code, 0);
   await eventually(() => cellsOf(id).length === 0, 'no process of it is left');

@@ -11,8 +11,9 @@ import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 const HOUR_MS = 3_600_000;
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
-/** Ada's account as the API returns it, and what Ada enters at the link of the first start. */
+/** Ada's account as the API returns it. */
 const ADA = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
+/** What Ada enters at the link that the first start prints. */
 const WELCOME = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 
 function refused(response: Response): void {

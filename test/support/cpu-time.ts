@@ -1,4 +1,4 @@
-/** Returns a function that returns this process's CPU time since this call, in ms. Unlike the clock, it does not count other programs. */
+/** Returns a function that returns this process's CPU time since this call, in ms. Other programs do not change that time. */
 export function cpuTime(): () => number {
   const from = process.cpuUsage();
   return () => {

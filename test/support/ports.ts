@@ -19,7 +19,7 @@ export function ownPort(): number {
   return next++;
 }
 
-/** Returns ports that follow each other, as `ownPort` does. @param count at most half a block */
+/** Returns ports that follow each other, and that no other test process uses. @param count less than `BLOCK` */
 export function ownPorts(count: number): number[] {
   // The rest of this block is too short.
   if (next + count > end) next = end;

@@ -24,7 +24,7 @@ import {
   tasksOfMachine,
 } from './sections.ts';
 
-/** What the open palette finds; null when it is closed. `apps`: the other apps, on the section that is shown. */
+/** What the open palette finds; null when it is closed. `apps`: only the other apps, each opened on the current section. */
 export const finding = signal<'everything' | 'apps' | null>(null);
 
 /** Page size of the list of apps, and the maximum number of apps read. */

@@ -228,7 +228,7 @@ const ofMachine: readonly Group[] = [
   },
 ];
 
-/** Sections that every screen can reach with `g`, besides those of the app. */
+/** Sections outside of apps. The finder and the letters after `g` reach them from every screen. */
 export const everywhere: readonly Section[] = [
   { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a', docs: 'readme' },
   {

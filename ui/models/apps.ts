@@ -60,7 +60,7 @@ export function isIdle({ status, figures }: Pick<App, 'status' | 'figures'>): bo
   return status === 'running' && figures !== null && figures.memory_bytes === null;
 }
 
-/** Returns the share of requests that were answered with 5xx; null without requests. */
+/** Returns the share of requests that were answered with 5xx; null without figures or requests. */
 export function errorRate(figures: App['figures']): number | null {
   if (figures === null) return null;
   const requests = figures.requests.reduce((sum, each) => sum + each, 0);

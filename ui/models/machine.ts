@@ -13,7 +13,7 @@ export type Snapshot = Result<'snapshots.list'>['items'][number];
 export type Setting = Result<'admin.settings'>['items'][number];
 
 const EVERY_MS = 5_000;
-/** Apps with a part of their own in the bar. */
+/** Maximum apps with a part of their own in the memory bar. */
 const BAR_APPS = 8;
 
 export function machineModel() {

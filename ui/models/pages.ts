@@ -47,7 +47,7 @@ export function pages<Item>(
     /** All rows read, without the hidden ones. */
     items: computed(() => (of.data.value?.items ?? []).filter((item) => !gone.value.has(keyOf(item)))),
     hasMore: computed(() => (of.data.value?.next ?? null) !== null),
-    /** Reads the next page. @throws {Failure} */
+    /** Reads the next page, if there is one. @throws {Failure} when it cannot be read */
     async more() {
       const before = of.data.peek();
       if (!before?.next) return;

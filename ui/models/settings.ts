@@ -53,19 +53,19 @@ export function variablesModel(id: string) {
       await api('env.set', { id, name, value });
       await variables.refresh();
     },
-    /** @returns whether a process has the secret already, or why the app did not start with it */
+    /** @returns `in_effect`: whether a process has the secret already; `problem`: why the app did not start with it */
     async setSecret(name: string, value: string) {
       const { in_effect, problem } = await api('secrets.set', { id, name, value });
       await secrets.refresh();
       return { in_effect, problem };
     },
-    /** @returns whether a process has the value already, or why the app did not start with it */
+    /** @returns `in_effect`: whether a process has the value already; `problem`: why the app did not start with it */
     async setVar(name: string, value: unknown) {
       const { in_effect, problem } = await api('vars.set', { id, name, value });
       await vars.refresh();
       return { in_effect, problem };
     },
-    /** @returns why the app did not start without the override */
+    /** @returns why the app did not start without the override; null if it did */
     async unsetVar(name: string): Promise<string | null> {
       const { problem } = await api('vars.unset', { id, name });
       await vars.refresh();
@@ -250,7 +250,7 @@ export function alertsModel(id: string) {
   );
   return {
     alerts,
-    /** @returns the signing secret of a new alert whose receiver can check it */
+    /** @returns the signing secret of a new alert in the format `json`; null for other formats and for a change */
     async set(change: Omit<AlertChange, 'id'>): Promise<string | null> {
       const { secret, ...alert } = await api('alerts.set', { id, ...change });
       await alerts.refresh();

@@ -9,8 +9,9 @@ import { ago, plain, table } from '../../show.ts';
 type Page = Result<'audit.list'>;
 type Entry = Page['items'][number];
 
-/** Entries of one page, and of a list for people. */
+/** Number of entries that `audit export` reads at a time. */
 const PAGE = 200;
+/** Number of entries that `audit list` shows. */
 const SHOWN = 50;
 
 const filters = [

@@ -1,5 +1,5 @@
-// SQL over the data points that the apps of an account wrote by bindings of Analytics Engine. Apps with the same dataset are one
-// table.
+// SQL over the data points that the apps of an account wrote through bindings of Analytics Engine. Each dataset is one table,
+// with the data points of all apps that write to it.
 import { type AppRow, listApps } from '../../../sqlite/control/apps/apps.ts';
 import { onlyAppOf } from '../../access.ts';
 import { operationsByName } from '../../contract/index.ts';
@@ -81,7 +81,7 @@ async function datasetsOf(
  * Runs the query on one host.
  * @param elsewhere datasets of apps on other hosts
  * @returns null when the host's apps have no such dataset
- * @throws {Problem} `dataset_spread` when apps on other hosts have the dataset too, and others
+ * @throws {Problem} `dataset_spread` when apps on other hosts have the dataset too
  */
 async function asked(
   { host, account }: CallContext,

@@ -9,7 +9,7 @@ export function databaseOf(context: CallContext): Promise<Kept> {
   return findKept(context, 'databases', context.words.database!);
 }
 
-/** Returns D1's `meta`. @param duration in ms: of the whole request for its last statement, 0 for the others */
+/** Returns D1's `meta` of one statement. @param duration of the whole request in ms, given to its last statement; else 0 */
 export function metaOf(figures: object, duration: number) {
   const timings = { sql_duration_ms: duration };
   return { served_by: 'cellar', served_by_primary: true, timings, duration, ...figures };

@@ -22,7 +22,7 @@ const FORM_BYTES = 64 * 1024;
 const MAX_DATE_S = 8.64e12;
 /** Largest body of a bulk call: one value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input by the number of keys. */
 const BULK_BYTES = 36 * 2 ** 20;
-/** Keys of one page, as in our own API. */
+/** Maximum keys of one page, as in Cellar's own API. */
 const PAGE = 200;
 
 const Entry = z.object({
@@ -220,7 +220,7 @@ async function removeAll(context: CallContext, keys: string[]) {
   return { successful_key_count: keys.length, unsuccessful_keys: [] };
 }
 
-/** A value with its metadata. The value is buffered only when its length is not known in advance. */
+/** A value with its metadata. A `Blob` is buffered: the value came in a form, or its length is not known in advance. */
 interface KvBody {
   value: Blob | ReadableStream<Uint8Array>;
   metadata?: unknown;

@@ -16,8 +16,9 @@ const CERTIFICATES = '/accounts/:account/mtls_certificates';
 const CERTIFICATE = `${CERTIFICATES}/:certificate`;
 /** Maximum certificates of one account. */
 const CERTIFICATES_MAX = 100;
-/** Largest chain, and largest key, in characters. */
+/** Maximum characters of a certificate chain. */
 const CHAIN_LENGTH = 64 * 1024;
+/** Maximum characters of a private key. */
 const KEY_LENGTH = 16 * 1024;
 
 const New = z.object({

@@ -197,7 +197,7 @@ async function add(
   try {
     if (await addStoreSecrets(db, account, added, SECRETS_MAX)) return;
   } catch (error) {
-    // Another call added it after the names were checked.
+    // Another call has added a secret of the same name since the check.
     if (!isUniqueViolation(error, 'store_secrets.store_id')) throw error;
     const names = added.map(({ name }) => name).join(', ');
     throw new CloudflareError(

@@ -38,7 +38,7 @@ export const assetCalls = [
   }),
 ];
 
-/** Returns the owner of an upload. Only the same owner can use its asset session. */
+/** Returns the owner of an upload: its account and script. Only the same owner can use its asset session. */
 export function ownerOf({ account, words }: CallContext): string {
   return `${account}/${words.script}`;
 }

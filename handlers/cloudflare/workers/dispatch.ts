@@ -1,5 +1,5 @@
-// Dispatch namespaces (Workers for Platforms). A script of a namespace is an app without an address, so its calls are those of any
-// Worker at another path.
+// Dispatch namespaces (Workers for Platforms). A script of a namespace is an app without an address. It has the same calls as a
+// Worker, at other paths.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import {

@@ -93,14 +93,14 @@ export const scriptCalls = [
     path: `${SCRIPT}/script-settings`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // Accepts tags, logpush and observability without effect: Cellar always keeps logs and metrics. Tail Workers are in the version.
+    // Tags, logpush and observability have no effect: Cellar always keeps logs and metrics. The version names the Tail Workers.
     answer: async (_context, body) => body,
   }),
   call({
     method: 'GET',
     path: '/accounts/:account/workers/subdomain',
     as: 'apps.list',
-    // Wrangler appends `.workers.dev` to it. It shows the result only for apps without an address of their own.
+    // Wrangler appends `.workers.dev` to this subdomain. It shows the result only for apps without an address of their own.
     answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
   }),
   appCall({
@@ -129,7 +129,7 @@ export const scriptCalls = [
   }),
 ];
 
-/** Wrangler prepends the preview's name to this suffix. */
+/** Returns the suffix of the addresses of previews. Wrangler prepends the preview's name to it. */
 function subdomainOf(app: AppRow, url: string) {
   const { host } = new URL(url.replace('{slug}', `name--${app.slug}`));
   return { enabled: true, previews_enabled: true, preview_url_suffix: host.slice('name'.length) };

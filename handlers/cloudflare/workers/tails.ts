@@ -174,13 +174,13 @@ function follow<Data>(
   return { done: read(), cancel: () => void reader.cancel().catch(() => {}) };
 }
 
-/** Encodes a tail as one path segment, with an HMAC that proves that it was made here. */
+/** Encodes a tail as one path segment, with an HMAC that proves that this Cellar made it. */
 async function sealed(tail: Tail, secret: string): Promise<string> {
   const text = base64Url(new TextEncoder().encode(JSON.stringify(tail)));
   return `${text}.${await proofOf(text, secret)}`;
 }
 
-/** @throws {CloudflareError} for a tail that was not made here, or has expired */
+/** Decodes a tail. @throws {CloudflareError} when this Cellar did not make it, or it has expired */
 async function opened({ words, env }: CallContext): Promise<Tail> {
   const [text = '', proof = ''] = words.token!.split('.');
   const isOurs = await sameSecret(proof, await proofOf(text, env.HOST_SECRET));

@@ -4,8 +4,8 @@ import { hashOf } from '../../secrets.ts';
 import type { CallContext } from '../call.ts';
 
 /**
- * Returns the home of the app. A new app has none yet, so its name determines the host: Wrangler sends the assets before the
- * code, and both must reach the same host. Undefined in a Cellar of one host.
+ * Returns the home of the app, the host that runs it. A new app has none yet, so its name determines the host. Wrangler sends the
+ * assets before the code, and both must reach the same host. Undefined in a Cellar of one host.
  */
 export async function homeOfUpload(
   { env, db, account, words }: CallContext,

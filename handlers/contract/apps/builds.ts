@@ -23,7 +23,7 @@ const folder = z
     return z.NEVER;
   });
 
-/** A NUL byte would end an argument of the process. */
+/** A shell command. Without NUL bytes, which would end an argument of the process. */
 const commandLine = z
   .string()
   .max(BUILD_COMMAND_BYTES)

@@ -4,7 +4,10 @@ import { gitName, id, listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { lastEventId } from '../telemetry/events.ts';
 
-/** `live`: serves now. `replaced`: another deploy serves now. `error` of a cancelled deploy says who cancelled it. */
+/**
+ * `live`: serves now. `replaced`: another deploy serves now. `superseded`: a newer push came first. `cancelled`: the deploy's
+ * `error` says who cancelled it.
+ */
 export const deployStatus = z.enum([
   'queued',
   'building',
@@ -154,8 +157,9 @@ export const git = [
       url_with_key: z.string(),
       username: z.literal('git'),
       branch: z.literal('main'),
-      /** Commands to paste, with the placeholder `<API_KEY>`. */
+      /** A command to paste that clones the repository, with the placeholder `<API_KEY>`. */
       clone: z.string(),
+      /** A command to paste that pushes the current commit to main, with the placeholder `<API_KEY>`. */
       push: z.string(),
     }),
   }),

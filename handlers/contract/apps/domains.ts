@@ -64,7 +64,7 @@ export const DOMAIN_LOOKUP_MS = 5_000;
 const lookup = {
   dns: z.strictObject({
     /**
-     * `here`: resolves to this machine. `elsewhere`: to other addresses only, which is right behind a reverse proxy. `none`:
+     * `here`: resolves to this machine. `elsewhere`: to other addresses only, which is normal behind a reverse proxy. `none`:
      * does not resolve. `unknown`: no name server answered in time.
      */
     leads: z.enum(['here', 'elsewhere', 'none', 'unknown']),

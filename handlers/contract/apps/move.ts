@@ -10,8 +10,9 @@ export const MovePlan = z.strictObject({
   to: appStorage,
   /** Previews that move with the app. */
   previews: z.int(),
-  /** D1 databases and KV namespaces. */
+  /** Number of D1 databases. */
   databases: z.int(),
+  /** Number of KV namespaces. */
   namespaces: z.int(),
   /** Durable Objects, with queues, crons and instances of Workflows. */
   objects: z.int(),

@@ -7,7 +7,7 @@ import { Overrides } from './secrets.ts';
 
 /**
  * `branches`: whether pushes to branches other than main make previews. `storage`: a new preview's storage starts empty, or as
- * a copy of the app's. `vars`: overrides of the variables of previews, which do not have those of the app.
+ * a copy of the app's. `vars`: overrides of variables in previews. The app's overrides do not apply there.
  */
 export const PreviewSettings = z.strictObject({
   branches: z.boolean(),

@@ -6,7 +6,7 @@ import { COMMIT_BODY_BYTES } from '../sizes.ts';
 import { pathFault } from './path.ts';
 import { templates } from './templates.ts';
 
-/** Bytes of a file returned when no range is given. */
+/** Maximum bytes of a file that are returned when no range is given. */
 export const BLOB_BYTES = 256 * 1024;
 /** Maximum entries of a tree in one answer. */
 const TREE_ENTRIES = 10_000;
@@ -155,7 +155,7 @@ export const source = [
     needs: 'view',
     input: z.strictObject({ id: reference, from: ref.optional(), to: ref.optional() }),
     output: z.strictObject({
-      /** Null when there is nothing to compare: no deploy is live, or main does not exist. */
+      /** `from` and `to` are null when there is nothing to compare: no deploy is live, or main does not exist. */
       from: sha.nullable(),
       to: sha.nullable(),
       files: z.array(
@@ -163,8 +163,9 @@ export const source = [
           path: z.string(),
           from_path: z.string().nullable(),
           status: z.enum(['added', 'modified', 'deleted', 'renamed']),
-          /** Lines; null for binary files. */
+          /** Number of added lines; null for binary files. */
           additions: z.int().nullable(),
+          /** Number of deleted lines; null for binary files. */
           deletions: z.int().nullable(),
         }),
       ),

@@ -17,7 +17,7 @@ export const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
 
 /** A wake of 120 s, plus a drain or a queued start. */
 const DEFAULT_MS = 180_000;
-/** Added to a call's own timeout: a wake before it, and the network. */
+/** Added to a call's own timeout, for a wake of the app before the call and for the network. */
 const OVERHEAD_MS = DEFAULT_MS;
 /** Operations with longer timeouts. */
 const LONGER_MS: Partial<Record<OperationName, number>> = {
@@ -43,7 +43,7 @@ const LONGER_MS: Partial<Record<OperationName, number>> = {
   'storage.r2.raw': OBJECT_DEADLINE_MS,
 };
 
-/** Returns the minimum timeout of a caller. It is longer than the API's own, so that the API times out first. */
+/** Returns the minimum timeout of a caller, in ms. It is longer than the API's own timeout, so that the API times out first. */
 export function clientTimeoutMs(operation: OperationName): number {
   const longest = LONGER_MS[operation];
   return longest === undefined ? DEFAULT_MS : longest + OVERHEAD_MS;

@@ -5,8 +5,9 @@ import type { LogLine } from '../telemetry/logs.ts';
 export interface BuildSettings {
   /** Where in the repository the project is. */
   root_directory: string | null;
-  /** Shell commands, run in that folder. */
+  /** Shell command, run in the root directory. */
   install_command: string | null;
+  /** Shell command, run in the root directory. */
   build_command: string | null;
   /** Runs before a new version of main is live. An older control plane does not send it. */
   release_command?: string | null;
@@ -42,7 +43,7 @@ export interface WantedApp {
   vars?: Record<string, unknown>;
   /** An older control plane does not send it. */
   builds?: BuildSettings;
-  /** Which pushes to its own repository are deployed. An older control plane leaves it out, which means `main`. */
+  /** Which pushes to its repository in Cellar are deployed. An older control plane leaves it out, which means `main`. */
   deploy_on?: 'main' | 'tags' | 'manual';
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
@@ -58,7 +59,7 @@ export interface WantedApp {
   maintenance?: { html: string | null };
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
-  /** The generation of its last undeletion. Deletions of older generations are void. */
+  /** The generation of its last undeletion. The host ignores deletions of older generations. */
   undeleted?: number;
 }
 
@@ -111,14 +112,18 @@ export interface ObservedApp {
   /** When the live release went live, ISO 8601. */
   deployed_at: string | null;
   last_error: string | null;
-  /** When it fell asleep, and when it woke last, ISO 8601. */
+  /** When it fell asleep, ISO 8601; null while it is awake. */
   asleep_since: string | null;
+  /** When it woke last, ISO 8601; null when the host does not know. */
   woke_at: string | null;
   /** Where it keeps its data. Left out by an older host. */
   storage?: 'local' | 'bucket';
 }
 
-/** A position in the host's outbox: after fact `seq`. Data in D1 is newer if it comes from a later fact. */
+/**
+ * A position in the host's outbox, the queue of its facts for the control plane: after fact `seq`. Data in D1 is newer if it
+ * comes from a later fact.
+ */
 export interface AsOf {
   outbox: string;
   seq: number;

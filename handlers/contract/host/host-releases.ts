@@ -76,7 +76,7 @@ export interface DescribedRelease {
   /** Classes whose objects have containers. */
   containers: { class_name: string; image: string }[];
   workflows: { name: string; class_name: string; binding: string }[];
-  /** `id`: the name in the project. */
+  /** `id`: the name in the project; also in the next three fields. */
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];

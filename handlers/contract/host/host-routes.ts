@@ -50,7 +50,7 @@ import type { ToSeal } from './store-secrets.ts';
 /** A body or a response that is not JSON: its sender writes the raw bytes. */
 export type Bytes = 'bytes';
 
-/** A JSON response of a storage reader, which the host passes on. */
+/** A JSON response that the host passes on from another process, such as the one that reads an app's storage. */
 export interface PassedOn<Json> {
   json: Json;
 }
@@ -100,7 +100,7 @@ export interface BreakdownParams {
   offset: number;
 }
 
-/** `next` is the offset of the next page; null on the last. */
+/** `next` is the position of the next page, such as its offset; null on the last page. */
 export interface Ranked<Item> {
   items: Item[];
   next: number | null;
@@ -145,7 +145,7 @@ export interface TelemetryAnswers {
     params: { appId: string; hours: number; limit: number; before?: number | undefined };
     answer: Ranked<ItemOf<'spans.list'>>;
   };
-  /** `before`: as with spans. */
+  /** `before`: `next` of the previous answer. */
   requests: {
     params: {
       appId: string;
@@ -161,7 +161,7 @@ export interface TelemetryAnswers {
     answer: Ranked<ItemOf<'requests.list'>>;
   };
   trace: { params: { appId: string; traceId: string }; answer: Result<'traces.get'> };
-  /** `before`: as with spans. */
+  /** `before`: `next` of the previous answer. */
   datapoints: {
     params: {
       appId: string;
@@ -249,7 +249,7 @@ export interface HostCalls extends TelemetryCalls {
     body: { deploy_id: string | null; ref: string | null; by: string };
     answer: DeployFact;
   };
-  /** `by` is shown to people, here and below. */
+  /** `by`: the name of the person who requests it; also in the next call. */
   'POST /apps/:id/deploys/:deploy/cancel': { body: { by: string }; answer: DeployFact };
   'POST /apps/:id/rollback': { body: { deploy_id: string; by: string }; answer: DeployFact };
   'GET /apps/:id/source/tree': {
@@ -351,7 +351,7 @@ export interface HostCalls extends TelemetryCalls {
     body: Bytes;
     answer: PassedOn<DatabaseAnswer<StatementResult[][]>>;
   };
-  /** Like the call above, with a body of SQL text. */
+  /** `database` in the query selects the database. The body is SQL text. */
   'POST /apps/:id/storage/import': { body: Bytes; answer: PassedOn<DatabaseAnswer<ImportResult>> };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<PageOf<Result<'storage.do.get'>>> };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<PageOf<Result<'storage.kv.list'>>> };
@@ -394,7 +394,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
   /** A batch of files of Workers Sites, in the format of KV's bulk writes. The answer: the number of files. */
   'POST /uploads/sites': { body: Bytes; answer: { files: number } };
-  /** Uploads of folders, by the same sessions. The bodies are JSON: files by path, then contents in base64 by hash. */
+  /** Starts the upload of a folder, with a session like that of assets. The next call sends file contents in base64, by hash. */
   'POST /apps/:id/uploads': {
     body: { manifest: Record<string, { hash: string; size: number }> };
     answer: { session: string; buckets: string[][] };
@@ -414,14 +414,14 @@ export interface HostCalls extends TelemetryCalls {
     body: { owner: string; message: string; author: string };
     answer: DeployFact;
   };
-  /** Deploys a version to its preview, and responds like the call above. */
+  /** Deploys a version to its preview. Responds when the deploy has ended, or after some minutes. */
   'POST /apps/:id/versions/:deploy/preview': { body: { owner: string }; answer: DeployFact };
   /** The versions that share an app's requests; null when its live release gets all of them. */
   'GET /apps/:id/split': { body: null; answer: HostSplit | null };
   /**
    * Gives a second version a percentage of an app's requests, from 0 to less than 100. The second version is the release of a
-   * deploy of the app, or an uploaded version of `owner`. `beside` is the version that the caller takes for the live one.
-   * Responds like a deploy, with null when nothing was deployed.
+   * deploy of the app, or an uploaded version of `owner`. `beside` is the version that the caller believes to be live.
+   * Responds when the deploy has ended, or after some minutes; null when nothing was deployed.
    */
   'PUT /apps/:id/split': {
     body: {
@@ -445,9 +445,9 @@ export interface HostCalls extends TelemetryCalls {
   /** Deploys a preview's release to its app. */
   'POST /apps/:id/previews/:preview/promote': { body: { author: string }; answer: DeployFact };
   /**
-   * Deploys changed triggers, and responds like the calls above; `null` when the live release already has them. Fields that are
-   * left out do not change. `consumer` replaces the consumer of its queue; `without` names the queue whose consumer is removed;
-   * `workflow` has a Workflow's new settings.
+   * Deploys changed triggers. Responds when the deploy has ended, or after some minutes; `null` when the live release already has
+   * these triggers. Fields that are left out do not change. `consumer` replaces the consumer of its queue. `without` names the
+   * queue whose consumer is removed. `workflow` has a Workflow's new settings.
    */
   'PUT /apps/:id/triggers': {
     body: {

@@ -15,8 +15,9 @@ export interface HostLoad {
   cpu: number;
   disk_free_bytes: number;
   disk_total_bytes: number;
-  /** Apps that it is the home of, and those of them that have a process. */
+  /** Number of apps that it keeps: it is their home. */
   apps: number;
+  /** Number of these apps that have a process. */
   running: number;
 }
 
@@ -40,9 +41,9 @@ export interface HostReport {
   unanswered: { id: string; ms: number }[];
   /** Apps whose requests wait at this host because their homes are lost, with those homes. */
   awaited: { app: string; home: string }[];
-  /** Revision of the newest route that it knows; 0: none. */
+  /** Revision of the newest `AppRoute` that it knows; 0: none. */
   revision: number;
-  /** Whether it was the only host before. Then it becomes the home of the apps that have none. */
+  /** Whether it was the only host of this Cellar before. Then it becomes the home of all apps without a home. */
   adopts: boolean;
   /** Whether it is shutting down: then its apps move away before the answer. */
   leaves?: true;

@@ -9,8 +9,8 @@ export const Account = z.strictObject({
   /** Null for the first account. */
   email: z.string().nullable(),
   /**
-   * `owner`: the first account, an admin, which owns apps created without another owner. `admin`: has the rights of the runner
-   * token when signed in to the control UI. `guest`: was invited to an app, and owns none.
+   * `owner`: the first account, an admin, which owns apps that are created without a named owner. `admin`: has the rights of the
+   * runner token when signed in to the control UI. `guest`: was invited to an app, and owns none.
    */
   role: z.enum(['owner', 'admin', 'member', 'guest']),
   /** How many apps it may own; null: `RUNNER_MAX_APPS_PER_USER`. */

@@ -34,7 +34,7 @@ export const SentMail = z.strictObject({
 
 const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
-/** A link that only the mailbox received proves the e-mail address when it is used. */
+/** A link that was only mailed proves that the person who uses it has the e-mail address. */
 const MadeToApp = z.strictObject({
   ...Made.shape,
   /** Null when it was mailed, and the inviter is not an admin of the machine. */

@@ -1,7 +1,8 @@
 // Calls about people between the control UI's server and the API. Pure values and types: the host imports them too.
 
-/** Minimum and maximum characters of a password. */
+/** Minimum characters of a password. */
 export const PASSWORD_MIN = 10;
+/** Maximum characters of a password. */
 export const PASSWORD_MAX = 200;
 
 /** Names the account for which a call is made. Valid only together with the runner token. */
@@ -24,8 +25,9 @@ export interface LinkPurpose {
   role: 'admin' | 'member' | 'guest';
   /** The app that the link gives a role on, if any. */
   app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
-  /** Null: the person who uses the link enters it. */
+  /** The account's name; null: the person who uses the link enters it. */
   name: string | null;
+  /** The account's e-mail address; null: the person who uses the link enters it. */
   email: string | null;
   /** Whether the address cannot be changed: it is the account's, or the invite's. */
   email_fixed: boolean;
@@ -40,7 +42,8 @@ export interface SignInCalls {
   /** Returns the purpose of a link. @throws `invite_not_found` */
   look: { input: { token: string }; answer: LinkPurpose };
   /**
-   * Gives the link its account; idempotent. `keeps_factors`: the account keeps its second factor and passkeys.
+   * Returns the account of a link, which is created if needed. May be repeated. `keeps_factors`: whether the account keeps its
+   * second factor and passkeys.
    * @throws `invite_not_found`, `email_taken`, `invalid_input`
    */
   claim: {
@@ -49,7 +52,10 @@ export interface SignInCalls {
   };
   /** Mails a password link to the account with this address. The answer does not reveal whether the account exists. */
   forgot: { input: { email: string }; answer: null };
-  /** Applies an invite to an existing account, and ends the link. `address`: the client's, for the audit log. @throws `invite_not_found` */
+  /**
+   * Applies an invite to an existing account, and ends the link. `address`: the client's, for the audit log.
+   * @throws `invite_not_found`
+   */
   join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
   /**
    * Returns the account of a person whom the identity provider has signed in. Creates the account if there is none.
@@ -65,7 +71,7 @@ export interface SignInCalls {
       name: string;
       role: 'admin' | 'member' | 'guest' | null;
     };
-    /** `was_guest`: who invited the guest may have set the account's password. */
+    /** `was_guest`: whether the account was a guest. Then the person who invited it may have set its password. */
     answer: SignedIn & { was_guest: boolean };
   };
   /** Writes to the audit log that a person signed in. `by`: the route of better-auth. `address`: the client's. */

@@ -20,7 +20,7 @@ export const Pull = z.strictObject({
   state: pullState,
   /** The address of the preview; null when there is none. */
   url: z.string().nullable(),
-  /** Why there is no preview, or why the Git host could not be told of it. */
+  /** Why there is no preview, or why the preview could not be reported to the Git host. */
   error: z.string().nullable(),
   updated_at: time,
 });

@@ -1,6 +1,6 @@
-// Addresses of repositories elsewhere: HTTPS or SSH, and no other transport of git.
+// Addresses of repositories on other servers, such as GitHub: HTTPS or SSH, and no other transport of git.
 
-/** A repository elsewhere. */
+/** A repository on another server. */
 export interface Remote {
   kind: 'https' | 'ssh';
   /** In the form that git accepts, without credentials. */

@@ -16,8 +16,8 @@ const sqlValue = z.union([
 ]);
 const sql = z.string().min(1).max(100_000);
 /**
- * Returns whether a number may have been rounded. JSON parsers silently round integers beyond 2^53, and D1 binds none of
- * them. Beyond 2^63, SQLite has no integers, so such a number is an exact floating-point number.
+ * Returns whether a number may have been rounded. JSON parsers silently round integers beyond 2^53, and D1 cannot bind them.
+ * Beyond 2^63, SQLite has no integers, so such a number is an exact floating-point number.
  */
 const mayBeRounded = (value: number) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;
@@ -243,7 +243,7 @@ export const storage = [
     output: listOf(
       z.strictObject({
         key: z.string(),
-        /** Null for a value in a file of its own: it has more than 64 KiB. */
+        /** Null for a value of more than 64 KiB, which is stored in its own file. */
         bytes: z.int().nullable(),
         ...kvEntry,
       }),

@@ -3,8 +3,9 @@ import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Calls that only read an index, and calls that change it. */
+/** Calls that only read an index. */
 export const vectorReads = ['info', 'query', 'getByIds', 'list', 'settings', 'properties'] as const;
+/** Calls that change an index. */
 export const vectorWrites = [
   'insert',
   'upsert',

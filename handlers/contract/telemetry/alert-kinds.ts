@@ -22,10 +22,10 @@ export const ALERT_KINDS = [
 ] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
-/** Kinds of an alert that names none. Without `no_traffic`, because a quiet app is seldom faulty. */
+/** Default kinds of an alert. Without `no_traffic`, because a quiet app is seldom faulty. */
 export const DEFAULT_KINDS: readonly AlertKind[] = ALERT_KINDS.filter((kind) => kind !== 'no_traffic');
 
-/** A whole number that an alert compares with. */
+/** A whole number with which an alert compares a figure. */
 export interface Threshold {
   kinds: readonly AlertKind[];
   least: number;
@@ -90,7 +90,7 @@ export const ALERT_THRESHOLDS = {
 export type ThresholdName = keyof typeof ALERT_THRESHOLDS;
 export const THRESHOLD_NAMES = Object.keys(ALERT_THRESHOLDS) as ThresholdName[];
 
-/** The thresholds of an alert that sets none. */
+/** Default thresholds of an alert. */
 export const INITIAL_THRESHOLDS = Object.fromEntries(
   THRESHOLD_NAMES.map((name) => [name, ALERT_THRESHOLDS[name].initial]),
 ) as Record<ThresholdName, number>;

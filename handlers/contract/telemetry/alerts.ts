@@ -81,7 +81,7 @@ const settings = {
   ...z.object(thresholds).partial().shape,
 };
 
-/** Settings of an alert that sets none. */
+/** Default settings of an alert. */
 export const ALERT_DEFAULTS = {
   format: 'auto' as const,
   on: [...DEFAULT_KINDS],

@@ -30,8 +30,9 @@ export const GroupedError = z.strictObject({
   regressed_at: time.nullable(),
   first_seen_at: time,
   last_seen_at: time,
-  /** Deploys of the first occurrence, and of the newest release with an occurrence. */
+  /** The deploy whose release had the first occurrence. */
   first_release: z.string().nullable(),
+  /** The newest deploy whose release had an occurrence. */
   last_release: z.string().nullable(),
   /** Occurrences in each of the last 24 hours, the current hour last. */
   sparkline: z.array(z.int()).length(24),

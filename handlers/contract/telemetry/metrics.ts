@@ -7,7 +7,7 @@ import { operation } from '../operation.ts';
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-/** Requests, and those of them answered with 5xx, except by a maintenance page. */
+/** `requests`: all requests. `errors`: those that were answered with 5xx, except by a maintenance page. */
 const counts = { requests: z.int(), errors: z.int() };
 
 /** Metrics of one time step. Times are in ms; percentiles and mean are null where nothing was measured. */
@@ -61,7 +61,7 @@ export const Span = z.strictObject({
   wake_ms: z.int(),
   bytes_in: z.int(),
   bytes_out: z.int(),
-  /** Whether it waited for the start of its process; null when it reached no process. */
+  /** `cold`: it waited for the start of the app's process. `warm`: it did not. Null when it reached no process. */
   cell_start: z.enum(['warm', 'cold']).nullable(),
   /** The deploy whose release answered. */
   release: z.string().nullable(),

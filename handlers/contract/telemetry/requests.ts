@@ -23,7 +23,7 @@ export const Call = z.strictObject({
   kind: z.enum(CALL_KINDS),
   /** The method, such as `D1.all`. */
   name: z.string(),
-  /** The SQL without its values, or the address without its query; null for others. */
+  /** The SQL without its values, or the address without its query; null for other kinds. */
   detail: z.string().nullable(),
   /** The handler that called, such as `fetch` or `Room.alarm`. */
   handler: z.string(),

@@ -70,7 +70,7 @@ const create: Service<'apps.create'> = async (context, { slug, owner, storage })
   return toApp(await createAppFor(context, wanted), context.env);
 };
 
-/** Makes an app, or a script of a dispatch namespace. The caller has checked the owner. @throws {Problem} why it cannot be made */
+/** Makes an app, or a script of a dispatch namespace. The caller must have checked the owner. @throws {Problem} when it fails */
 export async function createAppFor(
   context: RequestContext,
   wanted: {

@@ -1,4 +1,4 @@
-// Connections of apps to repositories elsewhere. The host keeps them, with their keys.
+// Connections of apps to repositories on other servers, such as GitHub. The host keeps them, with their keys.
 import type { Env } from '../../env.ts';
 import { forgetKey } from '../../hooks/keys.ts';
 import type { Service } from '../types.ts';

@@ -53,7 +53,7 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
   return toApp(unwrap(row), env);
 };
 
-/** Returns the host that has the data, or any for data in the bucket when that host is lost. @throws {Problem} `host_unavailable` */
+/** Returns the host that has the data; when it is lost, any host for data in the bucket. @throws {Problem} `host_unavailable` */
 async function homeFor(context: RequestContext, { home, storage }: DeletedRow): Promise<string | null> {
   if (!context.env.HOST_ID) return null;
   const state = home === null ? null : await stateOfHost(context.env, home);

@@ -1,5 +1,5 @@
 // The e-mail addresses of apps. An address belongs to the app that has its domain, so nobody can take the mail of another
-// account: `domains` proves who may have a hostname.
+// account. `domains.ts` checks which app may have a domain.
 import {
   hasMailDomain,
   listMailRoutes,

@@ -11,7 +11,7 @@ import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
 
-/** Bytes of a file in one RPC answer, when a range is given. */
+/** Maximum bytes of a file in one RPC answer, when a range is given. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
 
 const IMAGES: Record<string, string> = {

@@ -12,8 +12,9 @@ import type { Service } from '../types.ts';
 import { requireApp } from './apps.ts';
 import { nameOf, toDeploy } from './deploys.ts';
 
-/** Timeout and poll interval of a rollback, in ms. */
+/** Timeout of a rollback, in ms. */
 const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
+/** Interval at which the state of a rollback is read, in ms. */
 const POLL_MS = 100;
 /** How many of the newest deploys are searched for those that went live. */
 const DEPLOYS_SEARCHED = 200;
@@ -101,7 +102,7 @@ export async function serveAlone(
   return live.id;
 }
 
-/** Makes a version live, whose release must be kept. @throws {Problem} with the reason why it does not serve */
+/** Makes a version live: an upload, or one whose release is kept. @throws {Problem} with the reason why it does not serve */
 async function deploy(
   context: Context,
   appId: string,
@@ -139,7 +140,7 @@ async function share(
 
 /**
  * Orders the versions: first the one that becomes the live release, then the one that runs beside it. A live version that
- * keeps some requests stays first, because then nothing must be deployed anew.
+ * keeps some requests stays first, because then no version must be deployed again.
  */
 function inOrder([one, other]: [Weighted, Weighted], live: string | undefined): [Weighted, Weighted] {
   const isFirst = one.percentage === 100 || (one.id === live && one.percentage > 0);

@@ -27,7 +27,7 @@ const create: Service<'workflows.instances.create'> = async (context, { id, work
   return (await act(context, id, { ...named, action: 'create', params: params ?? {} }))!;
 };
 
-/** The operations that need only an instance's name. */
+/** Implements an operation that needs only an instance's id. */
 function change(action: 'pause' | 'resume'): Service<'workflows.instances.pause'> {
   return async (context, { id, workflow, instance }) =>
     (await act(context, id, { workflow, action, instance }))!;

@@ -14,7 +14,7 @@ import type { AppHosts } from '../known/apps-options.ts';
 import { type OpenApps, StaleGeneration, stale } from '../known/open-apps.ts';
 import type { Departures } from './departures.ts';
 
-/** Takes over apps in the bucket whose new home is this host. */
+/** Takes over apps in the bucket whose new home (the host that runs an app) is this host. */
 export class Arrivals {
   readonly #apps: OpenApps;
   readonly #departures: Departures;
@@ -27,8 +27,10 @@ export class Arrivals {
   }
 
   /**
-   * Takes an app from the bucket, if another host was its home and this one is now.
-   * @throws {Refusal} when another host is its home, or the bucket does not answer
+   * Takes an app from the bucket, if its home has changed from another host to this one, or if a deleted app is to come
+   * back.
+   * @throws {Refusal} when another host is its home, its data is gone, or the bucket does not answer
+   * @throws {StaleGeneration} when a newer state is known
    */
   async takeIfElsewhere(wanted: WantedApp): Promise<void> {
     const { hosts = null, bucket } = this.#apps.options;
@@ -76,7 +78,7 @@ export class Arrivals {
       // Another host has changed the app since, so this host forgets its own copy.
       await known.changes.closed(() => this.#departures.depart(known, hosts, null, known.wanted.generation));
     }
-    // Waits until the bucket has the record of the deleted app, which is read below.
+    // Waits until the bucket has the record of the deleted app, because the next step reads it there.
     if (this.#apps.options.store.apps.isDeleted(wanted.id))
       await bucket.records.stored(wanted.id).catch((error: unknown) => {
         if (!(error instanceof OtherHome)) throw error;
@@ -101,7 +103,7 @@ export class Arrivals {
   /**
    * Takes the records of a deleted app, whose home was lost, and of its previews: otherwise nobody would remove their
    * folders.
-   * @returns the records, the app's first
+   * @returns the records, the app's first; empty when the bucket has none
    */
   async takeLeft(id: string, generation: number): Promise<AppRecord[]> {
     const { hosts, bucket } = this.#apps.options;
@@ -124,7 +126,7 @@ export class Arrivals {
   #learnDue({ cluster, fleet }: App): Promise<void> {
     const next = async () => {
       const at = (await cluster?.nextAlarm()) ?? null;
-      // The move cut running steps of Workflows. Their instances have alarms within this time, so the app starts now.
+      // The move cut running steps of Workflows. Their instances have alarms within `AT_WORK_MS`, so the app starts now.
       return at !== null && at <= Date.now() + AT_WORK_MS ? Date.now() : at;
     };
     const queries = { areAlarmsUnread: () => true, alarmsAreRead: () => {} };

@@ -33,7 +33,7 @@ export class Deletions {
   async #delete(id: string, generation: number, isKept: boolean): Promise<void> {
     const { store, paths } = this.#apps.options;
     this.#apps.requireFresh({ id, generation });
-    // Only previews have `!isKept`. If this host was lost meanwhile, another host may have the preview's record now.
+    // Only a preview has `!isKept`. If this host was lost meanwhile, another host may have the preview's record now.
     const left =
       this.#apps.app(id) !== undefined || !isKept ? [] : await this.#arrivals.takeLeft(id, generation);
     const app = this.#apps.app(id);
@@ -75,7 +75,7 @@ export class Deletions {
   /**
    * Brings back a deleted app whose data is on the disk. Does nothing for an app that exists or was not deleted.
    * @returns whether it brought the app back
-   * @throws {Refusal} when its data is gone
+   * @throws {Refusal} when its data is gone; {StaleGeneration} when a newer state is known
    */
   async undelete(wanted: WantedApp): Promise<boolean> {
     const { id, undeleted } = wanted;

@@ -17,9 +17,9 @@ export class Departures {
   }
 
   /**
-   * Stops an app whose new home is the host `to`, and forgets it with its previews. Waiting requests go to that host.
+   * Stops an app whose new home (the host that runs it) is `to`. Forgets it with its previews. Waiting requests go to `to`.
    * Does nothing for an unknown app.
-   * @param generation the generation that gave the app its new home
+   * @param generation of the order that moves the app: a number that each change of the app's wanted state raises
    * @throws {StaleGeneration} when a newer state is known, because the app may have come back
    * @throws {Refusal} for an app that cannot leave, and during a move
    * @throws {Error} when the bucket does not answer; after any error the app stays
@@ -50,7 +50,7 @@ export class Departures {
   /**
    * Ends and forgets an app and its previews.
    * @param to the host that gets its requests; null: they are refused
-   * @param generation the generation that gave the app its new home
+   * @param generation of the order that moves the app: a number that each change of the app's wanted state raises
    * @throws {Error} as `#leave` does; then the apps continue here
    */
   async depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
@@ -74,8 +74,8 @@ export class Departures {
   }
 
   /**
-   * Forgets apps whose processes have ended, the parent of the others first.
-   * @param next returns where the requests of each go
+   * Forgets apps whose processes have ended: an app, then its previews.
+   * @param next returns where the requests of an app go from now on; null: they are refused
    * @throws {Error} when their records or the forgetting cannot be stored. Then no app is forgotten
    */
   async #leave(family: App[], generation: number, next: (app: App) => Backend | null): Promise<void> {

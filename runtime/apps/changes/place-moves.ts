@@ -24,7 +24,7 @@ export class PlaceMoves {
    * @param to where the app keeps them afterwards
    * @param copy copies the data and code of one app. Its signal aborts when the app is deleted
    * @param begin takes one app's copy into use, once all copies have succeeded. It is repeated until it succeeds
-   * @returns false: the app is there already, and nothing was done
+   * @returns whether the app was moved; false when its data was there already
    * @throws {Refusal} while the app is deployed or moved; what `copy` throws. Then the app stays where it was
    */
   async move(

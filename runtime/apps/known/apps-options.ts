@@ -1,4 +1,4 @@
-// What the apps of a host need of its other parts.
+// The options of `Apps`: what it needs from the other parts of the host.
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Bucket } from '../../bucket/bucket.ts';
 import type { Backend } from '../../edge/upstream/backend.ts';
@@ -10,7 +10,7 @@ import type { FleetsOptions } from '../fleet-of-app.ts';
 export interface AppHosts {
   /** The id of this host. */
   self: string;
-  /** Ends the deploys of an app that leaves, and resolves when none runs. Its next home makes them again. */
+  /** Ends the deploys of an app that leaves, and resolves when none runs. The app's next host makes them again. */
   endDeploys: (id: string) => Promise<void>;
   /**
    * Called at once when an app or a preview has left for the host `to`. Returns where its requests go from now on.
@@ -32,7 +32,7 @@ export interface AppsOptions extends FleetsOptions {
   say: (id: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
-  /** Called at most once a second for each app, with what it has used since the call before. */
+  /** Called at most once a second for each app, with what it has used since the previous call. */
   onUsage: (id: string, usage: FleetUsage) => void;
   /** Called with an app's slug, at boot and when it changes. */
   onNamed: (id: string, slug: string) => void;

@@ -1,4 +1,5 @@
-// Records when apps were last used, once a minute, and how they rest. Knows what was recorded before the host started.
+// Records when apps were last used, once a minute, and which apps rest: those without a process, which wait for a request or
+// for due work. Knows what was recorded before the host started.
 import type { ActivityRow } from '../../../sqlite/host/activity.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import { logRarely, reason } from '../../log.ts';
@@ -8,7 +9,7 @@ const KEEP_MS = 60_000;
 
 const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
 
-/** How an app rests: the time of its next due work, in ms since 1970; null while it has a process. */
+/** A resting app. `dueAt`: the time of its next due work, in ms since 1970; null for none. Null: the app has a process. */
 type Rest = { dueAt: number | null } | null;
 
 interface Used {
@@ -50,7 +51,7 @@ export class StoredActivity {
     this.#unwritten.delete(id);
   }
 
-  /** Records how an app rests. Never throws: a failed write is retried at each tick. */
+  /** Records that an app rests, or that it has a process. Never throws: a failed write is retried at each tick. */
   setRest(id: string, rest: Rest): void {
     this.#unwritten.set(id, rest);
     this.#writeRests();

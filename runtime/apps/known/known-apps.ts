@@ -46,7 +46,7 @@ export abstract class KnownApps {
     this.#paths = paths;
   }
 
-  /** Returns the fleet of a host name (lower case, without port). */
+  /** Returns the fleet (which manages an app's processes) of a host name (lower case, without port). */
   resolve(host: string): Fleet | undefined {
     return this.hostNames.find(host)?.fleet;
   }
@@ -60,7 +60,7 @@ export abstract class KnownApps {
   /**
    * Returns the fleet of an app for a request. With `previewHost`, returns that of the app's preview with this host
    * name.
-   * @param headers names and values in turn, which choose one of two versions
+   * @param headers alternating names and values, which choose one of two versions
    */
   fleetAt(id: string, previewHost: string | null, headers: readonly string[] = []): Fleet | undefined {
     if (previewHost === null) return this.apps.get(id)?.fleetFor(headers);
@@ -72,7 +72,7 @@ export abstract class KnownApps {
     return this.apps.get(id);
   }
 
-  /** Returns an app's id, given its id or slug. */
+  /** Returns an app's id, given its id or slug; undefined for an unknown app. */
   find(name: string): string | undefined {
     if (this.apps.has(name)) return name;
     for (const [id, { wanted }] of this.apps) if (wanted.slug === name) return id;

@@ -1,4 +1,4 @@
-// The apps that are open on this host: each has a fleet, and its host names reach it.
+// The apps that are open on this host: each has a fleet, which manages its processes, and its host names reach it.
 import { versionOf } from '../../../handlers/contract/apps/versions.ts';
 import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
@@ -18,7 +18,7 @@ import { KnownApps } from './known-apps.ts';
 
 const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is tried again';
 
-/** Where an app keeps its data and code. */
+/** Where an app keeps its data and code: on the disk of this host, or in the bucket. */
 export type Place = 'local' | 'bucket';
 
 /** Access to the data and code of an app in the bucket. */
@@ -32,12 +32,12 @@ const ON_THIS_MACHINE = { cluster: null, code: null };
 /** The wanted state is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
 
-/** Returns the error for a state or an order of that generation. */
+/** Returns the error for a state or an order of that generation. Each change of an app's wanted state raises its generation. */
 export function stale({ id, generation }: { id: string; generation: number }): StaleGeneration {
   return new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
 }
 
-/** Opens apps and forgets them. What changes them (`Apps`, `changes/`) uses it. */
+/** Opens apps and forgets them. `Apps` extends it, and the classes in `changes/` use it. */
 export class OpenApps extends KnownApps {
   readonly options: AppsOptions;
   readonly activity: StoredActivity;
@@ -200,7 +200,7 @@ export class OpenApps extends KnownApps {
     };
   }
 
-  /** Gives the second version of a split its share of the requests. */
+  /** Starts a split: gives the second version of an app its share of the app's requests. */
   #splitWith(second: App, { parentId, versionId }: PreviewRow, share: number): void {
     const app = this.require(parentId);
     const live =
@@ -233,7 +233,7 @@ export class OpenApps extends KnownApps {
       .catch((error: unknown) => logRarely('error', NOT_SYNCED, { error: reason(error) }));
   }
 
-  /** Forgets an app: its names reach it no more. Its fleet goes on. */
+  /** Forgets an app: its names reach it no more. Its processes go on. */
   forget(app: App): void {
     this.#withdraw(app);
     this.hostNames.remove(app);

@@ -7,7 +7,6 @@ import type { CodeFolderOptions } from './code-folder.ts';
 
 export interface AppCodeOptions extends CodeFolderOptions {
   paths: Pick<Layout, 'repository' | 'release' | 'builds'>;
-  /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
 

@@ -22,7 +22,6 @@ export interface BucketReleasesOptions extends CodeFolderOptions {
   directory: (deployId: string) => string;
   /** An existing directory for temporary files. */
   scratch: string;
-  /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
 
@@ -32,7 +31,7 @@ export class BucketReleases {
   /** Releases that are known to be in the bucket, or are being stored. */
   readonly #stored = new Set<string>();
   readonly #loading = new Map<string, Promise<void>>();
-  /** When each release was last asked for, in ms since 1970. */
+  /** When each release was last used, in ms since 1970. */
   readonly #usedAt = new Map<string, number>();
   #allUsedAt = 0;
 
@@ -61,7 +60,10 @@ export class BucketReleases {
     if (isDeleted()) await this.#folder.remove(deployId + ARCHIVE);
   }
 
-  /** Brings a release to the disk, if it is not there. @throws {MissingObject}; {Error} when the bucket does not answer */
+  /**
+   * Brings a release to the disk, if it is not there.
+   * @throws {MissingObject}; {Error} when the bucket does not answer, the disk has no room, or the app was deleted
+   */
   async load(deployId: string): Promise<void> {
     this.#usedAt.set(deployId, Date.now());
     if (existsSync(this.#options.directory(deployId))) {
@@ -78,7 +80,7 @@ export class BucketReleases {
     this.#usedAt.set(deployId, Date.now());
   }
 
-  /** Returns when a release was last asked for since the host's start, in ms since 1970; 0 before that. */
+  /** Returns when a release was last used since the host's start, in ms since 1970; 0 if never. */
   usedAt(deployId: string): number {
     if (this.#loading.has(deployId)) return Date.now();
     return Math.max(this.#allUsedAt, this.#usedAt.get(deployId) ?? 0);
@@ -123,8 +125,8 @@ export class BucketReleases {
 
   /**
    * Removes all other releases from the bucket. Never rejects; the next call tries again.
-   * @param until when the caller decided which to keep, in ms since 1970. Newer releases stay: if this host was frozen since, they
-   *   are of the app's next home
+   * @param until when the caller decided which to keep, in ms since 1970. Newer releases stay: while this host was frozen,
+   *   another host may have taken over the app and stored them
    */
   async keepOnly(deployIds: ReadonlySet<string>, until: number): Promise<void> {
     for (const deployId of this.#usedAt.keys()) if (!deployIds.has(deployId)) this.#usedAt.delete(deployId);

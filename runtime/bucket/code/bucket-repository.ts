@@ -27,7 +27,6 @@ type Known = RefsContent & { etag: string | null };
 export interface BucketRepositoryOptions extends CodeFolderOptions {
   /** The path of the repository on the disk. */
   path: string;
-  /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
 
@@ -37,7 +36,7 @@ export class BucketRepository {
   readonly #folder: CodeFolder;
   readonly #ready: () => Promise<AbortSignal>;
   readonly #isDeleted: () => boolean;
-  /** Null before the first read, and after a write whose outcome is unknown. */
+  /** Null while the bucket's state is unknown: before the first read, during a write, and after a failed write or load. */
   #known: Known | null = null;
   /** Whether the refs on the disk are known to equal the refs in the bucket. */
   #isEqual = false;
@@ -60,14 +59,14 @@ export class BucketRepository {
     this.#folder = new CodeFolder(options, 'repository');
   }
 
-  /** The time of its last use since the host's start, in ms since 1970; 0 before that. */
+  /** When the repository was last used since the host's start, in ms since 1970; 0 if never. */
   get usedAt(): number {
     return this.#uses > 0 ? Date.now() : this.#usedAt;
   }
 
   /**
-   * Runs a read of the repository, once the disk has what the bucket has. During an outage it may lack the changes of another
-   * machine.
+   * Runs a read of the repository, once the disk has what the bucket has. During an outage, the disk may lack the changes of
+   * another machine.
    * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
    */
   reading<T>(read: () => Promise<T>): Promise<T> {

@@ -14,7 +14,7 @@ import type { Bucket } from '../bucket.ts';
 import type { AppCode } from './app-code.ts';
 import type { Refs } from './refs.ts';
 
-/** A release that was asked for within this time may be in use, in ms: it is copied, or about to start. */
+/** A release that was used within this time, in ms, may still be in use: it is being copied, or about to start. */
 const IN_USE_MS = 10 * 60_000;
 /** Copies measured by one child process. */
 const AT_ONCE = 500;
@@ -59,7 +59,7 @@ export class CodeCache {
     return this.#megabytes === null ? null : Math.round(this.#megabytes * BYTES_IN_MB);
   }
 
-  /** Removes copies until the rest is within the limit. Calls during a round wait for the same round. Never rejects. */
+  /** Removes copies until the rest is within the limit. Concurrent calls share one run. Never rejects. */
   trim(): Promise<void> {
     this.#round ??= this.#trim().finally(() => {
       this.#round = null;
@@ -72,7 +72,7 @@ export class CodeCache {
     await this.#evictUntil(enough, await this.#copies());
   }
 
-  /** Starts no more removals. Resolves when the running round has ended. */
+  /** Starts no more removals. Resolves when a running `trim` has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#round;
@@ -156,7 +156,7 @@ export class CodeCache {
         : code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
     if (hasLeft) return evict();
     try {
-      // Counts as a change, which a move waits for: a move to the disk of this machine takes the files there.
+      // Runs as a change of the app, which a move waits for: a move to this machine's disk takes over these files.
       return (await apps.get(apps.originOf(appId))?.changes.during(evict)) ?? false;
     } catch (error) {
       if (error instanceof Refusal) return false;

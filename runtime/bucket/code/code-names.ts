@@ -4,8 +4,9 @@ import type { S3Place } from '../place.ts';
 /** The parts of an app's folder that hold its code. */
 export type CodePart = 'repository' | 'releases';
 
-/** Below `repository/`: the refs, and the packs that have their objects. */
+/** The object with the refs, below `repository/`. */
 export const REFS = 'refs.json';
+/** The folder of packs, which have the refs' objects, below `repository/`. */
 export const PACKS = 'packs/';
 /** Suffix of a release's name, which begins with the id of its deploy. */
 export const ARCHIVE = '.tar.gz';

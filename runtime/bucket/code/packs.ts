@@ -8,7 +8,7 @@ import { runGit } from '../../git/git.ts';
 /** Timeout of packing or indexing, in ms. */
 const DEADLINE_MS = 10 * 60_000;
 
-/** Returns the directory for unfinished packs. Snapshots leave such names out. */
+/** Returns the directory for unfinished packs. Snapshots leave out names that begin with `tmp_`. */
 function scratchOf(repository: string): string {
   return join(repository, 'tmp_bucket');
 }
@@ -44,7 +44,6 @@ export async function makePack(
   return file?.slice(0, -'.pack'.length) ?? null;
 }
 
-/** Whether the repository has a pack of this name. */
 export function hasPack(repository: string, name: string): boolean {
   return existsSync(join(repository, 'objects', 'pack', `${name}.idx`));
 }

@@ -5,8 +5,9 @@ import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
 
-/** Most refs of a repository in the bucket, and most bytes of their names: each push writes them all. */
+/** Most refs of a repository in the bucket: each push writes them all. */
 const MOST_REFS = 20_000;
+/** Most bytes of the names of all refs. */
 const MOST_BYTES = 2 * 2 ** 20;
 const NO_SHA = /^0+$/;
 
@@ -35,7 +36,7 @@ export async function setRefs(repository: string, before: Refs, after: Refs): Pr
   );
 }
 
-/** Removes locks of refs that a killed git has left: git never does. No git process may change the repository meanwhile. */
+/** Removes locks of refs that a killed git has left: git never removes them. No git process may change refs meanwhile. */
 export async function removeLocks(repository: string): Promise<void> {
   const below = await readdir(join(repository, 'refs'), { recursive: true });
   const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];
@@ -54,7 +55,7 @@ export function areSame(one: Refs, other: Refs): boolean {
 
 /**
  * Returns the refs after a change.
- * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when there are too many, or their names are too long
+ * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when it adds refs or bytes of names above the limit
  */
 export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
   const after = { ...refs };

@@ -8,8 +8,9 @@ import type { Counts, Report, Setup } from './messages.ts';
 import { noCounts } from './reports.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Limits of the process's data segment (RLIMIT_DATA), of which Node reserves 560 MiB, and of Node's heap. */
+/** Limit of the process's data segment (RLIMIT_DATA). Node reserves 560 MiB of it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
+/** Limit of Node's heap, in MiB. */
 const HEAP_MB = 256;
 
 export interface BucketProxyOptions extends Omit<Setup, 'authorities'> {

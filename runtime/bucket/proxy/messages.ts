@@ -14,8 +14,9 @@ export interface Counts {
   writes: number;
   reads: number;
   deletes: number;
-  /** Bytes of the bodies of the app's requests, and of the answers. */
+  /** Bytes of the bodies of the app's requests. */
   bytesIn: number;
+  /** Bytes of the bodies of the answers. */
   bytesOut: number;
 }
 

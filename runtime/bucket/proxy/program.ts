@@ -18,7 +18,7 @@ process.once('message', (setup: Setup, listener: unknown) => {
   });
   server.listen(listener as object, () => {
     report({ type: 'listening' });
-    // The process is always killed, never exits in order: save its compile cache now.
+    // Saved now, because the host kills this process.
     flushCompileCache();
   });
 });

@@ -14,21 +14,24 @@ import { Watch } from './watch.ts';
 
 /** Concurrent requests for the data of one app, and for its R2 objects. */
 const OF_APP = { data: 64, r2: 128 };
-/** Concurrent requests of all apps. R2 objects get fewer, which leaves places for leases: without its lease, a process ends. */
+/** Concurrent requests of all apps. R2 objects get fewer, so that leases can be renewed: without its lease, a process ends. */
 const OF_ALL = { data: 512, r2: 320 };
 const ALL = 512;
 const HEAD_BYTES = 16 * 1024;
-/** Timeouts in ms: of a request's head, of an idle connection, and of a whole request. */
+/** Timeout of a request's head, in ms. */
 const HEAD_MS = 10_000;
+/** Timeout of an idle connection, in ms. */
 const IDLE_MS = 60_000;
+/** Timeout of a whole request, in ms. */
 const REQUEST_MS = 60 * 60_000;
+/** How often Node's server checks these timeouts, in ms. */
 const CHECK_MS = 1_000;
 /** Longest body of a refused request that is still read. A longer body ends the connection. */
 const SKIPPED_BYTES = 64 * 1024;
 /** Most bytes of an error of the store that are read. */
 const ERROR_BYTES = 64 * 1024;
 
-/** Request headers that the store gets, besides those that begin with `META`. The others are dropped, so that none can matter to the store. */
+/** Request headers that the store gets, besides those that begin with `META`. All others are dropped. */
 const PASSED = ['content-length', 'content-md5', 'content-type', 'if-match', 'if-none-match', 'range'];
 /** The other `x-amz-` headers that a request may have. */
 const OWN = ['x-amz-content-sha256', 'x-amz-date'];
@@ -113,7 +116,7 @@ export class ProxyServer {
     }
   }
 
-  /** Takes a place among the running requests. @returns a function that gives the place back @throws {Refused} when none is free */
+  /** Counts a request as running. @returns a function to call at its end @throws {Refused} when too many run */
   #enter({ appId, opens }: Sender): () => void {
     const key = `${appId}/${opens}`;
     const own = this.#running.get(key) ?? 0;

@@ -29,7 +29,7 @@ export interface Operation {
   path: string;
 }
 
-/** The allowed queries of each method. `x-id` is allowed in addition. */
+/** The allowed queries of each method, by the sorted names of their parameters. `x-id` is allowed in addition. */
 const QUERIES: Record<string, [query: string, counts: Operation['counts'], mostBytes: number][]> = {
   GET: [['', 'reads', 0]],
   HEAD: [['', 'reads', 0]],
@@ -109,7 +109,7 @@ function requireList(method: string, query: Target['query'], own: string): void 
   const other = [...query.keys()].find((name) => !LIST_QUERY.has(name));
   if (other !== undefined) throw denied(`a list with ${other} is not served`);
   const prefix = query.get('prefix') ?? '';
-  // A list prefix may end inside a segment. After a `/`, `-` stands for the last segment, which must not be empty.
+  // A list prefix may end with `/`. `requireOwn` would refuse its empty last segment, so this adds `-` to it.
   requireOwn(prefix.endsWith('/') ? `${prefix}-` : prefix, own);
 }
 

@@ -10,7 +10,7 @@ const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/,\s]*)\/(\d{8})\/([a-z0-9-]{1,32})\/s3\/aws4_request, ?SignedHeaders=([a-z0-9;-]+), ?Signature=([0-9a-f]{64})$/;
 const APP_ID = /^[\w-]{1,64}$/;
 const DATE = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
-/** Headers that every signature must cover, beside all `x-amz-` headers. */
+/** Headers that every signature must cover, besides all `x-amz-` headers. */
 const COVERED = ['host', 'x-amz-content-sha256', 'x-amz-date'];
 
 export interface Received {

@@ -17,7 +17,7 @@ export class Watch {
     return this.#controller.signal;
   }
 
-  /** Whether it ended because the store did not answer. */
+  /** Whether the request ended because the head of the store's answer was late. */
   get isStoreLate(): boolean {
     return this.#isStoreLate;
   }

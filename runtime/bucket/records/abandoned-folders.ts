@@ -1,4 +1,4 @@
-// Removes the folders of deleted apps whose host was lost before it could do so.
+// Removes the folders of deleted apps whose host was lost before it could remove them.
 import type { DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';

@@ -17,7 +17,7 @@ export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'r
 /** Attempts to take a record while its writer keeps changing it. */
 const TAKES = 5;
 
-/** Another host is the home of the app, and writes its record. */
+/** Another host is the app's home: the host that runs the app and writes its record. */
 export class OtherHome extends Error {
   constructor(appId: string) {
     super(`another host is the home of app ${appId}`);
@@ -43,7 +43,7 @@ export class NewerRecord extends Error {
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
-  /** The write after the running one, which may have read the record before its last change. */
+  /** The write after the running one. The running one may have read the record before the last change. */
   next: Promise<void> | null;
 }
 
@@ -90,7 +90,7 @@ export class AppRecords {
   }
 
   /**
-   * Writes every changed record. Calls during a round wait for the same one.
+   * Writes every changed record. Concurrent calls share one run.
    * @throws {Error} when the bucket refuses a record; the next call tries again
    */
   storeAll(): Promise<void> {

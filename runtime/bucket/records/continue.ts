@@ -27,8 +27,8 @@ import { beginSecrets, fetchSecrets } from './secrets.ts';
 
 /**
  * Fills an empty data directory with the Cellar of the bucket, if it has one. A machine that continues a lost machine's Cellar
- * takes all apps in the bucket. A host that joins others takes none, because their homes are decided later. The control plane,
- * data, releases and repositories are read from the bucket when they are used.
+ * takes all apps in the bucket. A host that joins others takes none, because it is decided later which host runs which app.
+ * The data of the control plane, and data, releases and repositories of apps, are read from the bucket when they are used.
  * @throws {Error} when the bucket does not answer, or belongs to a Cellar with another `RUNNER_CLUSTER_KEY`
  */
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {

@@ -76,7 +76,7 @@ async function removeOthers(directory: string, kept: string[]): Promise<void> {
   const search = [...limited(), 'find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
   await runChild([...search, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS }).catch(
     (error: unknown) => {
-      // There is no cache yet, or a folder in it is unreadable; its size counts.
+      // There is no cache yet, or an entry could not be removed.
       if (!(error instanceof ChildError)) throw error;
     },
   );

@@ -31,7 +31,7 @@ const MANAGERS = /\b(?:npm|npx|pnpm|yarn|bun)\b/;
 /**
  * Installs the project's packages, if it names any, or reuses the last build's install if the inputs are the same.
  * @param digest of the files that an install depends on; `null` when it depends on other files too
- * @returns the install that the next build may reuse
+ * @returns the install that the next build may reuse; null when it cannot be cached
  */
 export async function installStep(
   input: BuildInput,
@@ -77,7 +77,7 @@ export async function installStep(
   return kept;
 }
 
-/** Returns `null` when an install depends on more than its inputs, or caching is off. */
+/** Returns `null` when the install cannot be cached: it depends on other files, no lock file or npm is there, or caching is off. */
 async function installCache(
   { env, limits, user }: BuildInput,
   directories: BuildDirectories,
@@ -142,7 +142,7 @@ function addCommand(packages: string[], { cache }: BuildDirectories, plan: Plan)
 }
 
 function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
-  // The set-up of Astro writes into public/, and fails without that folder. Other set-ups call `npx`, which would ask back.
+  // The set-up of Astro writes into public/, and fails without that folder. Other set-ups call `npx`, which would prompt.
   const command = ['env', 'npm_config_yes=true', ...wranglerCommand('public', words)];
   const title = `wrangler ${words[0]}`;
   return { arguments: command, title, folder, read: WRANGLER_FILES, asksRegistry: true };

@@ -13,7 +13,7 @@ import { killed, memoryShare, tooMuchMemory } from '../usage/memory-share.ts';
 import { watchUsage } from '../usage/watch-usage.ts';
 import type { BuildDirectories } from './environment.ts';
 
-/** Processes and threads of one command. A Node has about ten threads, and frameworks start one process for each core. */
+/** Processes and threads of one command. A Node process has about ten threads, and frameworks start one process for each core. */
 const MAX_TASKS = 2048;
 /** Share of the process limit of Cellar's container or unit: four builds run at once, and a fifth is left for everything else. */
 const SHARE_OF_TASKS = 1 / 5;

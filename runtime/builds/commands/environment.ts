@@ -57,7 +57,7 @@ const NAMES_REGISTRY = /^\s*(?:registry|npmRegistryServer)\b/m;
 
 /**
  * Returns the environment of a build's commands.
- * @param variables the app's own; the API refuses platform names
+ * @param variables the app's own; the API refuses names in `reservedEnvNames`
  */
 export async function buildEnvironment(
   { project, home, temporary, cache }: BuildDirectories,
@@ -87,7 +87,7 @@ export async function buildEnvironment(
     // Git must not treat the project as part of a repository around it, which it sees without a sandbox.
     GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,
-    // Left out when the project's files name a registry, because a variable would override them.
+    // npm's default registry is left out when the project's files name one, because a variable would override them.
     ...(registry && { npm_config_registry: registry, YARN_NPM_REGISTRY_SERVER: registry }),
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',

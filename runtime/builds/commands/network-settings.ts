@@ -20,9 +20,9 @@ const NETWORK_VARIABLES = [
   'SSL_CERT_FILE',
   'SSL_CERT_DIR',
 ];
-/** npm settings passed to builds, by their variable names. */
+/** npm's settings that builds get as environment variables. */
 const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
-/** The settings above that name files. */
+/** Those of these variables that name certificate files or directories. */
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
 const TIMEOUT_MS = 30_000;
 

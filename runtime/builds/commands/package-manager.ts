@@ -34,10 +34,10 @@ const BUN = '1.4.5';
 
 /**
  * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
- * file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
+ * file's, else npm. npm is this machine's; the others come from npm's registry, in the version that the project names
  * or its lock file needs.
  * @param cache the app's cache directory
- * @throws {BuildFailure} when npm is needed and not installed, the name is invalid, or no version is known for the lock file
+ * @throws {BuildFailure} when it is npm and not installed, the name is invalid, or no version is known for the lock file
  */
 export function packageManager(
   plan: Pick<Plan, 'packageManager' | 'lockFiles'>,
@@ -118,7 +118,7 @@ function fetchedCommands(
   return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build, add };
 }
 
-/** Returns the version that reads the lock file, or creates one. */
+/** Returns the version that reads the lock file, or creates one if there is none. */
 function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string): string {
   if (name === 'bun') return BUN;
   return name === 'pnpm' ? pnpmVersion(lockFileHead) : yarnVersion(lockFileHead);

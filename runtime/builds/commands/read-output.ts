@@ -8,10 +8,11 @@ import { plainText } from '../../processes/lines.ts';
 /** Maximum characters of one line of output. */
 const LINE_LENGTH = 2000;
 /**
- * Characters of output between two pauses, and the length of a pause in ms: at most 5 MiB a second. A command that prints faster
+ * Characters of output between two pauses. With `OUTPUT_PAUSE_MS`, that is at most 5 MiB a second. A command that prints faster
  * has to wait, because this process also serves all apps.
  */
 const OUTPUT_PORTION = 16 * 1024;
+/** Minimum length of a pause, in ms. */
 const OUTPUT_PAUSE_MS = 3;
 /** Time spent on lines between two pauses, in ms. Each line is searched for all values of the app's variables. */
 const OUTPUT_PORTION_MS = 1;
@@ -21,12 +22,13 @@ const CUT_AT_ONCE = 2 * 1024;
 const PAUSE_FACTOR = 5;
 /** Cost of a line besides its characters, counted in characters. */
 const LINE_COST = 250;
-/** Total time to wait for output after the command's end, in ms: a process that left the group may keep the pipe open for ever. */
+/** Total time to wait for output after the command's end, in ms: a process that left the process group may keep the pipe open. */
 const GRACE_MS = 500;
 /** Maximum bytes read after the command's end: more than a pipe's buffer. */
 const REST_BYTES = 2 ** 20;
-/** Time to pass on lines after the command's end, in ms. After it, only the last characters are passed on: they may show the error. */
+/** Time to pass on lines after the command's end, in ms. */
 const REST_MS = 2_000;
+/** Characters that are passed on even after `REST_MS`: the last ones may show the error. */
 const LAST_CHARACTERS = 4 * 1024;
 
 /**

@@ -7,7 +7,7 @@ import { run } from './run.ts';
 const TIMES: RegistryTimes = { afterMs: 10_000, deadlineMs: 8_000 };
 /** Uses npm itself, because it knows the registry, the proxy and the certificates of an install. */
 const PING = ['npm', 'ping', '--fetch-retries=0', '--loglevel=notice'];
-/** Time in ms that npm may take to start. */
+/** Timeout of the whole check, in ms. It is long, because npm may start slowly. */
 const HANGS_MS = 180_000;
 /** npm's codes for an unreachable registry. An HTTP status counts as an answer. */
 const UNREACHABLE =
@@ -55,7 +55,7 @@ async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number
       if (address === undefined || host !== undefined) return;
       // Shows only the host of a URL: the rest may hold a password.
       host = URL.parse(address)?.host;
-      // From here on npm waits for the registry, without a limit when it connects.
+      // From here on npm waits for the registry, and has no timeout while it connects.
       deadline = setTimeout(() => {
         why ??= `timeout, no answer within ${deadlineMs / 1000} s`;
         late.abort();

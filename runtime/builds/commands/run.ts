@@ -4,8 +4,9 @@ import { type ChildError, startJob } from '../../processes/child.ts';
 import { starvation } from '../../resources/low-priority.ts';
 import { readOutput } from './read-output.ts';
 
-/** Exit code of a shell that does not find a program, and the usual cause. */
+/** Exit code of a shell that does not find a program. */
 const NOT_FOUND = 127;
+/** The usual cause of `NOT_FOUND`. */
 const MISSING =
   ': a program that it calls is not installed; add its package to the dependencies of package.json';
 

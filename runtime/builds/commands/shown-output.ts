@@ -7,7 +7,7 @@ const NPM = /^npm (?:error|ERR!)/;
 const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 /** Matches the line after which npm lists the options of its command. */
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
-/** Match an error sentence of a package manager. `BESIDES` matches npm's additional error lines. */
+/** Match an error sentence of a package manager. */
 const ERRORS = [
   /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/,
   // Yarn 1 and Bun. Other programs begin lines with the same word.
@@ -18,6 +18,7 @@ const ERRORS = [
 ];
 /** Matches a shell's message for a missing program. */
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
+/** Matches npm's error lines that only give details. */
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
 /** Wrangler's error when a command needs an account and no token is set. */

@@ -12,7 +12,7 @@ const SETTINGS = {
 /** The files that a command of Wrangler reads: its own, and those of its packages. */
 export const WRANGLER_FILES = [dirname(WRANGLER)];
 
-/** Returns a command of Wrangler. @param folder is made before, below the working directory */
+/** Returns a command of Wrangler. @param folder below the working directory; the command makes it first if it is missing */
 export function wranglerCommand(folder: string, words: string[]): string[] {
   return [
     ...['/bin/sh', '-c', 'mkdir -p "$0" && exec "$@"', folder],

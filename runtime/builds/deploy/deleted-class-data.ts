@@ -52,7 +52,7 @@ export class DeletedClassData {
     }
   }
 
-  /** Snapshots the data, and moves it to the trash or removes it. If `signal` aborts that, the next deploy does it. Never rejects. */
+  /** Snapshots the data, then moves it to the trash or removes it. After an abort, the next deploy does it. Never rejects. */
   async throwAway(signal: AbortSignal): Promise<void> {
     const names = this.#classes.map(({ className }) => className).join(', ');
     try {
@@ -82,7 +82,7 @@ export class DeletedClassData {
     return 'is removed from the bucket';
   }
 
-  /** @returns null when the snapshot fails */
+  /** @returns the snapshot's key; null when the snapshot fails, or `signal` aborts */
   async #snapshot(signal: AbortSignal): Promise<string | null> {
     signal.throwIfAborted();
     const cut = Promise.withResolvers<null>();

@@ -69,7 +69,7 @@ export class DeployLog {
     }
   }
 
-  /** Runs a step and logs its name and duration. Passes its rejection on. */
+  /** Runs a step and logs its name and duration. @throws what `run` throws */
   async step<T>(name: DeployStep['name'], detail: string, run: () => Promise<T>): Promise<T> {
     this.line(`▸ ${name}: ${detail}`, 'info');
     const index = this.#steps.length;

@@ -11,7 +11,7 @@ const PROGRESS_MS = 100;
 const LOG_MS = 1_000;
 /** Delay in ms before a failed write is retried, for example on a full disk. */
 const RETRY_MS = 1_000;
-/** While this many facts wait in the outbox, lines stay in their bounded batch. */
+/** While more facts (events for the control plane) wait in the outbox, lines stay in their bounded batch. */
 const FACTS_WAITING = 100;
 
 export interface RecordOptions {
@@ -28,7 +28,7 @@ export class DeployRecord {
   /** Lines not yet sent to the control plane. */
   readonly #unsent = new LineBatch();
   #fact: DeployFact;
-  /** Whether the row has changed since the last write. The log may have changed too. */
+  /** Whether the row has changed since the last write. */
   #isChanged = false;
   #progress: NodeJS.Timeout | null = null;
   #saving: NodeJS.Timeout | null = null;
@@ -110,7 +110,7 @@ export class DeployRecord {
     }
   }
 
-  /** Writes the row if it has changed, and sends the waiting lines. */
+  /** Writes the row if it has changed. Sends the waiting lines, unless too many facts wait. */
   #publish(): void {
     this.#progress = null;
     if (this.#isChanged) {

@@ -30,7 +30,7 @@ const SHARED_STORAGE_WARNINGS = 5;
 /** The failure of a deploy that was interrupted because the host stopped. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
-/** Whether the release is new. An earlier release has filled the app's cache already, perhaps with newer entries. */
+/** Whether the release was never live in this app. Otherwise it has filled the app's cache already, perhaps with newer entries. */
 function isNew({ kind }: DeploySource): boolean {
   return kind !== 'release' && kind !== 'triggers';
 }
@@ -63,7 +63,7 @@ export class Deploy {
   readonly #madeWay = new AbortController();
   /** The final status when it is cancelled. */
   #cancelledAs: 'failed' | 'cancelled' = 'failed';
-  /** Set by a successful build: what is left to do after it. */
+  /** What is left to do after the release was made; null before. */
   #afterBuild: AfterBuild | null = null;
   readonly #deletedClasses: DeletedClassData;
 
@@ -79,7 +79,6 @@ export class Deploy {
     this.#deletedClasses = new DeletedClassData(options, fact, this.#log);
   }
 
-  /** Returns the recorded deploy. */
   get fact(): Readonly<DeployFact> {
     return this.#record.fact;
   }
@@ -236,7 +235,7 @@ export class Deploy {
     this.#madeWay.abort(new Error('a newer deploy waits'));
   }
 
-  /** Snapshots the data of classes that the project has deleted, then moves it to the trash. Never rejects. */
+  /** Snapshots the data of classes that the project has deleted, then moves it to the trash or removes it. Never rejects. */
   async throwClassesAway(): Promise<void> {
     if (this.#deletedClasses.isEmpty) return;
     await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.madeWay]));
@@ -282,7 +281,7 @@ export class Deploy {
     const { apps, store } = this.#options;
     const warnings: string[] = [];
     for (const { id, slug } of apps.neighboursOf(this.#origin)) {
-      // An owner may have many apps: requests go on between two of them.
+      // An owner may have many apps: between two of them, the host serves requests.
       await setImmediate();
       const warning = sharedStorageWarning(names, { slug, names: store.apps.storageNames(id) });
       if (warning !== null && warnings.length < SHARED_STORAGE_WARNINGS) warnings.push(warning);

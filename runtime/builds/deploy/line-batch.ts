@@ -12,7 +12,7 @@ export class LineBatch {
   add(line: string): void {
     this.#lines.push(line);
     this.#length += line.length + 1;
-    // Not at each line: dropping moves the lines that stay.
+    // Not at each line, because dropping copies the lines that stay.
     if (this.#length > 4 * BATCH_LENGTH) this.#shorten();
   }
 

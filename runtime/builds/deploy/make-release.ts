@@ -143,7 +143,7 @@ async function reuse(
   return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
 }
 
-/** Copies the release of another app's earlier deploy, for a split of that app (`splits.ts`). A split has no storage. */
+/** Copies the release of another app's earlier deploy. It becomes a second version of that app (`splits.ts`), without storage. */
 async function copy(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,

@@ -4,7 +4,7 @@ import { readRelease } from '../release/release.ts';
 import type { DeployLog } from './deploy-log.ts';
 
 /**
- * Names the classes that begin without objects, and the classes with objects that the Worker no longer exports.
+ * Warns when some classes begin without objects, and the Worker no longer exports other classes, which may have objects.
  * @param release its directory
  * @param names the app's storage names before the deploy, and with it
  */

@@ -28,7 +28,7 @@ export interface MissedDeploysOptions {
   everyMs: number;
 }
 
-/** Retries interrupted rollbacks, and deploys main of apps whose last deploy, even a failed one, was of another commit. */
+/** Retries interrupted rollbacks. Deploys main or the highest tag if the last deploy, even a failed one, was of another commit. */
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
@@ -109,8 +109,7 @@ export class MissedDeploys {
     if (!isOnDisk && !this.#arrived.has(appId)) return;
     const tip = await this.#pushed(appId, isOnDisk);
     this.#arrived.delete(appId);
-    // Asked after the branch was read: a push that ended in between has its deploy by now. Rollbacks and redeploys do not count,
-    // because they move no branch.
+    // Asked after the branch was read: a push that ended in between has its deploy by now.
     if (tip === null || changes.has(appId)) return;
     const { sha, ref } = tip;
     if (!isMissed(store, appId, sha)) return;
@@ -146,7 +145,7 @@ export class MissedDeploys {
   }
 }
 
-/** Whether `tip`, the commit of main, must still be deployed. */
+/** Whether `tip`, the pushed commit, must still be deployed. Rollbacks and redeploys do not count: they move no branch. */
 export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string, tip: string): boolean {
   const [newest, before] = deploys.newest(appId, 2);
   if (newest?.sha !== tip) return true;

@@ -90,7 +90,7 @@ export class DeployQueue {
     return deploy;
   }
 
-  /** Makes `close` wait for work that writes to a deploy's row. Resolves with its result. */
+  /** Makes `close` wait for work that writes to a deploy's row. Resolves when the work has ended. */
   async waitFor(work: Promise<void>): Promise<void> {
     this.#work.add(work);
     await work;

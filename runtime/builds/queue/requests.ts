@@ -144,7 +144,7 @@ export class DeployRequests {
    * Records a deploy of the release of a preview, and runs it when its turn comes.
    * @param preview.appId the preview's own id
    * @param preview.deployId of its release
-   * @param preview.versionId id of the uploaded version; null for a branch
+   * @param preview.versionId id of the uploaded version; null for a branch or a pull request
    * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping
    */

@@ -5,8 +5,9 @@ import type { Deploy } from '../deploy/deploy.ts';
 const BUILDS = 2;
 /** Maximum concurrent builds when the next build's account has none running. Thus long builds of other accounts do not delay it. */
 const BUILDS_WITH_NEWCOMER = 4;
-/** Maximum concurrent rollbacks and uploads, of all accounts and of one: they build nothing. */
+/** Maximum concurrent deploys that build nothing, such as rollbacks and uploads. */
 const READY_RELEASES = 4;
+/** Maximum of these for one account. */
 const READY_RELEASES_OF_ACCOUNT = 2;
 
 /**

@@ -26,7 +26,7 @@ export interface BuildInput {
   deployId: string;
   appId: string;
   sha: string;
-  /** The full name of the commit's branch. */
+  /** The full name of the ref, such as `refs/heads/main`. */
   ref: string;
   /** The app's URL; `null` while unknown. */
   url: string | null;

@@ -49,7 +49,7 @@ export async function checkSecrets(
   for (const name of taken) log.line(`${name} is both a secret and a binding: the Worker gets the binding`);
 }
 
-/** Logs which variables of a release are overridden. @param secrets the names of the app's secrets, which override both */
+/** Logs which variables of a release are overridden. @param secrets names of the app's secrets, which win over variables */
 export async function reportOverrides(
   release: string,
   overrides: Record<string, unknown>,

@@ -11,7 +11,7 @@ const KEPT_RELEASES = 5;
 /**
  * Removes old releases, files of interrupted builds, and the rows and logs of old deploys: an app can only go back to the last
  * releases that served. No build of the app may run.
- * @param next the deploy whose release the app's next deploy starts again, if it does
+ * @param next the deploy whose release the app's next deploy starts again; null: none
  */
 export async function removeOldReleases(
   { store, paths, apps, onFacts }: Pick<DeployOptions, 'store' | 'paths' | 'apps' | 'onFacts'>,

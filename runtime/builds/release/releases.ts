@@ -1,4 +1,4 @@
-// The releases that an app keeps on disk for rollbacks.
+// Makes a release of files that exist already: an earlier release, an uploaded version, or a preview's release.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../../bundler/release.ts';
@@ -14,8 +14,9 @@ import { type CertificateOf, type KeyOf, placeBundle, placeRelease, readRelease 
 const TIMEOUT_MS = 60_000;
 const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
-/** How files get into another directory: `LINKED` takes no space, `COPIED` is for files of another user. */
+/** Option of `cp` that hard-links files, which takes no space. */
 export const LINKED = '-l';
+/** Option of `cp` that copies files, for releases of another user. */
 export const COPIED = '--reflink=auto';
 
 /** The parts of a release that another deploy of it may change. */
@@ -24,7 +25,7 @@ export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows']
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
  * directory of its own.
- * @param retriggered takes the place of the earlier release's triggers
+ * @param retriggered replaces triggers and workflows of the earlier release; what it leaves out stays
  * @throws {Error} when the earlier release is gone
  */
 export async function reuseRelease(

@@ -1,7 +1,7 @@
 // Apps of one owner that name the same storage. On Cloudflare they would share it. Here each app has its own.
 import type { StorageNames } from '../../storage/names.ts';
 
-/** The storage that names are unique for in an account of Cloudflare, and which names are. */
+/** Kinds of storage. `isUnique`: whether a name is unique in a Cloudflare account, where apps that use it share the storage. */
 const KINDS = [
   {
     kind: 'databases',

@@ -20,8 +20,8 @@ export class UnstoredReleases {
   }
 
   /**
-   * Stores each app's live release and its releases for rollbacks, one at a time. Calls during a round wait for the same
-   * round. Never rejects because of the bucket: the next round tries again.
+   * Stores each app's live release and its releases for rollbacks, one at a time. Concurrent calls share one run. Never rejects
+   * because of the bucket: the next run tries again.
    */
   run(): Promise<void> {
     this.#round ??= this.#run().finally(() => {
@@ -30,7 +30,7 @@ export class UnstoredReleases {
     return this.#round;
   }
 
-  /** Ends the running round. */
+  /** Ends a `run` in progress. */
   stop(): void {
     this.#stopping.abort(new Error('the host is stopping'));
   }

@@ -34,7 +34,7 @@ interface Paths {
 
 /** The files of a commit that determine its install. */
 export interface InstallInputs {
-  /** Paths of all package.json files. */
+  /** Paths of `package.json` files, without symbolic links; at most `MANIFESTS`. */
   manifests: string[];
   /** Digest of manifests, lock files and settings of package managers; `null` when an install depends on other files too. */
   digest: string | null;

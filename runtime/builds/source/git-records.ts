@@ -7,7 +7,7 @@ import { atLowPriority, starvation } from '../../resources/low-priority.ts';
 
 /** Maximum characters of a record; a Linux path has at most 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
-/** Characters of its error output that explain a failure. */
+/** Maximum characters of git's error output in a failure. */
 const EXPLANATION = 2_000;
 
 export interface Listing {

@@ -15,7 +15,7 @@ import type { BuildInput } from '../release/build-input.ts';
 
 /** Maximum commits that a build sees. */
 const COMMITS = 50;
-/** Maximum MiB of their pack. */
+/** Maximum MiB of these commits' objects. */
 const MAX_MB = 200;
 const TIMEOUT_MS = 60_000;
 const ALLOWED = ['safe.directory=*', 'uploadpack.allowAnySHA1InWant=true'];
@@ -32,7 +32,7 @@ const SETTINGS = {
 /** Lets git ignore ctimes: the files get another owner later, which changes their ctime. */
 const CONFIG = '[core]\n\tcheckStat = minimal\n\ttrustctime = false\n';
 
-/** Returns the name of the branch that a build is of. */
+/** Returns the short name of a build's branch or tag, or `pull/5` for the pull request 5. */
 export function branchOf({ ref }: Pick<BuildInput, 'ref'>): string {
   return ref.replace(/^refs\/(?:heads|tags)\//, '').replace(/^refs\/(pull\/\d+)\/head$/, '$1');
 }

@@ -1,5 +1,5 @@
-// Imports repositories from other servers. Git fetches and packs the commits in the sandbox of builds, only from addresses that DNS
-// returned before. The host's git then checks the pack like a push.
+// Imports repositories from other servers. Git fetches and packs the commits in the sandbox of builds, only from addresses that
+// DNS returned before. The host's git then checks the pack like a push.
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -48,9 +48,9 @@ const DEADLINE_MS = 300_000;
 const EXPLAINING_LINES = 20;
 /** The user that runs the fetch when the host is root. No app uses it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
-/** Longest file of SSH's known hosts. */
+/** Longest file of SSH's known hosts, in bytes. */
 const KNOWN_HOSTS_BYTES = 16 * 1024;
-/** Prints the commit of the first ref that exists, and packs what `$2`, an earlier commit, does not have. */
+/** A shell script. Prints the commit of the first ref that exists, and packs what `$2`, an earlier commit, does not have. */
 const FETCH = `url=$1 have=$2 && shift 2 || exit
 if [ "$1" = tags ]; then
   tags=$(git ls-remote --quiet --tags --refs --sort=-version:refname -- "$url") || exit
@@ -80,7 +80,7 @@ sha=$(git rev-parse --verify --quiet 'refs/fetched^{commit}') && echo "commit $s
 { echo "$sha" && if git cat-file -e "$have^{commit}" 2>/dev/null; then echo "^$have"; fi; } |
 git pack-objects --quiet --revs --delta-base-offset whole >/dev/null`;
 
-/** What is fetched from a repository elsewhere. */
+/** What is fetched from a repository on another server. */
 export interface FetchFrom {
   remote: Remote;
   credentials: Credentials;
@@ -104,16 +104,17 @@ export interface ImportsOptions {
   reachable: PublicAddresses;
 }
 
-/** The operations of a turn. The turn's signal aborts them. */
+/** The operations of a turn in the import queue. The signal of `inTurn` aborts them. */
 export interface ImportTurn {
   /**
-   * Brings a commit of a repository elsewhere into one of an app.
+   * Brings a commit of a repository on another server into an app's repository.
    * @throws {Refusal} `import_failed` with the reason
    */
   fetch: (repository: string, from: FetchFrom) => Promise<Fetched>;
   /**
-   * Brings the default branch of the repository at `url` into an empty one, for `moveMain`.
+   * Brings the default branch of the repository at `url` into an app's empty repository.
    * @param url of https, without a user name
+   * @returns the commit, as `moveMain` takes it
    * @throws {Refusal} `commit_conflict` when there are commits, `import_failed` with the reason
    */
   import: (repository: string, url: URL) => Promise<MadeCommit>;

@@ -1,4 +1,4 @@
-// How git reaches a repository elsewhere: only at addresses that DNS returned before, and by no other transport.
+// How git reaches a repository on another server: only at addresses that DNS returned before, and by no other transport.
 import { lookup } from 'node:dns/promises';
 import { writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -13,7 +13,7 @@ import { quote } from '../../processes/shell.ts';
 const SLOW = { bytes: 1_000, seconds: 30 };
 /** Seconds until SSH gives up connecting, and between its keepalive messages. */
 const SSH = { connectS: 20, aliveS: 10 };
-/** Settings of git for any repository elsewhere: no transport but those allowed below, and no credentials of the machine. */
+/** Git's settings for any such repository: no transport but the one that `settingsFor` allows, and no credentials of this host. */
 const ALWAYS = {
   'protocol.allow': 'never',
   'credential.helper': '',
@@ -30,8 +30,9 @@ export interface Credentials {
   token: string | null;
 }
 
-/** Names of SSH's files, in the home of the fetch. */
+/** Name of SSH's file with the keys of servers, in the home of the fetch. */
 export const KNOWN_HOSTS = 'known_hosts';
+/** Name of SSH's file with the private key, in the home of the fetch. */
 const IDENTITY = 'identity';
 
 /** Returns the reachable addresses of a host. @throws {BuildFailure} when there is none */
@@ -50,7 +51,7 @@ export async function addressesOf(
   return left;
 }
 
-/** Returns git's settings for a repository: its transport only, these addresses only, no redirects. */
+/** Returns git's settings for a repository: only its transport, and for HTTPS only these addresses, without redirects. */
 export function settingsFor(
   { kind, url, host, port }: Remote,
   addresses: string[],

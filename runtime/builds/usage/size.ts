@@ -15,8 +15,9 @@ const TIMEOUT_MS = 60_000;
 const MAX_FILES = 500_000;
 /** Start of the message of a failure for lack of disk space. */
 const DISK_HAS = 'the disk of this machine has';
-/** Pauses between two checks, in ms. The disk's free space is cheap to read; counting all files is not. */
+/** Minimum pause between two readings of the disk's free space, in ms. */
 const DISK_PAUSE_MS = 200;
+/** Minimum pause between two counts of all files, in ms. It is longer, because a count is expensive. */
 const SIZE_PAUSE_MS = 1000;
 /** A pause is at least this many times as long as the check before it. */
 const PAUSE_FACTOR = 10;

@@ -1,4 +1,4 @@
-// HOST calls by which an app changes its home.
+// HOST calls by which an app changes its home, the host that runs it.
 import type { Apps } from '../../apps/apps.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 

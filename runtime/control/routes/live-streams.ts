@@ -5,11 +5,13 @@ import type { StreamPiece } from '../../telemetry/protocol.ts';
 
 /** Interval of comments, in ms. They keep connections through proxies open, and detect closed ones. */
 const HEARTBEAT_MS = 15_000;
-/** Most listeners of one app, and of all apps. */
+/** Maximum number of listeners of one app. */
 const LISTENERS_OF_APP = 100;
+/** Maximum number of listeners of all apps. */
 const LISTENERS = 1_000;
-/** Backlog limits, in bytes: for one listener, and for all together. Above them, events are skipped and counted. */
+/** Maximum backlog of one listener, in bytes. Above it, events are skipped and counted. */
 const BACKLOG_BYTES = 1024 * 1024;
+/** Maximum backlog of all listeners together, in bytes. Each may have an equal part. */
 const BACKLOG_OF_ALL_BYTES = 64 * 1024 * 1024;
 /** Heartbeats after which a listener that reads nothing is disconnected. */
 const STALLED_BEATS = 4;
@@ -29,7 +31,7 @@ export class LiveStreams {
   #heartbeat: NodeJS.Timeout | null = null;
 
   /**
-   * Responds with a stream, until its reader or its source ends it.
+   * Responds with a stream, until the client or the source of its events ends it.
    * @param follow starts to feed the stream; returns a function that stops that
    * @throws {Refusal} 429 when there are too many listeners
    */

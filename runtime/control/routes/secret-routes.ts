@@ -34,7 +34,7 @@ export function secretRoutes({
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw noSuchApp();
   };
-  /** Restarts an app with its changed settings, if it runs. */
+  /** Waits for `restart`, and returns whether the changed settings are in use. Secrets are masked in a reported problem. */
   const renewed = async (id: string, restart: Promise<boolean>) => {
     try {
       return { in_effect: await restart, problem: null };
@@ -43,7 +43,7 @@ export function secretRoutes({
       return { in_effect: false, problem: mask(reason(error)) };
     }
   };
-  /** @throws {Refusal} naming a secret whose new value no Hyperdrive binding of the live release could use */
+  /** @throws {Refusal} when a Hyperdrive binding of the live release uses a secret whose new value is no connection string */
   const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
     const { liveDeployId } = apps.get(id)!;
     const release = liveDeployId === null ? null : await readRelease(await apps.release(id, liveDeployId));

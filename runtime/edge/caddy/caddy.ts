@@ -13,8 +13,9 @@ import { ADMIN_HOST, adminSocket, bootConfig } from './config.ts';
 
 /** Interval and timeout of the polls for the admin API after a start. */
 const START = { everyMs: 20, timeoutMs: 10_000 };
-/** Timeout of an admin API request, in ms, and the longest response, in bytes. */
+/** Timeout of an admin API request, in ms. */
 const LOAD_MS = 30_000;
+/** Longest response of the admin API, in bytes. */
 const ANSWER_BYTES = 1024 * 1024;
 /** Health check: every `everyMs`, with a timeout of `deadlineMs`. After `tries` failures in a row Caddy is killed. */
 const WATCH = { everyMs: 5_000, deadlineMs: 5_000, tries: 3 };
@@ -65,7 +66,7 @@ export class Caddy {
 
   /**
    * @param program path of Caddy
-   * @param directory of its sockets and certificates; created if missing, for this user only
+   * @param directory for Caddy's sockets and certificates; `start` creates it, for this user only
    * @param onCertificateFailure called each time a certificate for a hostname could not be obtained
    * @param watch settings of the health check
    */
@@ -86,14 +87,14 @@ export class Caddy {
     return this.#problem;
   }
 
-  /** Process id of Caddy while it runs. */
+  /** Process id of Caddy; undefined while it does not run. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
   /**
    * Starts Caddy with a config, and from then on restarts it when it exits. `stop` also cancels a start.
-   * @throws {Error} with Caddy's message when it does not start or rejects the config
+   * @throws {Error} when Caddy does not start, or, with Caddy's message, when it rejects the config
    */
   async start(config: object): Promise<void> {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });

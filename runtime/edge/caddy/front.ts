@@ -10,7 +10,7 @@ import { caddyConfig, gatewaySocket, rootCertificate } from './config.ts';
  * Makes the gateway listen for Caddy only, then starts Caddy.
  * @param parts `directory` is Caddy's own; `api` is the port of the API, which Caddy asks before it requests a certificate
  * @returns the HTTPS port
- * @throws {Error} with Caddy's message when it does not start
+ * @throws {Error} when Caddy does not start or rejects the config
  */
 export async function startCaddyProxy(
   caddy: Caddy,

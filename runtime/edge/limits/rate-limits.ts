@@ -14,11 +14,9 @@ export interface SiteLimits {
   appRpm: number;
 }
 
-/**
- * Maximum number of visitors counted separately: for one site, and for all sites. All others share an overflow entry of
- * their site.
- */
+/** Maximum number of visitors of one site counted separately. All others share the site's overflow entry. */
 const SITE_VISITORS_MAX = 16_384;
+/** Maximum number of visitors of all sites counted separately. */
 const VISITORS_MAX = 131_072;
 /** Idle entries evicted with each decision. A decision adds fewer, so the table shrinks without a long pause. */
 const FORGOTTEN_AT_ONCE = 4;
@@ -53,7 +51,7 @@ export class Limiter {
   readonly #siteVisitorsMax: number;
   readonly #visitorsMax: number;
   #visitors = 0;
-  /** A linked list of entries, in the order of their last admission. */
+  /** The ends of a linked list of entries, in the order of their last admission. */
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
 

@@ -1,4 +1,4 @@
-// Shares of a gateway's open requests, so that one app leaves room for others.
+// Limits the open requests of each share (a key, such as an app's id), so that one app leaves room for others.
 
 /** Maximum number of open requests of one share, WebSockets included: a quarter of all connections. */
 const SHARE_MAX = 2_048;

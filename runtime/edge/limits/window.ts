@@ -32,7 +32,7 @@ export class Window {
     return this.#total;
   }
 
-  /** Counts a request admitted at `now`, which is no earlier than the last. */
+  /** Counts a request admitted at `now`, which must not be earlier than in the previous call. */
   add(now: number): void {
     this.#total++;
     if (this.#times > 0) {

@@ -13,8 +13,9 @@ const TEXT_MAX = 1_024;
 const TEXT_BYTES = 6 * TEXT_MAX + 2;
 /** A string that needs no truncation and no escaping. */
 const PLAIN = /^[ !#-[\]-~]{0,1024}$/;
-/** The characters of `PLAIN`: the codes in this range, without quotes and backslashes. */
+/** Lowest code of a character in `PLAIN`. */
 const FIRST_PLAIN = 0x20;
+/** Highest code of a character in `PLAIN`. In the range, only quotes and backslashes are not plain. */
 const LAST_PLAIN = 0x7e;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -34,13 +35,14 @@ export function accessLines(host: string | null): LineFormat<RequestRecord> {
   };
 }
 
-/** The buffer that the current line is written to, and the write position. */
+/** The buffer that the current line is written to. */
 let line: Buffer = Buffer.alloc(0);
+/** The write position in `line`. */
 let at = 0;
 
 /**
  * Leaves out personal data and credentials. Truncates addresses to /24 and /48, and drops query strings from the path
- * and the referrer. Of other headers, copies only `User-Agent` and the host name.
+ * and the referrer. Of the request's other headers, copies only `User-Agent` and the host name.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number, end: Buffer): number {
   const { clientInfo, site, requestId, traceId } = record;
@@ -156,8 +158,9 @@ function putSeconds(ms: number): void {
   putDigits(micros - whole * 1_000_000, 6);
 }
 
-/** Size of the cache of content types. Apps choose them, so a full cache is cleared, and long ones are not cached. */
+/** Maximum number of cached content types. Apps choose them, so a full cache is cleared. */
 const TYPES_MAX = 64;
+/** Longest content type that is cached, in characters. */
 const TYPE_LENGTH_MAX = 128;
 const types = new Map<string | undefined, Buffer>();
 

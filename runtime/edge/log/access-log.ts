@@ -42,8 +42,9 @@ export class AccessLog<Entry> {
   readonly #path: string;
   readonly #format: LineFormat<Entry>;
   readonly #limits: AccessLogLimits;
-  /** Buffers without space for another line, and the bytes of their lines. */
+  /** Buffers that take no more lines, and wait to be written. */
   #full: Piece[] = [];
+  /** Bytes of the lines in `#full`. */
   #fullBytes = 0;
   /** The buffer that is being filled. */
   #piece: Piece | null = null;

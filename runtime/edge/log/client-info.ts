@@ -2,7 +2,7 @@
 import { headerValue } from '../http/head/fields.ts';
 import { cutAddress } from '../limits/networks.ts';
 
-/** The client, and how it asks: mostly the same for all requests of a connection. */
+/** The client and its headers, as records need them: mostly the same for all requests of a connection. */
 export interface ClientInfo {
   /** Lower case, without the port. */
   host: string;

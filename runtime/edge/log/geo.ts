@@ -7,7 +7,7 @@ import { asciiJson } from '../http/body/ascii-json.ts';
 
 /** How often the files are checked for changes, in ms. New versions appear weekly. */
 const CHECK_MS = 60_000;
-/** Size of the caches of addresses and of database records. A result has a few hundred bytes. */
+/** Maximum entries of the cache of addresses, and of each cache of database records. An entry has a few hundred bytes. */
 const CACHE_MAX = 4_096;
 /** Longest string taken from a database, in characters. */
 const TEXT_LENGTH = 100;

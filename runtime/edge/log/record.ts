@@ -14,13 +14,13 @@ export interface RequestRecord {
   clientInfo: ClientInfo;
   /** 499 when the client left before a response began. */
   status: number;
-  /** From the head to the end of the response. */
+  /** Time from the request's head to the end of the response, in ms. */
   durationMs: number;
   /** The part of `durationMs` in which the request was queued. */
   heldMs: number;
   /** `cold` when it waited for the start of its process; null when it reached no process. */
   cellStart: 'warm' | 'cold' | null;
-  /** How long the start of that process took; 0 unless `cold`. */
+  /** How long the start of that process took, in ms; 0 unless `cold`. */
   wakeMs: number;
   /** The release of the app that the process runs; null without a process or without releases. */
   release: string | null;
@@ -45,7 +45,7 @@ export interface RequestRecord {
   home: string | null;
 }
 
-/** Called for each finished request, on the gateway's thread. Must return quickly, in a time that no body size affects. */
+/** Called for each finished request, on the gateway's thread. Must return quickly, however large the bodies were. */
 export type RequestObserver = (record: RequestRecord) => void;
 
 /** Time between two log lines about failing observers, in ms. */

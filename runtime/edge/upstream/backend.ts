@@ -1,4 +1,5 @@
-// A site's backend, as the gateway sees it: an app's fleet or the control plane.
+// A site's backend, as the gateway sees it: an app's fleet (which manages the app's processes), another host, or the control
+// plane.
 import type { Refusal } from '../refusals.ts';
 import type { Upstream } from './upstream.ts';
 

@@ -57,7 +57,7 @@ export class RequestQueues {
   #closed = false;
 
   /**
-   * @param timeoutMs longest total time in the queue of one request
+   * @param timeoutMs longest total time of one request in the queue, in ms
    * @param siteMax bounds for each site @param allMax for all sites together
    */
   constructor(timeoutMs: number, siteMax = SITE_MAX, allMax = ALL_MAX) {

@@ -8,7 +8,7 @@ import type { TrackedTunnel } from './upstream.ts';
 const CLOSE_MS = 1_000;
 /** How long one direction may stay open after the other has ended, in ms. */
 const HALF_OPEN_MS = 30_000;
-/** How long one side may read nothing, in ms. The sender is paused meanwhile, so it may have left unnoticed. */
+/** How long one side may stop reading, in ms. The other side is paused meanwhile, so nobody notices when it leaves. */
 const BLOCKED_MS = 900_000;
 
 /** Copies bytes as soon as it is created. `onEnd` is called once, when both sockets have closed. */

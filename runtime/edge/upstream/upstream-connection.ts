@@ -1,4 +1,4 @@
-// One connection to a process: sends one request at a time, and parses the responses strictly.
+// One connection to a process, or to another host: sends one request at a time, and parses the responses strictly.
 import type { Socket } from 'node:net';
 import { monotonic } from '../../sockets/clock.ts';
 import {
@@ -15,7 +15,7 @@ import { type AnswerHead, readAnswerHead } from '../http/head/answer-head.ts';
 import { keptBytes } from '../http/head/fields.ts';
 import type { Queued } from './queue.ts';
 
-/** Connect timeout, in ms. The process is on this machine, so a slow one is a dead one. */
+/** Timeout of a connect to a process or to another host, in ms. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Largest head of a response, in bytes. Apps set many cookies. */
 const HEAD_BYTES = 64 * 1024;
@@ -23,7 +23,7 @@ const HEAD_BYTES = 64 * 1024;
 /** Longest head that is cached for the next response, in bytes. */
 const KNOWN_BYTES = 1_024;
 
-/** Where a process listens: a unix socket, or a port of an IPv4 address. */
+/** Where a process listens: a unix socket. Or where another host does: a port of an IPv4 address. */
 export type UpstreamAddress = { socketPath: string } | { host: string; port: number };
 
 /** Why there is no complete response. */
@@ -72,8 +72,9 @@ export interface ConnectionPool {
 class KnownHead {
   readonly head: AnswerHead;
   readonly #known: KnownBytes;
-  /** The last chunk that began with it, and the bytes after it in that chunk. */
+  /** The last chunk in the shared read buffer that began with the head; null before the first one. */
   #chunk: Buffer | null = null;
+  /** The slice of `#chunk` after the head. */
   #rest: Buffer | null = null;
 
   constructor(bytes: Buffer, head: AnswerHead) {
@@ -119,7 +120,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   /** The part of a head that has arrived. */
   readonly #early = new Backlog();
   #head: AnswerHead | null = null;
-  /** The cached head of the response before; null when that was too long. */
+  /** The cached head of an earlier response; null before the first one, and when the last head was too long. */
   #known: KnownHead | null = null;
   #body: BodyReader | null = null;
 
@@ -187,7 +188,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
 
   /** Returns the bytes after the head; null when the head is incomplete, invalid, or a 101. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
-    // The response to HEAD has the same head as one with a body.
+    // A response to HEAD has no body, although its head may equal the cached head of one with a body.
     const known = reader.method === 'HEAD' || this.#early.length > 0 ? null : this.#known;
     const behind = known?.restOf(chunk) ?? null;
     if (behind !== null) {
@@ -271,7 +272,10 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reader?.onRoom();
   }
 
-  /** The process has closed its side. Its response can still be read, but some clients send their whole body first. */
+  /**
+   * The process accepts no more of the request, but its response can still be read. Some clients read it only after they
+   * have sent their whole body, so they may send the rest.
+   */
   onLost(): void {
     this.#reader?.onRoom();
   }

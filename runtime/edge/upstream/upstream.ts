@@ -1,5 +1,5 @@
-// One process that takes requests: its connection pool, and a count of the requests in flight, so that a drain sees
-// every request.
+// One process, or one other host, that takes requests: its connection pool, and a count of the requests in flight, so that
+// a drain sees every request.
 
 import type { Refusal } from '../refusals.ts';
 import { Queue } from './queue.ts';

@@ -1,4 +1,5 @@
-// Decides what a request to an app gets: a process, a wait for its start, or a refusal. Requests start resting apps.
+// Decides what a request to an app gets: a process, a wait for its start, or a refusal. A request starts an app that is at rest,
+// without a process (phase `idle`).
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import type { Level } from '../../log.ts';
 import { admission, noProcess, overloaded, type Phase } from '../life/phase.ts';
@@ -18,11 +19,11 @@ const LOG_SHED_EVERY_MS = 60_000;
 export class Admissions {
   readonly #options: AdmissionOptions;
   readonly #process: Supervisor;
-  /** The phase of the last start for requests. */
+  /** The phase of the last start for requests; null before the first. */
   #starting: Phase | null = null;
   /** When the last line about requests refused for lack of memory was logged, as `performance.now()`. */
   #shedAt = Number.NEGATIVE_INFINITY;
-  /** Starts of a resting app for requests, since `takeWakes` was called. */
+  /** How often requests have started the app from rest, since `takeWakes` was called. Failed starts do not count. */
   #wakeCount = 0;
 
   constructor(options: AdmissionOptions, process: Supervisor) {
@@ -30,7 +31,7 @@ export class Admissions {
     this.#process = process;
   }
 
-  /** @param coming settles with the start that was requested, if any */
+  /** @param coming settles with the start that `Fleet.start` was asked for; null without one */
   admit(coming: Promise<void> | null): Admission {
     const { phase } = this.#process;
     if (phase.name === 'running') {
@@ -50,14 +51,14 @@ export class Admissions {
     return this.#starting !== null && this.#starting === this.#process.phase;
   }
 
-  /** Returns the number of starts of a resting app since the last call. */
+  /** Returns how often requests have started the app from rest since the last call. Failed starts do not count. */
   takeWakes(): number {
     const wakes = this.#wakeCount;
     this.#wakeCount = 0;
     return wakes;
   }
 
-  /** Refuses a request for want of memory, with a rate-limited log line. */
+  /** Refuses a request for lack of memory, with a rate-limited log line. */
   #shed(): Refused {
     const now = performance.now();
     if (now - this.#shedAt > LOG_SHED_EVERY_MS) {
@@ -67,7 +68,7 @@ export class Admissions {
     return overloaded();
   }
 
-  /** Starts a resting app once for all waiting requests. A client that disconnects does not cancel the start. */
+  /** Starts the app from rest, once for all waiting requests. A client that disconnects does not cancel the start. */
   #start(): void {
     const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
     const wanted = this.#process.wanted;
@@ -75,7 +76,7 @@ export class Admissions {
     this.#process.enter(phase);
     this.#process.operations
       .run(async () => {
-        // An earlier operation may have started or stopped it.
+        // An earlier operation may have started or stopped the app.
         if (this.#process.phase !== phase) return;
         this.#process.cancelRestart();
         await this.#timed(() => this.#process.bringUp(wanted));
@@ -84,7 +85,7 @@ export class Admissions {
       .catch(() => {});
   }
 
-  /** Measures the duration of a start. */
+  /** Runs a start, and adds its duration or its failure to the wake statistics. */
   async #timed(start: () => Promise<void>): Promise<void> {
     const { wakes } = this.#options;
     const from = performance.now();

@@ -2,9 +2,9 @@
 
 /** One holder's right to use a process. */
 export interface Lease {
-  /** Aborted when the process ends while the lease is held. */
+  /** Aborted when the process must end and the lease was not released in time. A crash does not abort it. */
   signal: AbortSignal;
-  /** Call once. */
+  /** Ends the lease. Call it once. */
   release: () => void;
 }
 
@@ -43,8 +43,8 @@ export class Leases {
   }
 
   /**
-   * Waits until no lease is held.
-   * @returns how many leases were aborted after `limitMs`
+   * Waits until no lease is held, and aborts the leases that are still held after `limitMs`.
+   * @returns how many leases were aborted
    */
   async drain(limitMs: number): Promise<number> {
     if (this.#held === 0) return 0;

@@ -25,12 +25,12 @@ export interface LeasedCell {
   databasePath: string;
   /** The socket that loads objects from the bucket. Nothing listens there for an app that keeps its data on this machine. */
   loadPath: string;
-  /** Aborted when the lease ends before its holder is done. */
+  /** Aborted when the time is over, or the process must end, before the holder is done. A crash does not abort it. */
   signal: AbortSignal;
 }
 
 export interface LeaseOptions {
-  /** Whether the process may be blocked meanwhile. If it still is at the end of the time, it is ended. */
+  /** Whether the holder's work may block the process. If it still does when the time is over, the process is ended. */
   mayBlock?: boolean;
   /** Longest time to wait for a process and use it. Default: 30 s. */
   ms?: number;
@@ -113,7 +113,7 @@ export class Leasing {
     );
   }
 
-  /** Starts a process if the app may have one. The app stays at rest; a stopped app stays stopped. */
+  /** Starts a process if the app has none and may have one. A sleeping app stays asleep; a stopped app takes no requests. */
   async #bringUp(): Promise<void> {
     const { phase, wanted } = this.#process;
     if (phase.name !== 'idle' && phase.name !== 'stopped') return;
@@ -123,7 +123,7 @@ export class Leasing {
     else await this.#process.bringUpResting(wanted);
   }
 
-  /** Starts a process of a stopped app. It ends with the last lease. */
+  /** Starts a process of a stopped app. The process ends with its last lease. */
   async #lend(wanted: AbortSignal): Promise<void> {
     const { operations } = this.#process;
     const cell = await this.#process.launchLive(AbortSignal.any([operations.closing, wanted]));

@@ -1,5 +1,5 @@
-// Decides whether there is memory for one more process, and which processes use too much. The same sample gives their CPU
-// use.
+// Decides whether there is memory for one more process, and which processes use too much. Each sample also gives the CPU use of
+// the processes.
 import { log, reason } from '../../log.ts';
 import { readUsage } from '../../processes/processes.ts';
 import { type Memory, readMemory } from '../../resources/memory.ts';
@@ -45,7 +45,7 @@ export class MemoryGauge {
     this.#take(readMemory(root));
   }
 
-  /** As last sampled. `used`, `limit` and `inCells` (the cells' private memory) are in bytes; `cells` is a count. */
+  /** As last sampled, in bytes. `inCells` is the private memory of the apps' processes, and `cells` is their number. */
   get figures(): { used: number; limit: number; cells: number; inCells: number } {
     const eaters = [...this.#cells.values()];
     const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);
@@ -81,8 +81,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Samples memory use and ends each process over its limit. Call about once a second.
-   * @returns when done; at once while the last sample still runs. Never rejects
+   * Samples memory use and ends each process over its limit. Call about once a second. Resolves when done, or at once while the
+   * previous sample still runs. Never rejects.
    */
   async sample(): Promise<void> {
     if (this.#sampling) return;
@@ -102,7 +102,7 @@ export class MemoryGauge {
     }
   }
 
-  /** The largest apps to end so that this one has memory; null when it is over its share, or that would not be enough. */
+  /** Returns the largest apps, to end for this one; null when this one is over its share, or if that would not be enough. */
   #whoLeavesFor({ footprint }: MemoryUser): MemoryUser[] | null {
     const running = [...this.#cells.values()];
     const inCells = running.reduce((sum, other) => sum + other.footprint, 0);

@@ -1,4 +1,4 @@
-// Runs the steps of a start on a host that may be out of processes.
+// Runs the steps of a start on a host that may be out of processes, open files or memory.
 import { resourceErrorCode } from '../../processes/child.ts';
 import { assertRoomForChild } from '../../processes/descriptors.ts';
 import { StartRefused } from './slots.ts';

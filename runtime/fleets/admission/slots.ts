@@ -6,7 +6,7 @@ export class StartRefused extends Error {}
 
 /** A start that takes longer than this frees its slot and continues without one. In ms. */
 const LONG_MS = 5_000;
-/** Most long starts without a slot, for each slot. A waiting account without a start under way may add one. */
+/** Most long starts that continue without a slot, for each slot. Freeing a slot for an account after `SHARE_MS` may exceed it. */
 const LONG_PER_TURN = 4;
 
 /** After this time a start frees its slot for a waiting account with no start under way. In ms. */
@@ -21,6 +21,7 @@ export interface StartingApp {
 interface Start {
   who: StartingApp;
   owner: string;
+  /** Whether it holds a slot. */
   hasTurn: boolean;
   /** Whether it has held its slot for `SHARE_MS`. */
   hasHadShare: boolean;
@@ -41,7 +42,7 @@ export class Slots {
   #long = 0;
 
   /**
-   * @param count starts at once
+   * @param count number of slots
    * @param timeoutMs time for a whole start, the wait for its slot included
    * @param longMs time after which a start frees its slot
    * @param shareMs time after which a start frees its slot for an account that has no start under way
@@ -60,7 +61,7 @@ export class Slots {
   }
 
   /**
-   * Runs `work` once it has a slot, with the time that is left, in ms.
+   * Runs `work` once it has a slot. `work` gets the time that is left of `timeoutMs`, in ms.
    * @param who the app that starts. If its last start failed or took long, other apps of its account go first
    * @throws {StartRefused} when no slot is free in time; the signal's reason when that aborts first
    */
@@ -152,7 +153,7 @@ export class Slots {
     this.#waiting.get(next)!();
   }
 
-  /** The next start: of the account with the fewest under way, and within the account, of an app whose last start went well. */
+  /** Returns the next start: of the account with the fewest under way, and in it of an app whose last start went well, if any. */
   #next(): Start | undefined {
     const starts = this.#startsByOwner();
     let [first, fewest] = [undefined as Start | undefined, Number.POSITIVE_INFINITY];

@@ -1,11 +1,13 @@
-// Wake statistics of all apps: count, duration and failures of starts that requests waited for.
+// Wake statistics of all apps. A wake is a start of an app at rest for requests, which wait for it.
 
 /** How many of the last starts the percentiles cover. */
 const REMEMBERED = 1_000;
 
-/** Since the host's start; percentiles in ms, null before the first wake. */
+/** Statistics since the host's start. The percentiles are durations, null before the first wake. */
 export interface WakeCounts {
+  /** Wakes that succeeded. */
   count: number;
+  /** Wakes that failed. */
   failed: number;
   p50_ms: number | null;
   p99_ms: number | null;

@@ -35,7 +35,7 @@ export function d1Binding(name: string, service: CapnpValue): Fields {
   };
 }
 
-/** Returns KV's service. Large values are on the disk `kv`, or in the bucket with the disk as a cache. */
+/** Returns KV's service. Large values are on the disk `kv`; if `isClustered`, in the bucket, and the disk is a cache. */
 export function kvWorker(isClustered: boolean): Fields {
   const values = isClustered
     ? [
@@ -50,7 +50,7 @@ export function kvWorker(isClustered: boolean): Fields {
   ]);
 }
 
-/** The entrypoint through which other apps send to the queues consumed here. */
+/** The entrypoint through which other apps send to the queues that this app consumes. */
 export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
 const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
 

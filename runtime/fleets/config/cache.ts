@@ -1,4 +1,5 @@
-// The Cache API of an app whose code uses it: a service in the cell, and a disk of its own.
+// The Cache API of an app whose code uses it: a service in the cell (the app's workerd process), and a disk of its own. An app
+// whose data is in the bucket has no such disk.
 import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, VOID } from './capnp.ts';
 import { textOf } from './texts.ts';

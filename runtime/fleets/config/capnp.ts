@@ -5,7 +5,7 @@ export type CapnpValue = string | number | boolean | Expression | CapnpValue[] |
 
 export type Fields = { [field: string]: CapnpValue };
 
-/** Text that is written unquoted. Made only by the functions below. */
+/** Text that is written unquoted. Made only in this file. */
 export class Expression {
   readonly text: string;
   constructor(text: string) {
@@ -13,7 +13,7 @@ export class Expression {
   }
 }
 
-/** The content of a file, read by workerd at start. `path` is relative to the config. */
+/** Returns the content of a file, which workerd reads when it starts. `path` is relative to the config. */
 export function embed(path: string): Expression {
   return new Expression(`embed ${quote(path)}`);
 }
@@ -36,7 +36,7 @@ export function capnp(value: CapnpValue): string {
   return `(${fields.join(', ')})`;
 }
 
-/** A string literal. Escapes every UTF-8 byte that is not plain ASCII, so that no content can end the literal. */
+/** Returns a string literal. Escapes quotes, backslashes and all bytes that are not printable ASCII: no content can end it. */
 function quote(text: string): string {
   let literal = '"';
   for (const byte of Buffer.from(text, 'utf8')) {

@@ -1,4 +1,5 @@
-// Writes a release as workerd's text config. It is written at each launch, so that old releases get this Cellar's features.
+// Writes the text config of a cell (an app's workerd process) from its release. It is written at a launch, not at the deploy, so
+// that old releases get this Cellar's features.
 import { isAbsolute, join, normalize } from 'node:path';
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
@@ -74,7 +75,7 @@ export interface ConfigOptions {
   secrets: string[];
   /** JSON values that override the Worker's variables, or add to them. */
   vars: Record<string, unknown>;
-  /** Whether this is a trial, which only checks what the Worker lacks. No cron calls it then. */
+  /** Whether this is a trial: a start on temporary storage, which only checks the Worker. No cron calls it then. */
   isTrial: boolean;
   /** Names of the app's modules with a changed copy beside the config. All other modules are read from the release. */
   changedModules: string[];
@@ -109,9 +110,9 @@ export interface ConfigOptions {
 }
 
 /**
- * Returns the text of a release's config. workerd must run in the release's directory. Sockets: `http` serves the app.
- * `health` runs none of its code; with a Worker it answers with the number of pending `waitUntil` tasks. Disks, given at
- * start: `do` (Durable Objects, D1, KV's index), `kv` (KV's large values).
+ * Returns the text of a release's config. workerd must run in the release's directory. Socket `http` serves the app. Socket
+ * `health` is for the host: a GET runs none of the app's code, and with a Worker returns the number of pending `waitUntil` tasks.
+ * Disks, given at start: `do` (Durable Objects, D1, KV's index), `kv` (KV's large values) and `cache` (the Cache API).
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
@@ -139,7 +140,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
       },
       {
         name: 'health',
-        // Other apps' calls of the Worker's exports arrive here too.
+        // Calls of the Worker's exports by other apps arrive here too.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
@@ -152,8 +153,8 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
 }
 
 /**
- * Returns unique keys of the namespaces whose alarms are the app's own work and must run in time. KV's are excluded: they
- * only remove expired entries, which can wait until the process runs for another reason.
+ * Returns unique keys of the namespaces whose alarms are the app's own work and must run in time. Crons are separate: see
+ * `cronKeys`. KV is left out: its alarms only remove expired entries, which can wait until the process runs for another reason.
  */
 export function alarmKeys(release: Release): string[] {
   const { classes, triggers, workflows = [] } = release;
@@ -373,18 +374,18 @@ function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
   return [{ name: binding, json: JSON.stringify({ id: uuidOf(id), tag, timestamp }) }];
 }
 
-/** workerd's own binding. Without an id, no other binding shares the loaded Workers. */
+/** Returns workerd's bindings that load Workers. Without an id, no other binding shares the loaded Workers. */
 function loaderBindings({ workerLoaders = [] }: Release): CapnpValue[] {
   return workerLoaders.map(({ binding }) => ({ name: binding, workerLoader: {} }));
 }
 
-/** Without the socket of the container service, classes have no `ctx.container`. */
+/** Returns a class's field `container`. Without the socket of the container service, classes have no `ctx.container`. */
 function containerOf({ containers = [] }: Release, className: string, socket: string | undefined): Fields {
   const found = socket === undefined ? undefined : containers.find((each) => each.className === className);
   return found === undefined ? {} : { container: { imageName: imageText(found) } };
 }
 
-/** The container service speaks the part of Docker's API that workerd uses. It runs no egress proxy, so that image is a dummy. */
+/** The container service speaks the part of Docker's API that workerd uses. It runs no egress proxy: that image is a dummy. */
 function containerEngine({ containers = [] }: Release, socket: string | undefined): Fields {
   if (containers.length === 0 || socket === undefined) return {};
   return {

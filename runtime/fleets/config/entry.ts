@@ -39,14 +39,15 @@ export const D1_MODULES = [
   { name: 'cellar-sql-statements.js', text: textOf('../../../sqlite/statements.js') },
 ];
 
-/** How the entry wraps the app's default export, without and with error pages. */
+/** How the entry wraps the app's default export without error pages. */
 const DEFAULT = 'const main = wrapDefault(app.default);';
+/** How the entry wraps the app's default export with error pages. */
 const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrapDefault(withPages(app.default));`;
 
 /** The entry's list of service bindings for an app that has none. */
 const NO_SERVICES = 'const SERVICES = [];';
 
-/** The entry's first import. The module that times calls comes next, before the app's code. */
+/** The entry's first import. The modules that replace `fetch()` come next, before the app's code. */
 const CAPTURE_IMPORT = `import './${CAPTURE.name}';`;
 
 /** The entry's exports for the host. They hide an app's exports of the same name. */

@@ -15,7 +15,7 @@ const UNUSED = [
 ];
 
 /**
- * Returns the service `internet` of a cell's config. It lists this machine's current addresses: write it at each launch.
+ * Returns the service `internet` of an app's config. It lists this machine's current addresses: write it at each launch.
  * @param allowed private addresses and CIDR ranges that apps may reach
  */
 export function internetService(allowed: readonly string[]): Fields {

@@ -1,4 +1,4 @@
-// Bindings to services outside the app and its storage, in a cell. An app without such bindings gets no such service.
+// Bindings to services outside the app and its storage. An app without such bindings gets no such service.
 
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
@@ -15,7 +15,10 @@ import { type CellModule, textOf } from './texts.ts';
 /** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
-/** Services of the host that a cell reaches at a socket. `vectors` is storage, and `containers` belongs to classes. */
+/**
+ * Services of the host that a cell (an app's workerd process) reaches at a socket. The last two have no binding in this file:
+ * `vectors` belongs to the storage, and `containers` to classes of Durable Objects.
+ */
 export type HostService = OutwardService | 'vectors' | 'containers';
 /**
  * The sockets of the host's services. A service without a socket is not running: its bindings fail with a message that names
@@ -81,7 +84,7 @@ export function outwardServices(
     ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
     ...(has('images') || fetchesImages ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
     ...(has('browser') ? [service(BROWSER_SERVICE, sockets.browser, NO_BROWSER)] : []),
-    // One for each binding: workerd, not the Worker, writes the header that states what the binding may send.
+    // One service for each binding: workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
       if (bound.type !== 'send_email') return [];
       const { type: _, binding, ...restrictions } = bound;

@@ -1,4 +1,4 @@
-// Rate limits in a cell: Cellar's own module in the app's process, and a binding for each limit.
+// Rate limits in workerd's config: Cellar's own module in the app's process, and a binding for each limit.
 import type { Release } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { textOf } from './texts.ts';

@@ -1,5 +1,5 @@
-// Service bindings in a cell. Calls to other apps go to the host, through a socket that only the calling app has. workerd, not
-// the Worker, writes the header that names the calling binding.
+// Service bindings in a cell (an app's workerd process). Calls to other apps go to the host, through a socket that only the
+// calling app has. workerd, not the Worker, writes the header that names the calling binding.
 
 import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { Release } from '../../../bundler/release.ts';
@@ -18,8 +18,9 @@ const CELLAR_MODULE: CellModule = {
   name: 'cellar-internal:cellar',
   text: textOf('./modules/cellar-module.js'),
 };
-/** The Worker behind the bindings, and the module of the objects that stand for objects of other apps. */
+/** The Worker behind the bindings. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
+/** The module of the stand-ins for Durable Objects of other apps. */
 const OBJECT_MODULE = textOf('./modules/object-module.js');
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
@@ -134,7 +135,7 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
   ];
 }
 
-/** A service that forwards to a socket of the host, with the header that names the binding. @param way its kind and number */
+/** A service that forwards to a socket of the host. @param way the value of the calling header: the binding's kind and number */
 export function externalService(way: string, socket: string): Fields {
   return {
     name: `service ${way}`,

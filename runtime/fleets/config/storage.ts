@@ -1,4 +1,4 @@
-// An app's storage in a cell: its bindings and the services behind them.
+// An app's storage in workerd's config: its bindings and the services behind them.
 import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { errorBody, notRunning } from '../../vectors/errors.ts';
@@ -66,7 +66,7 @@ export function storageServices(
   ];
 }
 
-/** The service behind all namespaces, and where it stores large values. */
+/** The service behind all KV namespaces, and in a cluster the service for large values. */
 export function kvServices(isClustered: boolean): Fields[] {
   return [
     { name: 'kv-service', worker: kvWorker(isClustered) },

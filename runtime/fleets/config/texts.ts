@@ -17,7 +17,7 @@ export function textOf(path: string): string {
   return text;
 }
 
-/** Returns a hash of all these texts, because a cell's files depend on them. */
+/** Returns a hash of all texts that `textOf` has read: the files of an app's process depend on them. */
 export function textsHash(): string {
   return hash.copy().digest('hex');
 }

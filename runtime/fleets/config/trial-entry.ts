@@ -4,8 +4,9 @@ import type { Fields } from './capnp.ts';
 import { trialModules } from './entry.ts';
 import { textOf } from './texts.ts';
 
-/** Line prefixes: why the Worker cannot be deployed, and a note for its deploy log. */
+/** Prefix of a line with the reason why the Worker cannot be deployed. */
 export const TRIAL_FAULT = 'cellar trial, fault: ';
+/** Prefix of a line with a note for the deploy log. */
 export const TRIAL_NOTE = 'cellar trial, note: ';
 
 const TRIAL_WORKER = textOf('./workers/trial-worker.js');

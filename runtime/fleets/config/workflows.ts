@@ -1,5 +1,5 @@
-// Workflows in a cell: workerd's own engine, which runs and retries the steps, and the app's bindings to it. An instance is an
-// object that stores its steps' results and has an alarm for its next wait.
+// Workflows in a cell (an app's workerd process): workerd's own engine, which runs and retries the steps, and the app's bindings
+// to it. An instance is an object that stores its steps' results and has an alarm for its next wait.
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
@@ -13,9 +13,11 @@ export function workflowKey(name: string): string {
 const WORKFLOWS = 'workflow-service';
 /** Cellar's additions to the engine. */
 const ENGINE_MODULE = textOf('./workers/workflow-engine.js');
-/** Compatibility flags of the app, which the engine follows: does an instance's error keep a NonRetryableError's message? */
+/** Compatibility flag: an instance's error keeps the message of a NonRetryableError. The engine follows the app's flag. */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
+/** Compatibility flag: turns `KEEPS_WORDS` off. */
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
+/** From this compatibility date `KEEPS_WORDS` is the default. */
 const KEEPS_WORDS_FROM = '2026-05-14';
 
 /**

@@ -1,5 +1,5 @@
 // Tracks when an app was last used. A request only increments a counter; the rest is computed once a second.
-/** A process that was started for due work ends this long after that work, in ms. */
+/** A process that was started for due work (a cron, alarm or queue batch) ends after this quiet time, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;
 /** The process stays when work is due within this time, in ms: a start costs more than some idle seconds. */
 const WORTH_WAITING_MS = 30_000;

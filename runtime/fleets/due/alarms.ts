@@ -7,29 +7,34 @@ import { runChild } from '../../processes/child.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
 import { FairQueue } from '../../queues/fair-queue.ts';
 
-/** An alarm of a Durable Object. `name`: the object's. `time`: in ms since 1970; null for a cron not yet scheduled. */
+/** An alarm of a Durable Object. */
 export interface Alarm {
+  /** The object's name. */
   name: string;
+  /** In ms since 1970; null for a cron not yet scheduled. */
   time: number | null;
 }
 
-/** An alarm as workerd stores it. `id` and `name` are the object's; null for an object without a name. */
+/** An alarm as workerd stores it. */
 export interface StoredAlarm {
+  /** The object's id. */
   id: string;
+  /** The object's name; null when it has none. */
   name: string | null;
+  /** In ms since 1970. */
   time: number;
 }
 
 const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
-/** Time limit of a read, in ms. It takes about 50, mostly to start the process. */
+/** Time limit of a read, in ms. A read usually takes about 50 ms, mostly to start the process. */
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Output limit when every alarm is read. */
 const ALL_OUTPUT_BYTES = 64 * 1024 * 1024;
 /**
- * A starting host may have to read many apps' alarms, so one account gets at most three of the four readers. The queue needs no
- * limit: each app waits once at most.
+ * A starting host may have to read many apps' alarms. So one account gets at most three of the four processes that read alarms
+ * at once. The queue needs no limit, because each app waits once at most.
  */
 const LIMITS = {
   name: 'readings of alarms',
@@ -43,7 +48,7 @@ const queue = new FairQueue(LIMITS);
 export interface AlarmsAsked {
   /** Namespaces whose earliest alarm is wanted. */
   earliest: string[];
-  /** Namespaces whose named alarms are wanted, latest first: 1,000 of each at most. */
+  /** Namespaces whose alarms of named objects are wanted, latest first: 1,000 of each namespace at most. */
   named: string[];
   /** Only named alarms up to this time, in ms since 1970. */
   before: number;
@@ -53,7 +58,7 @@ export interface AlarmsAsked {
 export interface AlarmsRequest {
   /** Namespaces whose earliest alarm is wanted. */
   earliest: string[];
-  /** Namespaces whose alarms are wanted with their names, latest first: 1,000 of each at most. */
+  /** Namespaces whose alarms of named objects are wanted, latest first: 1,000 of each namespace at most. */
   named: string[];
   /** Only named alarms up to this time, in ms since 1970. */
   before: number;
@@ -103,7 +108,7 @@ export interface AlarmsOwner {
 /**
  * Reads the alarms of namespaces.
  * @returns `times`: the earliest alarm of each namespace in `earliest`, or null; namespaces that were never used are left out.
- * `alarms`: all alarms of each namespace in `named`, in the same order
+ * `alarms`: the alarms of named objects up to `before`, for each namespace in the order of `named`
  * @throws {Error} when a file is not a database of alarms, or cannot be read in time
  * @throws the signal's reason once it is aborted
  */

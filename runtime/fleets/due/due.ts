@@ -5,20 +5,21 @@ import { cronKeys } from '../config/crons/crons.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
-/** How far ahead the alarm of a working Workflow instance may be, with a margin, in ms. Earlier versions: ten minutes. */
+/** How far ahead the alarm of a working Workflow instance may be, with a margin, in ms. Older Cellars set it to ten minutes. */
 export const AT_WORK_MS = 11 * 60 * 1000;
 /** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
 const RESUMED = 300;
 
-/** An app at rest, without a process. `dueAt`: its next work, in ms since 1970; null for never. */
+/** An app at rest, without a process. */
 export interface RestingApp {
+  /** When its next work is due, in ms since 1970; null for never. */
   dueAt: number | null;
 }
 
-/** Finds the next work, in ms since 1970; `null` for never. May be aborted. */
+/** Returns when the next work is due, in ms since 1970; `null` for never. May be aborted. */
 type Find = (signal: AbortSignal) => Promise<number | null>;
 
-/** Records the app's rest, the time without a process: `null` while there is a process. */
+/** Records the app's rest, the time without a process. The record is `null` while there is a process. */
 export class RestRecord {
   readonly #keep: (rest: RestingApp | null) => Promise<void>;
   #rest: RestingApp | null = null;
@@ -36,10 +37,9 @@ export class RestRecord {
   }
 
   /**
-   * Call when the process has ended. Records when work is next due.
-   * @param find finds the next work
+   * Call when the process has ended. Records when work is next due. Resolves when that is known, or when a process runs again.
+   * Never rejects.
    * @param delayMs delay for work that is already due
-   * @returns when that is known, or a process runs again. Never rejects
    */
   async begin(find: Find, delayMs = 0): Promise<void> {
     this.#over.abort();
@@ -67,8 +67,8 @@ export class RestRecord {
   }
 
   /**
-   * Call before a process runs the app's code, which may change what is due.
-   * @returns when that is on disk. Never rejects
+   * Call before a process runs the app's code, which may change what is due. Resolves when the end of the rest is on disk. Never
+   * rejects.
    */
   async end(): Promise<void> {
     this.#over.abort();
@@ -113,7 +113,7 @@ export class DueReader {
    * half a minute ahead, and a waiting one's to the end of its wait. The latest alarms belong to the newest work; instances
    * with earlier alarms wake by themselves.
    * @param release the directory of the live release
-   * @returns by the binding of the Workflow
+   * @returns the instances' names, by the binding of the Workflow
    * @throws {Error} when a file cannot be read
    */
   interrupted(release: string, signal: AbortSignal): Promise<Record<string, string[]>> {

@@ -1,5 +1,5 @@
-// Ends an app's process when it is idle, the app sleeps or is stopped, exceeds its disk limit, or gets another process.
-// The fleet's operations call these functions one at a time.
+// Ends an app's processes: when they are idle, when the app sleeps, is stopped or exceeds its disk limit, or before it gets other
+// ones. The operations of `Fleet` call these functions one at a time.
 import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
 import { type Leased, processesOf, type Running } from './phase.ts';
@@ -7,10 +7,10 @@ import type { Supervisor } from './supervisor.ts';
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** How long a process may take to answer whether Workflow steps run in it, in ms. Then it is ended anyway. */
+/** How long a process may take to answer how many Workflow steps run in it, in ms. Without an answer, none count as running. */
 const STEPS_TIMEOUT_MS = 1_000;
 
-/** Ends an idle process, or one whose memory others need. Requests that come meanwhile start another. */
+/** Ends an idle process, or one whose memory others need. Requests that come meanwhile are queued, and start another. */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
   supervisor.options.say('info', 'the process ends because the app is idle');
   supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });

@@ -1,5 +1,6 @@
-// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. A hot
-// app has several, which `replicas.ts` manages. Operations run one after another. Two releases never share the app's storage.
+// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. An app
+// with many requests has several processes; `replicas.ts` manages the others. Operations run one after another. Two releases
+// never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
@@ -22,18 +23,21 @@ export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
   appId: string;
 }
 
-/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; the rest as of now. */
 export interface FleetUsage {
+  /** CPU time since the last call of `takeUsage`. */
   cpuMs: number;
+  /** Private memory, as last read. */
   memoryBytes: number;
+  /** How many processes serve now. */
   processes: number;
+  /** How often requests have started the app from rest since the last call of `takeUsage`. */
   wakes: number;
 }
 
 type Resting = 'none' | 'idle' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
-/** Phases without a process. A crashed one is started again soon. */
+/** Phases without a process. `crashed` is left out, because the process is started again soon. */
 const AT_REST = ['none', 'idle', 'stopped', 'held'];
 
 export class Fleet implements Backend {
@@ -85,7 +89,7 @@ export class Fleet implements Backend {
     this.#process.matchReplicas();
   }
 
-  /** The process id of the first process while it serves. */
+  /** The process id of the first process; null when it does not serve. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
   }
@@ -110,7 +114,7 @@ export class Fleet implements Backend {
     return processesOf(this.#process.phase).reduce((sum, { cell }) => sum + (cell.usage?.[of] ?? 0), 0);
   }
 
-  /** Returns the usage between the last call and the last sample; null without a process and wakes. */
+  /** Returns the usage from the last call to the last sample; null when no process serves and there were no wakes. */
   takeUsage(): FleetUsage | null {
     const wakes = this.#admissions.takeWakes();
     const processes = processesOf(this.#process.phase);
@@ -124,7 +128,7 @@ export class Fleet implements Backend {
     return this.#process.phase.name === 'held';
   }
 
-  /** The last minute with a request, in ms since 1970. */
+  /** The last minute with a request, in ms since 1970; null for none. */
   get lastRequestAt(): number | null {
     return this.#process.activity.lastMinute;
   }
@@ -139,13 +143,13 @@ export class Fleet implements Backend {
     return this.#admissions.admit(this.#coming);
   }
 
-  /** Sends queued and later requests to the app's new home. Call it once the process here has ended for good. */
+  /** Sends queued and later requests to `home`, the host that keeps the app now. Call it once the process here ended for good. */
   movedTo(home: Backend): void {
     this.#movedTo = home;
   }
 
   /**
-   * Wakes a sleeping app for a proxy that queues its own requests. Other apps are left as they are.
+   * Wakes a sleeping app for a proxy that queues its own requests. An app that does not sleep is left as it is.
    * @returns why requests would still be refused; null when they may come
    */
   async wake(): Promise<Refused | null> {
@@ -158,8 +162,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Whether the process answers on a socket that runs none of the app's code. It does not while the app is in an endless loop. A
-   * hibernated app counts as healthy, and is not woken.
+   * Whether the process answers on a socket that runs none of the app's code. It does not while the app is in an endless loop. An
+   * app whose idle process was ended counts as healthy unless it sleeps, and is not woken.
    */
   async healthy(): Promise<boolean> {
     const phase = this.#process.phase;
@@ -209,7 +213,7 @@ export class Fleet implements Backend {
     return operations.run(() => hold(this.#process, why, atOnce));
   }
 
-  /** Lets the next request or due work start a stopped app. Other apps are left as they are. */
+  /** Lets the next request or due work start a stopped app. An app in another phase is left as it is. */
   rest(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle();
@@ -238,7 +242,7 @@ export class Fleet implements Backend {
     });
   }
 
-  /** Lets the next request or due work start a held app. Other apps are left as they are. */
+  /** Lets the next request or due work start a held app. An app in another phase is left as it is. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {
       const { phase } = this.#process;
@@ -283,7 +287,7 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. Cancels a start under way.
+   * Ends the process: waits for requests in flight (10 s by default), then sends SIGTERM, then SIGKILL. Cancels a running start.
    * @param live the release that a start would run, if the fleet does not know it yet
    */
   stop(live?: ReleaseRef): Promise<void> {
@@ -307,7 +311,7 @@ export class Fleet implements Backend {
 
   /**
    * Replaces the running release, if any, by `next`. Requests are queued meanwhile.
-   * @throws {Error} with workerd's or SQLite's own message. The previous release then serves again
+   * @throws {Error} with workerd's or SQLite's own message. If the previous release ran, it is then started again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
@@ -326,7 +330,7 @@ export class Fleet implements Backend {
    * Restarts the live release if it runs or should, because its process's inputs have changed. Requests are queued meanwhile,
    * as for a deploy. A resting or stopped app starts nothing. Calls before the restart begins share it.
    * @returns whether a new process serves
-   * @throws {Error} why the release does not start; a running process then continues
+   * @throws {Error} why the release does not start. A running process continues if the trial failed, and else is started again
    */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#process.operations.run(async () => {
@@ -342,7 +346,7 @@ export class Fleet implements Backend {
     return (phase.name === 'running' || phase.name === 'starting') && !launcher.hasCurrentVars;
   }
 
-  /** Whether the process was started before the app had an outbound Worker. False while a process starts: then ask again later. */
+  /** Whether the process was started before the app had an outbound Worker. False without a process, and while one starts. */
   get lacksOutbound(): boolean {
     const { phase, launcher } = this.#process;
     return ![...AT_REST, 'starting', 'crashed'].includes(phase.name) && !launcher.hasOutbound;
@@ -404,7 +408,8 @@ export class Fleet implements Backend {
    * a process started for this ends again. The process ends or is replaced only afterwards, as for requests in flight. Overdue
    * alarms may run meanwhile, even of a stopped app.
    * @param purpose what it is for, in messages
-   * @throws {Error} when there is no process or no memory for one, when it ends, or when the time is over
+   * @throws {Error} when there is no process or no memory for one, when it ends, when the time is over, or when 16 others use it
+   * @throws what `use` throws
    */
   withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, options?: LeaseOptions): Promise<T> {
     return this.#leasing.withCell(purpose, use, options);
@@ -420,14 +425,14 @@ export class Fleet implements Backend {
     return this.#process.operations.run(async () => {});
   }
 
-  /** Ends an idle process, and starts one for due work. Call about once a second. */
+  /** Ends an idle or stuck process, and starts one for due work. Call about once a second. */
   tick(): void {
     this.#idling.look();
   }
 
   /**
    * Stops the process for good. Cancels a trial, a migration (which is rolled back), the filling of a cache, and a start.
-   * @param why the reason that these get
+   * @param why the reason with which these operations fail
    */
   close(why?: string): Promise<void> {
     return this.#process.operations.close(() => stop(this.#process), why);

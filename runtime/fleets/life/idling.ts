@@ -1,4 +1,4 @@
-// Ends a process that is idle or whose memory others need, and starts one for due work.
+// Ends a process that is idle, that is stuck or whose memory others need, and starts one for due work.
 import { EXCEEDED_CPU } from '../../edge/refusals.ts';
 import type { Cell } from '../process/cell.ts';
 import { type Stuck, Watchdog } from '../process/watchdog.ts';
@@ -12,9 +12,9 @@ const WORK_TIMEOUT_MS = 1_000;
 export class IdleCheck {
   readonly #process: Supervisor;
   readonly #watchdogs = new WeakMap<Cell, Watchdog>();
-  /** The process that has no requests, but stays because other work runs or is due soon. */
+  /** The process that has no requests, but stays because other work runs or is due soon; null for none. */
   #working: Running | null = null;
-  /** How many tasks in Workflows that process had when it was last asked. */
+  /** How many tasks in Workflows `#working` had when it was last asked. */
   #steps = 0;
   /** Whether the process is to end because others need its memory. */
   #isEvicting = false;
@@ -28,7 +28,7 @@ export class IdleCheck {
     return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
   }
 
-  /** Ends an idle process, and starts one for due work. Call about once a second. */
+  /** Ends an idle or stuck process, and starts one for due work. Call about once a second. */
   look(): void {
     this.#process.matchReplicas();
     const { phase, operations } = this.#process;
@@ -74,7 +74,7 @@ export class IdleCheck {
 
   /**
    * Starts a process for due work, if the app has none. A sleeping app stays asleep.
-   * @throws when it does not start; a retry is then scheduled
+   * @throws {Error} as `Supervisor.bringUp` does
    */
   #start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;

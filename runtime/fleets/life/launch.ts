@@ -37,7 +37,7 @@ export interface Place {
   memoryMb: number;
   /** Upper limit of uninterrupted CPU time (`RUNNER_CELL_CPU_MAX_S`), whatever the app's project says, in ms. */
   cpuMaxMs?: number;
-  /** `run`: sockets, the pid file and the files of launches. `data`: the app's storage. */
+  /** `run`: the directory of sockets, the pid file and the files of launches. `data`: the directory of the app's storage. */
   directories: { run: string; data: string };
   /** Returns the current secrets of the Worker, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
@@ -65,7 +65,7 @@ export interface Place {
   load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
-  /** Returns the number of the app's containers, which keep its process. Left out: none. */
+  /** Returns the number of the app's containers. While there are any, its idle process is not ended. Left out: none. */
   containers?: () => number;
   /** The app's access to each running service of the host, except R2's. */
   hostServices?: Partial<Record<HostService, HostServiceAccess>>;
@@ -178,7 +178,7 @@ export class Launcher {
     return this.#launched?.given.hasOutbound ?? false;
   }
 
-  /** Ends processes that a killed host has left. They may run another release. */
+  /** Ends processes beside the first that a killed host has left. They may run another release. `startCell` ends the first. */
   async #endOrphans(): Promise<void> {
     for (let number = 1; number < MOST_PROCESSES; number++)
       await evictOwner(join(this.#runDirectory(number), OWNER_FILE));

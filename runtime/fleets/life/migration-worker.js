@@ -3,9 +3,9 @@
 import { D1Database as Database, turnForeignKeysOff } from './cellar-d1.js';
 import { splitStatements } from './cellar-sql-statements.js';
 
-/** The table's name before `migrations_table` was supported. */
+/** The default table of applied migrations. Before `migrations_table` was supported, all databases used it. */
 const USUAL_TABLE = 'd1_migrations';
-/** Most names of applied migrations after a failure. */
+/** Most names of applied migrations in the answer to a failure. */
 const DONE_SHOWN = 1_000;
 
 export class D1Database extends Database {

@@ -7,12 +7,13 @@ import type { Leases } from '../admission/leases.ts';
 import type { Cell } from '../process/cell.ts';
 import type { Replica, Replicas } from './replicas.ts';
 
-/** The fleet's current phase, with its data. */
+/** The fleet's current phase, with its data. A `gate` resolves when the phase ends, and lets queued requests continue. */
 export type Phase =
   | { name: 'none' }
   /** `hibernated`: the app was at rest, so this is not a restart after a failure. */
   | { name: 'starting'; gate: PromiseWithResolvers<void>; hibernated: boolean }
   | Running
+  /** The process of an app that is being stopped ends. It gets no new requests. */
   | { name: 'draining' }
   /** The idle process ends. Requests that come now are queued, and start the next one. */
   | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
@@ -42,10 +43,10 @@ export interface Leased {
 
 /** Retry-After of a stopped app: somebody has to start it. */
 const STOPPED_RETRY_AFTER_S = 60;
-/** Memory is sampled each second, and becomes free as other apps hibernate. */
+/** Retry-After when the host is short of memory: it is sampled each second, and becomes free as other apps become idle. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** Cellar asks each half second whether the bucket is back. */
+/** Retry-After when an obstacle prevents a process: Cellar asks each half second whether the bucket answers again. */
 const AWAY_RETRY_AFTER_S = 2;
 
 /** Why an app in the bucket has no process. */
@@ -70,7 +71,7 @@ function leastBusy({ upstream, replicas }: Running): Upstream {
   return least;
 }
 
-/** Returns the phase in the API's terms. A sleeping app counts as stopped, even if it has a process for due work. */
+/** Returns the phase in the terms of the API. A sleeping app that did not crash is stopped, even with a process for due work. */
 export function processState(phase: Phase, asleep: boolean): ProcessState {
   if (asleep && phase.name !== 'crashed') return 'stopped';
   switch (phase.name) {
@@ -122,7 +123,7 @@ export function overloaded(): Refused {
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
 }
 
-/** Refuses a request that needs a new process, which cannot run. @param obstacle why, as `Supervisor.obstacle` says */
+/** Refuses a request that needs a new process, which may not run. @param obstacle the reason, from `Supervisor.obstacle` */
 export function noProcess(obstacle: string): Refused {
   const reason = obstacle === BUCKET_AWAY ? 'bucket_away' : 'cut_off';
   return unavailable(reason, `${obstacle}.`, AWAY_RETRY_AFTER_S);

@@ -1,5 +1,5 @@
-// The processes of a hot app beside its first one. Each is a member of the app's cluster and takes requests. workerd decides
-// which of them runs a Durable Object.
+// The processes of an app beside its first one. Each is a member of the app's cluster and takes requests. workerd decides which
+// of them runs a Durable Object.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Upstream } from '../../edge/upstream/upstream.ts';
 import { type Level, reason } from '../../log.ts';
@@ -61,8 +61,8 @@ export class Replicas {
 
   /**
    * Makes another process the first one, because the first has ended. The caller owns it from now on.
-   * @param delayMs before another process starts in its place
-   * @returns null when none runs
+   * @param delayMs pause before a further process starts in place of the ended one
+   * @returns the new first process; null when there is no other
    */
   takeOver(delayMs: number): Replica | null {
     for (const [number, keeper] of this.#keepers) {
@@ -118,7 +118,11 @@ class Keeper {
     this.#user = { footprint: 0, evict, coreUse: new CoreUse() };
   }
 
-  /** Starts the process again and again. Resolves when it was ended or given away. Never rejects. */
+  /**
+   * Starts the process whenever it has ended. Resolves after `end` or `giveAway`. Never rejects.
+   * @param before resolves when the previous process with this number has ended
+   * @param delayMs pause before the first start
+   */
   async keep(before: Promise<void> | undefined, delayMs: number): Promise<void> {
     await before;
     for (let pauseMs = delayMs; ; ) {

@@ -1,4 +1,4 @@
-// Supervises one app's process: starts the live release, and restarts it after a crash. The fleet's operations call it one at
+// Supervises one app's process: starts the live release, and restarts it after a crash. The operations of `Fleet` call it one at
 // a time. The operations that end the process are in `ending.ts`.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { Upstream } from '../../edge/upstream/upstream.ts';
@@ -78,7 +78,7 @@ export class Supervisor implements StartingApp {
     evict: (why) => this.#evict(why),
     coreUse: new CoreUse(),
   };
-  /** The limit that the previous process exceeded, if that ended it. */
+  /** The limit whose excess ended the previous process; null when it ended for another reason. */
   #limit: string | null = null;
   #launcher: Launcher | null = null;
   #dueReader: DueReader | null = null;
@@ -186,7 +186,7 @@ export class Supervisor implements StartingApp {
   /**
    * Enters the phase without a process. It lasts until a request comes or stored work is due.
    * @param delayMs delay for work that is already due
-   * @returns as `beginRest`
+   * @returns a promise that settles as that of `beginRest`
    */
   goIdle(lastError = this.#limit, delayMs = 0): Promise<void> {
     this.enter({ name: 'idle' }, lastError);
@@ -199,7 +199,8 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Returns when the app's own next work is due, in ms since 1970; null for never, and now when that cannot be read.
+   * Returns when the app's own next work is due, in ms since 1970; null for never. Returns the current time if that cannot be
+   * read.
    * @throws when aborted, also by the host's stop
    */
   async nextDue(giveUp?: AbortSignal): Promise<number | null> {
@@ -227,7 +228,12 @@ export class Supervisor implements StartingApp {
     this.matchReplicas();
   }
 
-  /** Starts the live release when it gets a slot. @throws when it does not start; a retry is then scheduled */
+  /**
+   * Starts the live release when it gets a slot.
+   * @param failed returns when to try again after a failure of the release
+   * @throws {Error} when it does not start. Then a retry is scheduled; if the host refused it or an obstacle exists, the app goes
+   *   idle; if it was cancelled, the app is stopped
+   */
   async bringUp(
     wanted: AbortSignal,
     forDueWork = false,
@@ -273,7 +279,7 @@ export class Supervisor implements StartingApp {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // Ends the record of the rest on disk while the process starts: at this stage no code of the app runs.
+    // Ends the rest and its record on disk while the process starts: at this stage no code of the app runs.
     let written = Promise.resolve();
     const onSpawned = () => {
       written = this.rest.end();
@@ -295,7 +301,7 @@ export class Supervisor implements StartingApp {
     this.matchReplicas();
   }
 
-  /** Starts or ends processes beside the first one. None run for due work alone. */
+  /** Starts or ends processes beside the first one. There are none when the process runs only for due work. */
   matchReplicas(): void {
     if (this.#phase.name !== 'running') return;
     const isAlone = this.options.cluster === undefined || this.asleep || this.activity.isForDueWork;

@@ -1,4 +1,4 @@
-// Deploys: replaces one release by another. Two processes never share the app's storage, requests are queued meanwhile, and a
+// Deploys: replaces one release by another. Two releases never share the app's storage, requests are queued meanwhile, and a
 // failure is rolled back.
 import { reason } from '../../log.ts';
 import type { Cell } from '../process/cell.ts';
@@ -8,12 +8,12 @@ import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
 export interface SwapSteps {
-  /** Makes the new release the live one on disk, once it runs. Requests are queued until this resolves. May reject. */
+  /** Makes the new release the live one on disk, once it runs or, in `adopt`, is migrated. May reject. */
   commit: () => Promise<void>;
   log: (line: string) => void;
   /** Whether to skip the trial beside the running release. If the new release does not start, the previous one starts again. */
   isUntried?: boolean;
-  /** Cancels the swap before any change: while it is queued, and during the trial. */
+  /** Cancels the swap before any change: while it is queued, and during the trial. Has no effect with `isUntried`. */
   signal?: AbortSignal;
 }
 
@@ -123,7 +123,7 @@ async function commitOrStop(cell: Cell, commit: () => Promise<void>): Promise<vo
   }
 }
 
-/** Restarts the previous release; an app that did not run stays as it was. */
+/** Starts the previous release again. An app that was idle or stopped before stays so. */
 async function restore(supervisor: Supervisor, before: Phase, log: (line: string) => void): Promise<void> {
   const { name } = before;
   const { live } = supervisor;

@@ -1,4 +1,4 @@
-// A cell's directories, and its sockets, which the host moves out of the cell's reach.
+// The directories of a cell (an app's workerd process), and its sockets, which the host moves out of the cell's reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { allowReading, changeOwner, makeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts';

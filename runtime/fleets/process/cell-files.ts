@@ -32,7 +32,7 @@ const AUTHORITIES = process.env.NODE_EXTRA_CA_CERTS || null;
 const WRITER = new URL('./write-cell-files.ts', import.meta.url);
 /** Time limit to write the files, in ms. */
 const WRITE_TIMEOUT_MS = 30_000;
-/** Prefix of these files' directories, beside an app's sockets. */
+/** Prefix of the directories of these files, which lie beside the app's sockets. */
 const PREFIX = 'cell-';
 
 /** What an app reaches outside its process: services of the host, and private networks. */
@@ -46,12 +46,13 @@ type Given = Pick<CellFilesOrder, 'secrets' | 'vars' | 'hasOutbound'>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Launch {
-  /** Paths of the config that serves, and of the trial's config. */
+  /** Path of the config that serves. */
   config: string;
+  /** Path of the trial's config; for a static site the same as `config`. */
   trialConfig: string;
 }
 
-/** Caches the files of one app's last launched releases. */
+/** Caches the files of one app's last launched release, and keeps those of the release before it on the disk. */
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;

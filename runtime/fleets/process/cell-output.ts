@@ -22,14 +22,15 @@ const SAVED_S = 4;
 /** The number of dropped lines is reported to the sink after this time, in ms, even if the app prints nothing more. */
 const REPORT_MS = 1_000;
 /**
- * Shortest time between two reads of a flooded pipe, in ms. Each read empties the pipe, which is cheap for the host. In
- * between, the app blocks once the pipe is full.
+ * Shortest time between two reads of a flooded pipe, in ms. A pipe is flooded when some of its output must be dropped. Each read
+ * empties the pipe, which is cheap for the host. In between, the app blocks once the pipe is full.
  */
 const REST_MIN_MS = 1;
+/** Longest time between two reads of a flooded pipe, in ms. */
 const REST_MAX_MS = 10;
 /**
- * Output between two reads that does not block the app, in bytes. A pipe on Linux holds 166 lines of any length, and
- * workerd's shortest have 50 bytes.
+ * Output between two reads that does not block the app, in bytes: about half of 166 of workerd's shortest lines, which have 50
+ * bytes. The pipe is a unix socket, which holds 166 lines on Linux, however short they are.
  */
 const CALM_BYTES = 4 * 1024;
 /** Most bytes of a flood that are read in a ms. Counting the lines of more would take too much of the host's CPU. */
@@ -38,8 +39,9 @@ const FLOOD_BYTES = 20_000;
 const KEPT_BYTES = 16 * 1024;
 /** Last lines that are searched for an explanation: warnings may follow a load error. */
 const KEPT_LINES = 20;
-/** Lines in an explanation, and characters of each. */
+/** Most lines in an explanation. */
 const EXPLAINING_LINES = 5;
+/** Most characters of each line in an explanation. */
 const EXPLAINING_LENGTH = 500;
 /** Longest load error, in characters. It explains the end by itself. */
 const LOAD_ERROR_LENGTH = 4_000;
@@ -50,7 +52,7 @@ const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 const MACHINE_OUT_OF_MEMORY =
   'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory';
 
-/** Number of flooded pipes. The more there are, the longer each pauses, so that many cost no more than one. */
+/** Number of flooded pipes. The more there are, the longer each one pauses, so that many cost little more than one. */
 let flooded = 0;
 /** Read buffer of all flooded pipes. It is larger than a pipe's capacity. */
 let shared: Buffer | null = null;
@@ -125,7 +127,7 @@ export class CellOutput {
   }
 
   /**
-   * Returns workerd's load error; else how the process ended, with its last lines.
+   * Returns why the process ended: workerd's load error, a lack of memory, or else its exit code or signal with its last lines.
    * @param forMemory whether the kernel ended the process for the app's memory limit or the machine's; null: neither
    */
   explain(
@@ -152,7 +154,7 @@ export class CellOutput {
     return { reason, limit: null };
   }
 
-  /** Whether the app may print `bytes` more now. When the sink is crowded, only apps with half their burst left may. */
+  /** Uses up `bytes` of the rate if the app may print them now. In a crowded sink, only apps with half their burst left may. */
   #takes(bytes: number): boolean {
     if (this.#allowance.left() <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
     this.#allowance.use(bytes);

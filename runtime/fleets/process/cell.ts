@@ -15,7 +15,7 @@ export interface CellExit extends ExitReason {
 
 /** Longest answer with a number of tasks, in bytes. */
 const COUNT_BYTES = 32;
-/** Time for an idle process after SIGTERM, in ms. Most need 4 to 18; one in an endless loop never ends by itself. */
+/** Time for an idle process to end after SIGTERM, in ms. Most need 4 to 18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 /** Time to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;

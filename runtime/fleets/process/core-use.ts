@@ -1,15 +1,16 @@
 // Detects an app that keeps a CPU core busy. Its process then runs at low priority, so that other apps' visitors do not wait.
 import { toLowPriority, toNormalPriority } from '../../resources/low-priority-group.ts';
 
-/** A process above the share `BUSY` of a core is busy; below `CALM` it is calm. */
+/** A process that uses more than this share of a core becomes busy. */
 const BUSY = 0.5;
+/** A busy process that uses at most this share of a core is calm. */
 const CALM = 0.25;
 /** Shortest time between two meaningful readings, in ms: the kernel counts CPU time in ticks of 10 ms. */
 const READ_EVERY_MS = 500;
-/** A process that was calm for this long returns to normal priority. In ms. */
+/** A busy process that was calm for this long returns to normal priority. In ms. */
 const CALM_MS = 10_000;
 
-/** Core use of one app's successive processes. Each begins with the priority of the process before it. */
+/** Core use of one app's successive processes. Each process begins with the priority of the one before it. */
 export class CoreUse {
   #pid = 0;
   #last = { cpuMs: 0, at: 0 };

@@ -7,8 +7,9 @@ import { Allowance } from '../../resources/allowance.ts';
 const REPORT_START = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
 /** Longest text before `REPORT_START` in its line: time and level. */
 const HEAD_BYTES = 100;
-/** Rate limit of forwarded reports in bytes a second, and the largest burst in seconds. */
+/** Rate limit of forwarded reports, in bytes a second. */
 const BYTES_PER_S = 64 * 1024;
+/** The largest burst, in seconds of `BYTES_PER_S`. */
 const SAVED_S = 4;
 const NEWLINE = 0x0a;
 
@@ -30,7 +31,7 @@ export class ReportedErrors {
       const start = piece.indexOf(REPORT_START, at);
       if (start === -1) break;
       at = start + REPORT_START.length;
-      // Counted even for no match: the search costs CPU too.
+      // Counted even for an incomplete line: the search costs CPU too.
       this.#allowance.use(HEAD_BYTES);
       const begin = Math.max(0, start - HEAD_BYTES);
       const from = piece.subarray(begin, start).lastIndexOf(NEWLINE);

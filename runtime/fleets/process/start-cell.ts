@@ -1,4 +1,4 @@
-// Starts a cell: spawns a workerd process and waits until it listens.
+// Starts a cell (an app's workerd process, or one for a task): spawns it and waits until it listens.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -27,7 +27,7 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** Whether the process is a part of Cellar, to which the kernel's limits for apps do not apply. Default: false. */
+  /** Whether the process is a part of Cellar: then the kernel's limits for apps do not apply to it. Default: false. */
   isPart?: boolean;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
@@ -143,7 +143,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
     // Required by the assets service and by workerd's bundled services.
     '--experimental',
     '--control-fd=3',
-    // A unix socket would be better, but workerd hangs with one.
+    // A unix socket would be safer, but workerd hangs when its inspector has one.
     ...(options.onInspector ? ['--inspector-addr=127.0.0.1:0'] : []),
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),

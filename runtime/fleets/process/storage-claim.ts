@@ -5,10 +5,10 @@ import { until } from '../../threads/until.ts';
 
 /** The file's name, in the directory of an app's sockets. */
 export const OWNER_FILE = 'cell.pid';
-/** Longest wait for the end of a killed process, in ms. */
+/** How often a killed process is checked for its end, and how long at most. */
 const GONE = { everyMs: 10, timeoutMs: 5_000 };
 
-/** Records that process `pid` uses the storage of `file`. The write is atomic. */
+/** Records in `file` that process `pid` uses the storage. The write is atomic. */
 export function recordOwner(file: string, pid: number): void {
   const owner = identify(pid);
   if (owner === null) return;
@@ -17,7 +17,7 @@ export function recordOwner(file: string, pid: number): void {
 }
 
 /**
- * Ends the process in `file` and its process group, if pid, start time and boot id still match.
+ * Ends the process recorded in `file` with its process group, if pid, start time and boot id still match.
  * @throws {Error} when the process does not end
  */
 export async function evictOwner(file: string): Promise<void> {
@@ -41,7 +41,7 @@ function readOwner(file: string): string | null {
   }
 }
 
-/** Returns `pid start-time boot-id` of a live process; `null` if there is none, or no `/proc`. */
+/** Returns `pid start-time boot-id` of a live process; `null` if it has ended, or if there is no `/proc`. */
 function identify(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -1,4 +1,5 @@
-// A workerd process for one task on an app's storage. The release's files and SQL are its author's, and may loop for ever.
+// A workerd process for one task on an app's storage, such as D1 migrations. The files and the SQL come from the app's author, so
+// the task may loop for ever.
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

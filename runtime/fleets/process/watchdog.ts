@@ -2,12 +2,13 @@
 // blocks every socket of its process, even the one that runs no app code, and SIGTERM does not end it.
 import type { Cell } from './cell.ts';
 
-/** Time between two health checks of a busy process, and of one that is in use but not busy, in ms. */
+/** Time between two health checks of a busy process, in ms. */
 const ASK_BUSY_MS = 1_000;
+/** Time between two health checks of a process that is in use but not busy, in ms. */
 const ASK_EVERY_MS = 5_000;
 /** CPU time between two samples, about a second apart, above which a process is busy; in ms. */
 const BUSY_CPU_MS = 50;
-/** A health check waits for at most this many times the app's CPU limit, because the app may get only a share of a CPU. */
+/** A health check waits for at least this many times the app's CPU limit, because the app may get only a share of a CPU. */
 const LEAST_SHARE = 20;
 
 /** When an unanswered health check shows that the process is stuck, in ms. */
@@ -20,9 +21,10 @@ interface Limits {
 
 const LIMITS: Limits = { leastCpuMs: 2_000, silentMs: 60_000 };
 
-/** Why a process is stuck: `cpu` when it exceeded its CPU limit. */
+/** Why a process is stuck. `cpu`: it exceeded its CPU limit. `silent`: it does not answer, and uses almost no CPU time. */
 export type Stuck = 'cpu' | 'silent';
 
+/** A health check without an answer so far. Times are those of the clock `now`. */
 interface Question {
   at: number;
   /** The process's CPU time at the start of the check; null until known. */

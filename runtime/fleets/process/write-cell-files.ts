@@ -30,7 +30,7 @@ export const LAUNCH = 'launch.json';
 /** A socket path where nothing ever listens: a trial must not reach the host's services. */
 export const NO_SOCKET = '/dev/null/none';
 
-/** Names of modules that may have a rewritten copy: the copy lies beside Cellar's own files. */
+/** Names of modules that may have a rewritten copy. The copy lies beside Cellar's own files, and must not get the same name. */
 const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
 /** Most bytes of a source map that error pages read. */
@@ -210,7 +210,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await publish(beside, directory);
 }
 
-/** The app's JavaScript modules, by name. */
+/** Returns the texts of the app's ES modules, by name. */
 async function moduleTexts(release: string, modules: Module[]): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   for (const { name, type, path } of modules)
@@ -228,7 +228,7 @@ async function changedModules(texts: Map<string, string>): Promise<CellModule[]>
   return changed;
 }
 
-/** The modules whose source map a process may have. */
+/** Returns the modules with a source map, unless it is too large for error pages. */
 function mapsOf(release: string, modules: Module[]): Module[] {
   return modules.filter(({ path }) => {
     const map = statSync(join(release, `${path}.map`), { throwIfNoEntry: false });

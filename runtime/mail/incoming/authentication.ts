@@ -4,12 +4,13 @@ import { getPriority, setPriority } from 'node:os';
 import { type AuthenticateResult, authenticate, type DMARCResult, dmarc as dmarcOf } from 'mailauth';
 import { reason } from '../../log.ts';
 
-/** Maximum DNS lookups for one e-mail, and their total time in ms. */
+/** Maximum DNS lookups for one e-mail, without those for DMARC policies. */
 const LOOKUPS = 60;
+/** Maximum total time of these lookups, in ms. */
 const LOOKUPS_MS = 15_000;
 /**
- * Maximum further lookups, for DMARC alone. A sender who uses up the others could forge a domain whose policy refuses
- * forgeries.
+ * Maximum DNS lookups for DMARC policies. They have their own limit, because a sender could use up the other lookups. Then the
+ * policy that refuses a forged e-mail would not be found.
  */
 const POLICY_LOOKUPS = 150;
 /** Maximum domains of the addresses in the From header: DMARC is checked for each. */
@@ -34,9 +35,9 @@ export interface Authentication {
   dmarc: 'pass' | 'fail' | 'other';
   /** Whether the sender's domain asks to refuse the e-mail. */
   isRefused: boolean;
-  /** Whether a lookup for SPF or DKIM has failed, so that a genuine e-mail may be refused. */
+  /** Whether a lookup for SPF or DKIM has failed. Then a genuine e-mail may look forged. */
   isUncertain: boolean;
-  /** Whether the From header has addresses of too many domains to check them. */
+  /** Whether the From header has addresses of more than `FROM_DOMAINS` domains. Then DMARC is not checked for all of them. */
   hasManyDomains: boolean;
 }
 
@@ -45,7 +46,7 @@ const STRICTNESS = ['none', 'quarantine', 'reject'];
 /** Niceness of the checking thread: e-mails of strangers must not slow down the rest. */
 const NICENESS = 10;
 
-/** Checks an e-mail in a thread of its own. @param message a copy */
+/** Checks an e-mail at a low priority. Runs in a worker thread. @param message the thread's own copy */
 export function authenticatedInThread(
   message: Uint8Array,
   origin: Origin,
@@ -76,7 +77,7 @@ export async function authenticated(
   late.addEventListener('abort', end);
   let lookups = 0;
   let policyLookups = 0;
-  // The checks of several domains look up mostly the same names.
+  // Caches lookups, because the checks of several domains look up mostly the same names.
   const found = new Map<string, ReturnType<Lookup>>();
   const policy: Lookup = (domain, type) => {
     const key = `${type} ${domain}`;
@@ -144,8 +145,8 @@ function domainsOf(addresses: string[] = []): string[] {
 }
 
 /**
- * Returns the strictest result of DMARC for the domains of a From header with several, as RFC 7489 says in 6.6.1. Such an
- * e-mail never passes: one domain could vouch for the name of another. False unless DMARC fails for a domain.
+ * Returns the strictest DMARC result for a From header with several domains (RFC 7489, section 6.6.1). Returns false unless DMARC
+ * fails for one of them. Such an e-mail never passes: otherwise one domain could vouch for the name of another.
  */
 async function strictest(
   { dkim, spf }: AuthenticateResult,

@@ -17,19 +17,20 @@ const DEADLINE_MS = 120_000;
 const CHUNK_BYTES = 128 * 1024;
 /** Maximum bytes of one message of the app: a reply in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
-/** Maximum forwards and replies to one e-mail: in all, and at a time. */
+/** Maximum forwards and replies to one e-mail. */
 const SENDS = 50;
+/** Maximum concurrent forwards and replies to one e-mail. */
 const SENDS_AT_ONCE = 4;
 /** Maximum messages of an app about one e-mail: it asks for each chunk of the content, and for forwards and replies. */
 const MESSAGES = Math.ceil(MAIL_BYTES / CHUNK_BYTES) + 10 * SENDS;
 /** Maximum bytes of answers that an app has not read. */
 const UNREAD_BYTES = 256 * 1024;
-/** How long an app may leave the connection open after the end, in ms. */
+/** How long an app may leave the connection open after the outcome is known, in ms. */
 const CLOSE_MS = 2_000;
 /** Longest reason of a refusal, in characters. */
 const REASON_LENGTH = 300;
 
-/** How an app has taken an e-mail. `failed`: it may be sent again. */
+/** How an app has handled an e-mail. `failed`: the sender's mail server may send it again. */
 export type Outcome =
   | { kind: 'accepted' }
   | { kind: 'rejected'; reason: string }
@@ -48,7 +49,7 @@ export class Deliveries {
   /** Rates of forwards and replies, by app. */
   readonly #rates = new Map<string, Rates>();
 
-  /** @param socket path of the host's socket, which leads to the apps */
+  /** @param socket path of the host's Unix socket, at which the host forwards e-mails to the apps */
   constructor(socket: string, outgoing: Outgoing) {
     this.#socket = socket;
     this.#outgoing = outgoing;

@@ -1,7 +1,8 @@
 // Reads the head of a received e-mail.
 
-/** Maximum bytes and lines of a head: the time of some checks grows with their square. */
+/** Maximum bytes of a head: the time of some checks grows with the square of its size. */
 export const HEAD_BYTES = 256 * 1024;
+/** Maximum lines of a head, for the same reason. */
 export const HEAD_LINES = 4_000;
 
 export interface Field {
@@ -13,9 +14,10 @@ export interface Field {
   line: string;
 }
 
-/** The headers of an e-mail. `end`: offset of the empty line after them, in bytes. */
+/** The headers of an e-mail. */
 export interface Head {
   fields: Field[];
+  /** Offset in bytes at which the last header ends, without its line end. Without a body: the length of the e-mail. */
   end: number;
 }
 
@@ -49,7 +51,7 @@ export function valuesOf({ fields }: Head, name: string): string[] {
 /**
  * Returns an e-mail with other headers.
  * @param isKept whether a header stays
- * @param added lines before the others, without line ends
+ * @param added header lines without line ends; they come before the kept ones
  */
 export function withHeaders(
   message: Buffer,

@@ -1,5 +1,5 @@
-// Runs the receiver of e-mails. It reaches the apps through a socket of the gateway, which knows their e-mail addresses. The
-// host keeps the listening socket, so connections wait during a restart.
+// Runs the receiver of e-mails, a process. The receiver reaches the apps through a socket of the gateway, which knows their
+// e-mail addresses. The host keeps the listening socket, so new connections wait while the receiver restarts.
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -17,15 +17,16 @@ import { CHECKS } from './incoming.ts';
 import { APP_HEADER, ENVELOPE_HEADER, OWNER_HEADER, type Renewal, type Setup, type Tls } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Memory limits. Node reserves 560 MiB of the first, and again for each thread. */
+/** Memory limit of the process, in bytes. Large, because Node reserves 560 MiB at the start and again for each thread. */
 const MEMORY_BYTES = 3 * 2 ** 30 + CHECKS * 576 * 2 ** 20;
+/** Limit of its JavaScript heap, in MiB. */
 const HEAP_MB = 512;
 /** How often the files of the certificate are read again, in ms: another program renews them. */
 const RENEWAL_MS = 3_600_000;
 
 export interface IncomingMailOptions extends IncomingOptions {
   port: number;
-  /** The name by which it introduces itself to other mail servers. */
+  /** The name by which the receiver introduces itself to other mail servers. */
   name: string;
   /** Files of a certificate and its key in PEM; null: the receiver makes one. */
   tls: { cert: string; key: string } | null;
@@ -105,7 +106,7 @@ export class IncomingMail {
     }
   }
 
-  /** Routes a request of the receiver: `HEAD` asks which app has an address, others lead to the app. */
+  /** Routes a request of the receiver: `HEAD` asks which app has an address, other methods go to the app. */
   #resolve({ method, headers }: RequestHead, { spanId }: Spans): Target {
     const { to } = envelopeOf(headers);
     const found = this.#appOf(to);
@@ -152,7 +153,7 @@ function envelopeOf(headers: readonly string[]): { to: string } {
 /** Binds the port, on all addresses unless `isLocal`. @throws {Error} when it cannot be bound */
 async function bind(port: number, isLocal: boolean): Promise<BoundSocket> {
   try {
-    // Probes the port first: the bound socket would fail only in the other process, when it listens.
+    // Probes the port first: a port in use would otherwise fail only when the receiver's process listens.
     const probe = net.createServer().listen({ port, ...(isLocal && { host: '127.0.0.1' }) });
     await once(probe, 'listening');
     probe.close();

@@ -3,8 +3,9 @@ import type { MailServiceOptions } from '../app-server.ts';
 
 /** The request header at the host's socket: an envelope as JSON, in ASCII. */
 export const ENVELOPE_HEADER = 'x-cellar-envelope';
-/** The answer's headers with the ids of the app that has the address, and of its account. */
+/** The response header with the id of the app that has the address. */
 export const APP_HEADER = 'x-cellar-app';
+/** The response header with the id of the app's account. */
 export const OWNER_HEADER = 'x-cellar-owner';
 
 /** PEM texts of a certificate with its chain, and of its key. */
@@ -16,9 +17,9 @@ export interface Tls {
 /** The first message to the receiver, with the listening socket. */
 export interface Setup {
   type: 'setup';
-  /** The name by which it introduces itself to other mail servers: the base domain. */
+  /** The name by which the receiver introduces itself to other mail servers: the base domain. */
   name: string;
-  /** Path of the host's socket, which looks up e-mail addresses and leads to the apps. */
+  /** Path of the host's Unix socket, at which the host looks up e-mail addresses and forwards e-mails to the apps. */
   socket: string;
   /** Null: the receiver makes a certificate itself. */
   tls: Tls | null;

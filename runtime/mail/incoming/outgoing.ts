@@ -21,7 +21,7 @@ import type { Incoming } from './incoming.ts';
 
 /** Maximum message ids in References, as on Cloudflare. This ends loops of automatic replies. */
 const REFERENCES = 100;
-/** Forwards and replies that are sent at once, and those of one account: each holds a copy of its e-mail. */
+/** Limits of the queue, in total and per account. Low, because each forward or reply holds a copy of its e-mail. */
 const SENDS = { name: 'forwards and replies', running: 12, runningPerOwner: 4, waitingPerOwner: 100 };
 const CR = 0x0d;
 const LF = 0x0a;
@@ -46,7 +46,7 @@ export class Outgoing {
   /**
    * Forwards a received e-mail; its envelope sender becomes the address that it came to. The app may add headers that begin
    * with X-.
-   * @returns its Message-ID
+   * @returns its Message-ID; empty if it has none
    * @throws {MailError} why it was not sent
    */
   async forward(incoming: Incoming, rates: Rates, given: unknown): Promise<string> {
@@ -121,11 +121,11 @@ export class Outgoing {
   }
 }
 
-/** Returns the headers of a reply with those that join it to the conversation. */
+/** Adds In-Reply-To and References to the headers of a reply: they join it to the conversation. */
 function threaded(fields: object, id: string | undefined, references: string[]): Record<string, unknown> {
   const own = 'headers' in fields && typeof fields.headers === 'object' ? fields.headers : {};
   if (id === undefined) return { ...own };
-  // The oldest ones are left out before a header gets too long.
+  // Leaves out the oldest ids, so that the header does not get too long.
   const all = [...references, id].slice(-20).join(' ').slice(-1_000);
   return { ...own, 'In-Reply-To': id, References: all.slice(all.indexOf('<')) };
 }
@@ -135,8 +135,8 @@ function isReplyTo(head: Head | null, id: string): boolean {
 }
 
 /**
- * Replaces other line ends: with them a server could be tricked into a second e-mail. Works on bytes, as large texts would
- * fill the heap.
+ * Replaces a CR or LF alone by CRLF: with other line ends a server could be tricked into a second e-mail (SMTP smuggling). Works
+ * on bytes, because large texts would fill the heap.
  */
 function withCrlf(raw: Buffer): Buffer {
   const isBare = (at: number) => (raw[at] === LF ? raw[at - 1] !== CR : raw[at] === CR && raw[at + 1] !== LF);

@@ -34,18 +34,19 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 /** A sender that goes on after this many bytes loses the connection. */
 const CUT_BYTES = 2 * MAIL_BYTES;
 export const RECIPIENTS = 100;
-/** Maximum connections. Above it, a new one replaces one of the address with the most connections. */
+/** Maximum connections. At this limit, a new one can replace one of the address with the most connections. */
 export const CONNECTIONS = 200;
 /** Maximum connections of one IPv4 address, or of one IPv6 network of 64 bits. */
 export const CONNECTIONS_OF_ADDRESS = 10;
 /** Unknown recipients after which a connection is closed: the client guesses addresses. */
 export const GUESSES = 20;
-/** Timeout of a connection, and its idle timeout, in ms. */
+/** Maximum duration of a connection, in ms. */
 const CONNECTION_MS = 15 * 60_000;
+/** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 60_000;
 /** Timeout for the host's answer about an address, in ms. */
 const LOOKUP_MS = 5_000;
-/** Limits of the queue, whose owners are accounts: the handlers of all apps of an account may never end. */
+/** Limits of the queue, in total and per account: one account, whose handlers may never end, must not fill the queue. */
 const DELIVERIES = { name: 'e-mails', running: 48, runningPerOwner: 8, firstPlaces: 24, waitingPerOwner: 64 };
 /** Longest wait in the queue, in ms. */
 const WAIT_MS = 120_000;
@@ -53,8 +54,9 @@ const WAIT_MS = 120_000;
 const HOPS = 30;
 /** Maximum DKIM signatures of an e-mail: checking each takes time. */
 const SIGNATURES = 10;
-/** Limits of checks: threads for one IP address, and the timeout in ms. Senders decide how long a check takes. */
+/** Maximum threads that check e-mails of one IP address. */
 const CHECKS_OF_ADDRESS = 2;
+/** Timeout of a check, in ms: senders could make it take very long. */
 const CHECK_MS = 30_000;
 /**
  * E-mails are copied into buffers of this many bytes, because many tiny chunks would take more memory than they have bytes.
@@ -64,13 +66,13 @@ const PAGE_BYTES = 64 * 1024;
  * Maximum remembered deliveries. When a sender repeats an e-mail for its failed recipients, the others do not get it again.
  */
 const REMEMBERED = 10_000;
-/** Headers in which only this server may state results. */
+/** Headers that are removed from received e-mails, because a sender could forge results of this server with them. */
 const FORGEABLE = ['authentication-results', 'received-spf', 'return-path'];
 
 export interface ReceiverOptions {
-  /** The name by which it introduces itself to other mail servers. */
+  /** The name by which the receiver introduces itself to other mail servers. */
   name: string;
-  /** Path of the host's socket. */
+  /** Path of the host's Unix socket, at which the host looks up e-mail addresses. */
   socket: string;
   tls: Tls;
   deliveries: Pick<Deliveries, 'deliver'>;
@@ -109,10 +111,11 @@ export class Receiver {
   readonly #connections = new Map<number | string, Set<SMTPServerSession>>();
   /** Sessions whose command is being answered, or whose e-mail is being received. */
   readonly #busy = new Set<SMTPServerSession>();
-  /** By session: the app of each recipient, and the number of unknown recipients. */
+  /** By session: the app of each recipient, by e-mail address. */
   readonly #apps = new WeakMap<SMTPServerSession, Map<string, AppOfAddress>>();
+  /** By session: the number of unknown recipients. */
   readonly #guesses = new WeakMap<SMTPServerSession, number>();
-  /** The timers that end the counted connections. */
+  /** The timers that end connections after their maximum duration. */
   readonly #deadlines = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   readonly #delivered = new Set<string>();
 
@@ -171,15 +174,17 @@ export class Receiver {
     own.add(session);
     this.#connections.set(from, own);
     const { connectionMs = CONNECTION_MS } = this.#options.limits ?? {};
-    // Not a listener on the socket: STARTTLS removes all of them.
+    // Uses a timer instead of a listener on the socket, because STARTTLS removes all listeners.
     const timer = setTimeout(() => this.#end(session, '4.4.2 the connection lasted too long'), connectionMs);
     this.#deadlines.set(session, timer);
     return null;
   }
 
   /**
-   * At the limit, ends a connection of the address with the most connections, preferably an idle one. Returns false, ending
-   * none, when the address of the new connection would then have as many.
+   * Makes room for a new connection. At the limit, ends a connection of the address with the most connections, preferably an idle
+   * one.
+   * @param newcomerHas number of connections of the new connection's address
+   * @returns false, without ending any, when the new connection's address would then have the most connections
    */
   #makeRoom(newcomerHas: number): boolean {
     const all = [...this.#connections.values()];
@@ -209,7 +214,10 @@ export class Receiver {
     if (own.size === 0) this.#connections.delete(from);
   }
 
-  /** Asks the host which app has an address. @throws {Reply} when none has it */
+  /**
+   * Asks the host which app has an address, and remembers it.
+   * @throws {Reply} when no app has it, the lookup fails, or the client has guessed too often
+   */
   async #recipient({ address }: SMTPServerAddress, session: SMTPServerSession): Promise<void> {
     const guesses = this.#guesses.get(session) ?? 0;
     if (guesses >= GUESSES) throw new Reply(421, '4.7.0 too many unknown addresses');
@@ -303,7 +311,7 @@ export class Receiver {
       );
   }
 
-  /** Checks an e-mail in a thread, so that other connections go on. @throws {Reply} when it takes too long */
+  /** Checks an e-mail in a thread, so that other connections go on. @throws {Reply} when it fails or takes too long */
   async #check(received: Buffer, origin: Origin): Promise<Authentication> {
     const { name, lookup } = this.#options;
     if (lookup !== undefined) return authenticated(received, origin, name, lookup);

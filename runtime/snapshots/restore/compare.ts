@@ -22,7 +22,7 @@ export interface CompareJob {
   of: string;
   snapshot: Which;
   app: CapturedApp;
-  /** As in `RestoreJob`. */
+  /** The id of the one object to compare, which is a database; null: all objects, and the app's buckets. */
   only: string | null;
   storages: NamedStorage[];
   /** Where apps in the bucket have their data; null without a bucket. */
@@ -48,7 +48,7 @@ export interface Compared {
 
 /** Most storages that are reported: those that would lose most bytes. */
 const MAX_CHANGES = 200;
-/** An object's id in a path, of the disk and of the bucket. */
+/** Matches an object's id in a path on the disk or in the bucket. */
 const OBJECT_ID = /\/([0-9a-f]{64})(?:\.sqlite$|\/)/;
 const R2 = /^(buckets|importing\/r2)\//;
 
@@ -91,7 +91,7 @@ export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets):
   return { head, changes: changesBetween(then, now, storages), problem };
 }
 
-/** @param then the snapshot's files, by their place below `data`, `buckets` or `importing` @param now the current files, likewise */
+/** @param then the snapshot's files, by path below `data`, `buckets` or `importing` @param now the current files, likewise */
 export function changesBetween(
   then: ReadonlyMap<string, FileEntry>,
   now: ReadonlyMap<string, FileEntry>,

@@ -1,12 +1,13 @@
-// Says what a restore would change, while the app goes on.
+// Finds out what a restore would change, while the app keeps running.
 
 import type { StorageNames } from '../../storage/names.ts';
 import { objectId } from '../../storage/object-id.ts';
 import type { Compared, NamedStorage } from './compare.ts';
 import { type ReplaceOptions, restoredObject, type Wanted } from './replace.ts';
 
-/** Unique keys of the objects of D1 databases, and of those of KV namespaces. */
+/** Unique key of the objects of D1 databases. */
 const DATABASES = 'D1Database';
+/** Unique key of the objects of KV namespaces. */
 const NAMESPACES = 'KVNamespace';
 
 /** @throws {NotThere}, {Unusable} as the restore would; {Error} when the store does not answer */

@@ -32,10 +32,10 @@ export interface Wanted {
   database: string | null;
 }
 
-/** The cache of applied migrations in an app's data. */
+/** File in an app's data that caches which migrations are applied. */
 const MIGRATIONS = 'migrations.json';
 const HAND_OVER_TIMEOUT_MS = 60_000;
-/** The directory of an app's D1 databases. */
+/** Unique key of the objects of D1 databases. */
 const D1_KEY = 'D1Database';
 
 /**
@@ -102,7 +102,7 @@ export async function replaceStorage(
   }
 }
 
-/** @throws {Unusable} when the app kept its data elsewhere at the time of the snapshot */
+/** @throws {Unusable} when the app's data has moved between the bucket and this machine since the snapshot */
 function assertSameStorage(
   { snapshot, app }: { snapshot: string; app: string },
   isInBucket: boolean,
@@ -121,7 +121,10 @@ export function restoredObject({ databases = {} }: Partial<StorageNames>, key: s
   return objectId(D1_KEY, id);
 }
 
-/** Moves away SQLite's files beside the database, which belong to the old one, and the cache of applied migrations. */
+/**
+ * Returns the moves that replace one database. SQLite's files beside it, and the cache of applied migrations, belong to the old
+ * database: they are moved away.
+ */
 function databaseMoves(files: string, data: string, file: string, aside: string): Move[] {
   // None of the app's processes runs, but they may have left links that lead elsewhere.
   for (const path of [join(data, dirname(dirname(file))), join(data, dirname(file))])

@@ -18,7 +18,7 @@ export interface RestoreJob {
   of: string;
   snapshot: Which;
   app: string;
-  /** The id of the one object to restore, which is a database; null: all of them, and its buckets. */
+  /** The id of the one object to restore, which is a database; null: all objects, and the app's buckets. */
   only: string | null;
   /** The target directory, with `data`, `buckets` and `importing` in it. */
   into: string;
@@ -54,10 +54,10 @@ export async function restoreStorage({
 }
 
 /**
- * Returns the files of an app's storage, by their place below `data`, `buckets` or `importing`.
+ * Returns the files of an app's storage, by their path below `data`, `buckets` or `importing`.
  * @param only the id of the one object that is wanted; null: all
  * @param withDirectories whether to return directories too
- * @throws {NotThere} when the snapshot has no such object
+ * @throws {NotThere} when the snapshot has no such object, unless `mayBeEmpty`
  */
 export function filesOf(
   paths: Layout,
@@ -88,7 +88,10 @@ export function cannotRestore({ id }: Head, { slug }: Part, why: string): Damage
   );
 }
 
-/** Returns the error of a snapshot from when the app kept its data elsewhere. @param isInBucket whether the bucket has it today */
+/**
+ * Returns the error for an app whose data has moved between the bucket and this machine since the snapshot.
+ * @param isInBucket whether the bucket has the data today
+ */
 export function keptElsewhere(
   { snapshot, app }: { snapshot: string; app: string },
   isInBucket: boolean,
@@ -111,7 +114,7 @@ export function databaseFile(id: string): string {
   return join('do', 'D1Database', `${id}.sqlite`);
 }
 
-/** Returns a function that maps a file of an app's storage to its path in `data`, `buckets` or `importing`; null for any other file. */
+/** Returns a function that maps a file to its path below `data`, `buckets` or `importing`; null: not a file of the storage. */
 export function placesOf(paths: Layout, app: string): (file: FileEntry) => string | null {
   const folders = { data: paths.data(app), buckets: paths.buckets(app), importing: paths.importing(app) };
   const prefixes = Object.entries(folders).map(([name, path]) => [

@@ -27,8 +27,9 @@ import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
 
-/** Folders of a snapshot with data and code of apps in the bucket. */
+/** Folder of a snapshot with the data of apps in the bucket. */
 const IMPORTING = 'importing/';
+/** Folder of a snapshot with the code of apps in the bucket. */
 const CODE = 'code/';
 
 /** What a snapshot would restore of an app, in bytes. */
@@ -72,8 +73,8 @@ async function keyOf(store: SnapshotStore, id: string): Promise<string> {
 /**
  * Restores everything in a snapshot.
  * @param id of a snapshot, or `latest`
- * @param without apps to leave out, by id or slug: they exist afterwards, without code and data. One that the bucket has whole
- *   continues from there, and is not reported as left out
+ * @param without apps to leave out, by id or slug: they exist afterwards, without code and data. An app with a record in the
+ *   bucket continues from there, and is not reported as left out
  * @param bucket where apps in the bucket have their data, and its cluster key; null without a bucket. Data that is there stays
  *   as it is: it is newer than the snapshot's
  * @throws {Unusable}, {NotThere}; then the directory is unchanged

@@ -12,8 +12,9 @@ import type { SnapshotStore } from './snapshot-store.ts';
 /** Increase it with every change that an older Cellar would misread. */
 const FORMAT = 1;
 const FOLDER = 'snapshots/';
-/** Maximum bytes of the head, and of the decompressed body. */
+/** Maximum bytes of the head. */
 const HEAD_BYTES = 2 ** 17;
+/** Maximum bytes of the decompressed body. */
 const BODY_BYTES = 2 ** 31;
 
 const failureSchema = z.object({ app: z.string(), slug: z.string(), error: z.string() });
@@ -30,13 +31,14 @@ const headSchema = z.object({
    */
   read_at: z.string().default(''),
   why: z.string(),
-  /** Bytes that were written for it, without this object, and bytes of all its files. */
+  /** Bytes that were written for the snapshot, without the manifest. */
   written: z.number(),
+  /** Bytes of all files of the snapshot. */
   bytes: z.number(),
   apps: z.number(),
   /** Apps that could not be read: their files are those of the previous snapshot. */
   failures: z.array(failureSchema),
-  /** The id of the host whose local apps it has. Empty without any, and in a Cellar of one host. */
+  /** The id of the host whose local apps, with data on that host's disk, it has. Empty without any, and in a Cellar of one host. */
   host: z.string().default(''),
   /** Apps whose data is on another host's disk, with that host's name. */
   left_out: z.array(leftOutSchema).default([]),

@@ -22,11 +22,12 @@ export interface Chunk {
 
 /** A pack is written when it has this many bytes. */
 const PACK_BYTES = 16 * 2 ** 20;
-/** Chunk sizes in bytes; the large one is for files above `LARGE_FILE`. A small change of a database writes small chunks. */
+/** Bytes of a chunk. Chunks are small, so that a small change of a database writes few bytes. */
 const SMALL_CHUNK = 64 * 1024;
+/** Bytes of a chunk of a file above `LARGE_FILE`. */
 const LARGE_CHUNK = 2 ** 20;
 const LARGE_FILE = 64 * 2 ** 20;
-/** The name of a pack begins with a SHA-256. */
+/** Length of the SHA-256 with which a pack's name begins. */
 const HASH_DIGITS = 64;
 /** Maximum packs in the reader's cache. */
 const CACHED_PACKS = 6;
@@ -44,8 +45,9 @@ export class PackWriter {
   #filling: Chunk[] = [];
   #parts: Buffer[] = [];
   #bytes = 0;
-  /** Bytes of the written packs, and their names in the store. */
+  /** Bytes of the written packs. */
   written = 0;
+  /** Names of the written packs in the store. */
   readonly names = new Set<string>();
 
   /** @param known chunks in existing packs */

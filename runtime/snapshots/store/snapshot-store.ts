@@ -8,7 +8,7 @@ import { Damaged, Locked, Unusable } from '../errors.ts';
 const SEALED = Buffer.from('age-encryption.org/');
 /** How age says that none of the keys fits. */
 const NO_KEY_FITS = /no identity matched/;
-/** Bytes of an encrypted object beyond those of its start: age's header, and a piece that age reads ahead. */
+/** Bytes to read of an encrypted object besides the wanted ones: age's header, and a piece that age reads ahead. */
 const READ_AHEAD = 2 * 2 ** 16;
 
 export class SnapshotStore implements Store {

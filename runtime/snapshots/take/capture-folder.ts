@@ -20,8 +20,8 @@ export interface FolderCapture {
 }
 
 /**
- * Reads a folder. Its first list has every write that was acknowledged before. Of a Durable Object it reads the files
- * in one list. They are accepted when all could be read, and the next list has the same owner. Otherwise they are read again.
+ * Reads a folder. The first list has every write that was acknowledged before. Each round reads the files of the latest list.
+ * It accepts a Durable Object's files when all could be read, and the next list has the same owner. Else the next round reads them.
  * @throws {Error} when an object changes its owner, or is compacted, in every round
  */
 export async function captureFolder(store: S3Store, { before, add }: FolderCapture): Promise<FileEntry[]> {

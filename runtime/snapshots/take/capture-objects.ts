@@ -7,7 +7,7 @@ import type { FileEntry } from '../store/manifest.ts';
 
 /** Large objects are read in pieces of this size, in bytes. */
 const PIECE_BYTES = 8 * 2 ** 20;
-/** `<storage id>/blobs/…`. */
+/** Matches `<storage id>/blobs/…`: a blob is a file with bytes of an R2 object. The object's record names its blobs. */
 const BLOB = /^[^/]+\/blobs\//;
 
 export interface ObjectsCapture {
@@ -18,7 +18,8 @@ export interface ObjectsCapture {
 }
 
 /**
- * Reads the folder. Records come before blobs, so that the blobs of each record are there. No blob may be removed meanwhile.
+ * Reads the folder. Records come before blobs, so that the blobs of each record are there. No blob of a record may be removed
+ * meanwhile.
  * @throws {Error} when the bucket does not answer
  */
 export async function captureObjects(store: S3Store, { before, add }: ObjectsCapture): Promise<FileEntry[]> {

@@ -65,7 +65,7 @@ export interface CaptureOptions {
 /** Starts or ends deferring the removal of files of an app's R2 objects. */
 export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
 
-/** Directories of an app's data without data of its own. */
+/** Directories of an app's data that contain no data of the app. */
 const NOT_DATA = ['alarms'];
 /** Files and directories of the control plane that contain no data of its own. */
 const NOT_CONTROL_DATA = ['cluster', 'moving', 'control.capnp', 'worker.js', 'cell.pid'];
@@ -191,7 +191,7 @@ export class Capture {
     for (const file of captured) files.set(file.path, file);
   }
 
-  /** Captures a repository in the bucket. @returns false when the bucket has none: that of an older Cellar is on the disk */
+  /** Captures a repository in the bucket. @returns false when the bucket has none: one of an older Cellar is on the disk */
   async #storedRepository(id: string, files: Files): Promise<boolean> {
     const captured = await captureRepository(...this.#code(id, 'repository'));
     for (const file of captured ?? []) files.set(file.path, file);
@@ -371,7 +371,7 @@ interface StoragePlace {
   hold?: (isHeld: boolean) => Promise<void>;
 }
 
-/** Gives the directories in an app's data to its user, if the app has not run since they were copied. */
+/** Gives the directories in an app's data to its user: after a copy they belong to the host until the app runs. */
 async function giveTo(user: User | null, root: string): Promise<void> {
   if (user === null) return;
   const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());

@@ -1,5 +1,5 @@
-// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service. In a Cellar of several hosts
-// any host may have the newest data, and the files on this disk may be older.
+// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service. In a Cellar of several
+// hosts, any host may have the newest data, and the files on this disk may be older.
 import Database from 'better-sqlite3';
 import { isOwn, quote } from '../../control/copy-database.ts';
 import { runQueries } from '../../control/run-queries.ts';
@@ -11,7 +11,7 @@ const SEQUENCES = 'sqlite_sequence';
 /**
  * Copies all rows as of one moment.
  * @param file is created, and must not exist
- * @throws {Error} when the process does not run, or the database has too many bytes
+ * @throws {Error} when the control plane does not answer, or the database has too many bytes
  */
 export async function dumpDatabase(socket: string, file: string): Promise<void> {
   const [schema] = await runQueries(socket, [

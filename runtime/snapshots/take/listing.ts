@@ -10,13 +10,13 @@ export interface Listed {
   kind: 'directory' | 'plain' | 'sqlite';
   size: number;
   mode: number;
-  /** As in `FileEntry`. */
+  /** Changes with the file; empty when a change might not show. */
   stamp: string;
 }
 
 /**
  * A file written less than this before the listing, in ms, may be written again without a new timestamp: a kernel tick takes
- * 10 ms. Only the modification time is compared: every write changes it, and a change of owner is no write.
+ * 10 ms. Only the modification time is compared with the clock: every write changes it, and a change of owner is no write.
  */
 const UNSURE_MS = 100;
 /** SQLite's files beside a database: its backup includes them. */

@@ -11,8 +11,9 @@ import { backup, DatabaseSync } from 'node:sqlite';
 /** Maximum bytes of a database that is copied in memory. A larger one is copied to a file. */
 const IN_MEMORY = 32 * 1024 * 1024;
 const PIECE = 256 * 1024;
-/** A file above this size, in bytes, with less than this share on the disk is sparse: reading it would take too long. */
+/** Bytes above which a file must not be sparse: reading it would take too long. */
 const LARGE = 1024 * 1024 * 1024;
+/** A file is sparse when less than this share of its size is on the disk. */
 const SHARE = 1 / 16;
 /** Bytes of a block, as `stat` counts them. */
 const BLOCK = 512;

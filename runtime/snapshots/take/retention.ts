@@ -16,7 +16,7 @@ import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { isUnreadable } from '../verify.ts';
 
 export interface Keep {
-  /** Maximum snapshots of deploys, and maximum ordinary ones. Snapshots with a host's local apps are counted for each host. */
+  /** Maximum snapshots of deploys, and of ordinary ones. Snapshots with apps on a host's disk are counted for each host. */
   count: number;
   /** Maximum hourly snapshots, counted in the same way. */
   hourly: number;
@@ -32,7 +32,7 @@ export const BEFORE_DELETED_CLASSES = 'before deleted classes';
 /** The reason of snapshots that let an app return to any hour of the last day. */
 export const HOURLY = 'hourly';
 
-/** Kinds of snapshots, each counted separately. */
+/** Kinds of snapshots, each counted separately. Those of the kind `other` are called ordinary. */
 export type SnapshotKind = 'hourly' | 'deploy' | 'other';
 
 export function kindOf({ why }: Pick<Head, 'why'>): SnapshotKind {
@@ -118,8 +118,8 @@ async function headOf(store: SnapshotStore, id: string) {
 
 /**
  * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others. Snapshots with
- * local apps of a host are counted for each host: no other snapshot has these apps. A snapshot that cannot be read may be of
- * any kind, and needs a lost key. It is removed once the limit of ordinary snapshots is reached by newer ones.
+ * apps on a host's disk are counted for each host: no other host's snapshots have these apps. A snapshot that cannot be read may be
+ * of any kind. It is removed once newer ordinary snapshots reach their limit.
  */
 function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
   const tooMany = new Set<string>();

@@ -46,7 +46,7 @@ export interface TakeJob {
 
 export interface Taken {
   head: Head;
-  /** Bytes written for it. */
+  /** Bytes written for it, with the manifest. */
   bytes: number;
   /** Ids of apps that could not be read: the snapshot has their files of the previous one. */
   unread: string[];

@@ -25,7 +25,7 @@ export interface CommitStatus {
 
 /** Each method rejects with an `Error` that says what the Git host answered. */
 export interface GitHostApi {
-  /** Whether an author belongs to the repository. */
+  /** Whether an author is a collaborator of the repository; on GitLab, one who may push. */
   isMember: (author: string, signal: AbortSignal) => Promise<boolean>;
   setStatus: (sha: string, status: CommitStatus, signal: AbortSignal) => Promise<void>;
   /**

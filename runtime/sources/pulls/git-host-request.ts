@@ -9,7 +9,7 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 
 /** Timeout of a request, in ms. */
 const DEADLINE_MS = 15_000;
-/** Maximum bytes of an answer, for a page of the longest comments. The gateway's thread parses it, and accounts choose the Git host. */
+/** Maximum bytes of an answer, for a page of the longest comments. The gateway's thread parses it, and users choose the host. */
 const ANSWER_BYTES = 2 * 2 ** 20;
 const SHOWN_LENGTH = 200;
 
@@ -31,7 +31,7 @@ export interface GitHostAnswer {
 /**
  * Makes a request.
  * @param accepted statuses besides 200 to 299 that are not a failure
- * @throws {Error} with what the Git host says, and never with a header
+ * @throws {Error} with what the Git host says, and without headers, because these contain the token
  */
 export async function askGitHost(
   { remote: { host, port }, prefix, headers, reachable }: GitHostTarget,

@@ -12,8 +12,9 @@ import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
 
-/** Most pull requests handled in one second, and most that are kept for an app. */
+/** Most pull requests handled in one second. */
 const DUE_AT_ONCE = 20;
+/** Most pull requests that are kept for an app. */
 const MOST_PULLS = 500;
 /** Interval of checks of a preview's deploy, in ms. */
 const BUILDING_MS = 1_000;
@@ -65,7 +66,7 @@ export class Pulls {
     return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
   }
 
-  /** Stores what a delivery says, in the caller's transaction. Call it only for news. */
+  /** Stores what a delivery says, in the caller's transaction. Call it only if `isNews` returns true. */
   take(appId: string, { repository: _, is_open, ...event }: PullEvent): void {
     const { store } = this.#options;
     const row = store.pulls.find(appId, event.number);
@@ -181,7 +182,7 @@ export class Pulls {
     await forgetPull(this.#options, appId, number);
   }
 
-  /** Whether a commit may be built without asking a person. What several attempts cannot find out counts as no. */
+  /** Whether a commit may be built without asking a person. After several failed attempts to find out, the answer is no. */
   async #isTrusted(appId: string, pull: StoredPull, signal: AbortSignal): Promise<boolean> {
     if (pull.approved_sha === pull.sha) return true;
     if (!pull.is_inside) return false;
@@ -237,7 +238,7 @@ export class Pulls {
     log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
     const wait = RETRIES_MS[pull.attempts];
     const attempts = pull.attempts + 1;
-    // Why there is no preview matters more than why the Git host does not know it.
+    // Keeps the preview's error: it matters more than the failure to report it.
     if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));
     // The next step reports the failure to the Git host.
     else if (wait === undefined && pull.state === 'queued')

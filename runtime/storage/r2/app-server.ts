@@ -19,7 +19,7 @@ import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 const SILENCE_MS = 60_000;
 /** Time limit for a whole request to arrive, in ms. */
 const REQUEST_MS = 6 * 60 * 60_000;
-/** Keys may have 1,024 bytes, up to six times as many in JSON; a request may name several. */
+/** Maximum bytes of a request's head. Keys may have 1,024 bytes, up to six times as many in JSON; a request may name several. */
 const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
 /** Maximum number of an app's connections. */
@@ -211,7 +211,7 @@ async function sendBytes({ object, part, open }: Found, response: ServerResponse
   });
 }
 
-/** @throws {R2Error} */
+/** @throws {R2Error} when the request names no bucket */
 function bucketOf({ headers }: IncomingMessage): string {
   const bucket = headers[BUCKET_HEADER];
   if (typeof bucket !== 'string' || !BUCKET.test(bucket)) throw invalidRequest();

@@ -93,7 +93,7 @@ export class Buckets {
     return this.#service.access(appId);
   }
 
-  /** Returns an app's access to its vector indexes. @param countsFor whose turn its calls take. Default: its own */
+  /** Returns an app's access to its vector indexes. @param countsFor returns what its calls count for. Default: the app itself */
   vectors(appId: string, countsFor?: () => CountsFor): HostServiceAccess {
     return this.#vectors.access(appId, countsFor);
   }

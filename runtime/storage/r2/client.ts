@@ -40,7 +40,10 @@ interface Sent {
   endsUpload: boolean;
 }
 
-/** A bucket of an app, at the app's socket. */
+/**
+ * A bucket of an app, at the app's socket. Methods throw a `Refusal` when the service refuses a request, and an `Error` when it
+ * does not answer.
+ */
 export class BucketClient {
   readonly #socket: string;
   readonly #bucket: string;
@@ -50,12 +53,10 @@ export class BucketClient {
     this.#bucket = bucket;
   }
 
-  /** @throws {Refusal} */
   async head(key: string): Promise<DescribedObject> {
     return (await this.#get({ method: 'head', object: key })) as DescribedObject;
   }
 
-  /** @throws {Refusal} */
   async list(options: { prefix?: string; cursor?: string; delimiter?: string; limit: number }): Promise<{
     objects: DescribedObject[];
     delimitedPrefixes: string[];
@@ -70,7 +71,6 @@ export class BucketClient {
 
   /**
    * Returns a range of an object's bytes, of the version with this etag. The caller must read or destroy the stream.
-   * @throws {Refusal}
    */
   async bytes(key: string, etag: string, part: { offset: number; length: number }): Promise<Readable> {
     const asked = {
@@ -91,30 +91,27 @@ export class BucketClient {
     return response;
   }
 
-  /** @throws {Refusal} */
   async delete(key: string): Promise<void> {
     await this.#put({ method: 'delete', object: key });
   }
 
-  /** Puts an object. @throws {Refusal} */
   async put(key: string, body: Body, described: Described): Promise<DescribedObject> {
     const asked = { method: 'put', object: key, ...described };
     return JSON.parse(await this.#put(asked, body)) as DescribedObject;
   }
 
-  /** Begins a multipart upload. @returns its id @throws {Refusal} */
+  /** Begins a multipart upload. @returns its id */
   async createUpload(key: string, described: Described): Promise<string> {
     const asked = { method: 'createMultipartUpload', object: key, ...described };
     return (JSON.parse(await this.#put(asked)) as { uploadId: string }).uploadId;
   }
 
-  /** @returns the etag of the part @throws {Refusal} */
+  /** @returns the etag of the part */
   async uploadPart(key: string, uploadId: string, partNumber: number, body: Body): Promise<string> {
     const asked = { method: 'uploadPart', object: key, uploadId, partNumber };
     return (JSON.parse(await this.#put(asked, body)) as { etag: string }).etag;
   }
 
-  /** @throws {Refusal} */
   async completeUpload(
     key: string,
     uploadId: string,
@@ -124,7 +121,6 @@ export class BucketClient {
     return JSON.parse(await this.#put(asked)) as DescribedObject;
   }
 
-  /** @throws {Refusal} */
   async abortUpload(key: string, uploadId: string): Promise<void> {
     await this.#put({ method: 'abortMultipartUpload', object: key, uploadId });
   }
@@ -145,7 +141,7 @@ export class BucketClient {
   }
 }
 
-/** Returns the usage of each bucket of an app that ever had an object; `bucket` is a storage id. */
+/** Returns the usage of an app's buckets; `bucket` is a storage id. Buckets that never had an object are missing. */
 export async function usageAt(socket: string): Promise<UsageRow[]> {
   return JSON.parse(await whole(await send(socket, 'GET', header({ method: 'usage' })))) as UsageRow[];
 }
@@ -154,9 +150,7 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
-/**
- * Retries a read once when the end of the service's process interrupted it: the next process answers. @throws {Refusal}
- */
+/** Sends a request as `sendOnce`. Retries a read once when the service's process ended meanwhile: the next process answers. */
 function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
     if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);
@@ -164,7 +158,7 @@ function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   });
 }
 
-/** @throws {Refusal} */
+/** @throws {Refusal} when the service refuses the request; {Error} when it does not answer */
 function sendOnce(
   socketPath: string,
   method: string,

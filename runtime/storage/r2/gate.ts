@@ -1,4 +1,4 @@
-/** A semaphore. Waiting work starts in order, each after other pending events of the loop. */
+/** A semaphore. Waiting work starts in order, each time after the other pending events of the event loop. */
 export class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];

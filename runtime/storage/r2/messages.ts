@@ -5,7 +5,7 @@ import type { QuotaOptions } from '../../disk/quota.ts';
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
 
-/** Name of the index of objects on this machine, in the same directory. */
+/** Name of the index of objects on this machine, in the directory of an app's buckets. */
 export const INDEX = 'index.sqlite';
 
 export interface ServiceOptions extends QuotaOptions {

@@ -21,6 +21,7 @@ const condition = z.object({
   etagDoesNotMatch: etags,
   /** In ms since 1970. */
   uploadedBefore: number.optional(),
+  /** In ms since 1970. */
   uploadedAfter: number.optional(),
   /** Whether times are compared in whole seconds. */
   secondsGranularity: z.boolean().optional(),

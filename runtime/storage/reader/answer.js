@@ -22,8 +22,9 @@ export function placeOf(text, check) {
   return place;
 }
 
-/** The current answer's size limit, and its bytes so far. */
+/** The current answer's size limit, in bytes. */
 export let limitBytes = 0;
+/** The current answer's bytes so far. */
 let bytes = 0;
 
 /** Begins an answer. */
@@ -32,7 +33,7 @@ export function limitAnswer(most) {
   bytes = 0;
 }
 
-/** Encodes a part of the answer as JSON, and counts its bytes. */
+/** Encodes a part of the answer as JSON, and counts its bytes. @throws {Refusal} over the limit */
 export function json(value) {
   const text = JSON.stringify(value);
   bytes += Buffer.byteLength(text);

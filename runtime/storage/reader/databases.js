@@ -98,7 +98,7 @@ export function sqlRefusal(error) {
   return new Refusal('query_failed', `${error.message}${denied}`);
 }
 
-/** Yields the rows of a statement as JSON, each counted. */
+/** Yields the rows of a statement, each as a list of values that JSON can contain. */
 function* rowsOf(statement, parameters = []) {
   try {
     for (const row of statement.iterate(...parameters)) yield row.map(sqlValue);

@@ -4,7 +4,7 @@ import { columnsOf, isTable, OWN, open, prepare, quoted, sqlRefusal } from './da
 import { sizeOf } from './objects.js';
 
 /**
- * @param wanted names of the tables to export, with what depends on them; undefined for everything
+ * @param wanted names of the tables to export, with their indexes and triggers; undefined for everything
  * @yields the statements that recreate a database: tables, rows, and then what depends on both
  */
 function* dump(database, wanted) {
@@ -48,7 +48,7 @@ function isWanted(table, wanted) {
   return wanted === undefined || wanted.some((name) => name.toLowerCase() === table.toLowerCase());
 }
 
-/** AUTOINCREMENT's counters. */
+/** Yields the statements that restore AUTOINCREMENT's counters. */
 function* sequences(database, wanted) {
   if (!isTable(database, 'sqlite_sequence')) return;
   for (const [name, seq] of prepare(database, 'SELECT name, seq FROM sqlite_sequence').iterate()) {

@@ -29,7 +29,7 @@ export function* objectsIn(directory) {
   }
 }
 
-/** Names and next alarms of objects, if workerd has stored them. */
+/** Returns a function that finds an object's name and next alarm by its id; null where workerd has stored none. */
 function alarmsOf(directory) {
   const database = open(join(directory, 'metadata.sqlite'), true);
   if (database === null || !isTable(database, '_cf_ALARM')) return () => ({ name: null, alarm: null });

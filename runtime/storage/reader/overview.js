@@ -22,7 +22,7 @@ function countKeys({ path, blobs }) {
   return { keys: Number(keys), bytes: size };
 }
 
-/** A queue has several objects, each of which stores the queue's name. */
+/** Returns the waiting messages and their bytes by queue. A queue has several objects, each of which stores its name. */
 function countMessages(directory) {
   const queues = new Map();
   for (const id of objectsIn(directory)) {

@@ -1,8 +1,9 @@
 // Decodes workerd's serialized values: V8's format, with workerd's own for errors.
 import { Deserializer } from 'node:v8';
 
-/** workerd's tags for values that V8 does not serialize: `SERIALIZATION_TAG_NATIVE_ERROR`, and a DOMException's. */
+/** workerd's tag for errors, which V8 does not serialize: `SERIALIZATION_TAG_NATIVE_ERROR`. */
 const NATIVE_ERROR = 10;
+/** workerd's tag for a DOMException. */
 const DOM_EXCEPTION = 8;
 /** Names of errors, in workerd's order. The first entry stands for any other name, which follows in the bytes. */
 const ERROR_NAMES = [

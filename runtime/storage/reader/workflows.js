@@ -10,13 +10,13 @@ import { keptValue, LISTED_BYTES } from './values.js';
 
 /** Maximum number of files opened for one page of a list. */
 const SCANNED = 2_000;
-/**
- * In characters of JSON: longer values of an instance are left out, and all values once the sum exceeds `SHOWN_IN_ALL`.
- */
+/** Longer values of an instance are left out, in characters of JSON. */
 const SHOWN_BYTES = 16 * 1024;
+/** Values are left out that would make all shown values of an instance longer than this, in characters of JSON. */
 const SHOWN_IN_ALL = 4 * 1024 * 1024;
-/** Maximum number of steps shown of one instance, and of history events searched for their times. */
+/** Maximum number of steps shown of one instance. */
 const STEPS_SHOWN = 1_000;
+/** Maximum number of history events of an instance that are searched for the times of its steps. */
 const HISTORY = 50_000;
 
 export function listWorkflows({ workflows }) {

@@ -45,7 +45,7 @@ export class Copies implements Part {
     this.#where = `${bucketUrl(options.place)}/${options.place.prefix}`;
   }
 
-  /** Begins to copy. Call it once the bucket is this Cellar's. Further calls do nothing. */
+  /** Begins to copy. Call it once this Cellar may write to the bucket. Further calls do nothing. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -67,7 +67,7 @@ export class Copies implements Part {
     await Promise.race([last.catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
   }
 
-  /** Loads the copies in the bucket, unless that is done already, and copies what has changed. @throws {Error} */
+  /** Loads the copies in the bucket, unless that is done, and copies the changes. @throws {Error} when the bucket fails */
   async round(): Promise<void> {
     await this.#load();
     await this.#copy();

@@ -20,7 +20,7 @@ export interface CopySource {
   has(name: string): boolean;
   /** Whether an object is too old to be kept. */
   isOld(name: string, now: number): boolean;
-  /** Adds rows of an object to the table, all or none, with the object's hash. */
+  /** Adds an object's rows to the table and stores its hash, in one transaction. */
   take(name: string, rows: CopiedRow[], hash: string): void;
   /** Called before the rows of an app are removed. */
   forget?(appId: string): void;

@@ -1,19 +1,21 @@
-// Limits stored errors. Removes batches: first the oldest occurrences of the app with most. Groups hold the status that
-// people set. They go only when no occurrence is left, or over their own limit.
+// Limits stored errors. Removes batches: first the oldest occurrences of the app whose occurrences have the most bytes. Groups
+// hold the status that people set. They are removed only when no occurrence is left, or over their own limit.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
 import { maxBy } from '../store/max-by.ts';
 
-/** Limit of one app's occurrences in bytes, and of the whole file, groups included. */
+/** Limit of one app's occurrences, in bytes. */
 const APP_BYTES = 16 * 1024 * 1024;
+/** Limit of the whole file with its groups, in bytes. */
 const ALL_BYTES = 256 * 1024 * 1024;
 /** Limit of groups of all apps. */
 const ALL_GROUPS = 5_000;
-/** Occurrences and groups in one batch of removals. */
+/** Occurrences in one batch of removals. */
 const OCCURRENCES_PIECE = 100;
+/** Groups in one batch of removals. */
 const GROUPS_PIECE = 10;
-/** An app loses groups only to one with this many fewer. Otherwise apps that all make up groups would only evict each other's. */
+/** An app loses groups only to an app with this many fewer. Otherwise two apps with many groups would evict each other's. */
 const GROUPS_FEWER = 20;
 
 export interface ErrorBoundsOptions {
@@ -24,7 +26,7 @@ export interface ErrorBoundsOptions {
 }
 
 export class ErrorBounds {
-  /** Counts since the start. */
+  /** Numbers of rows removed since the start. */
   readonly dropped = { error_occurrences: 0, error_groups: 0 };
   readonly #database: Database;
   readonly #queries: ErrorQueries;
@@ -46,7 +48,7 @@ export class ErrorBounds {
     this.#allGroups = allGroups;
   }
 
-  /** Whether an app may have one more group. Evicts groups of the app with most, if necessary. */
+  /** Whether an app may have one more group. Evicts groups of the app with the most groups, if necessary. */
   hasRoomForGroup(appId: string): boolean {
     if (this.#queries.countAll() < this.#allGroups) return true;
     this.#groups ??= new Map(this.#queries.sizes().map(({ app_id, groups }) => [app_id, groups]));
@@ -58,7 +60,7 @@ export class ErrorBounds {
     return removed > 0;
   }
 
-  /** Removes rows right after a write: later batches alone might remove less than is written. */
+  /** Removes rows over the limits during a write: `prune` alone might remove less than is written. */
   makeRoom(appIds: Iterable<string>): void {
     this.#groups = null;
     for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);

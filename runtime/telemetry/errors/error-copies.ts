@@ -13,8 +13,9 @@ export class ErrorCopies implements CopySource {
   readonly copies: CopyQueries;
   readonly #queries: ErrorQueries;
   readonly #add: (groups: CopiedGroup[]) => void;
-  /** The table's state when all of it was last copied, and its state now. */
+  /** The table's state (its last change and number of groups) when all of it was last copied. */
   #copiedState = '';
+  /** The table's state at the last call of `changed`. */
   #state = '';
 
   /** @param add adds groups to the table, in a transaction */

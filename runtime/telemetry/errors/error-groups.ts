@@ -7,7 +7,7 @@ import type { ErrorBounds } from './error-bounds.ts';
 import { GROUPING } from './fingerprint.ts';
 
 const HOUR_MS = 3_600_000;
-/** Hours that each group counts separately. */
+/** For how many hours each group keeps an hourly count. */
 export const HOURS = 24;
 /** Limit of groups of one app: a new one then replaces another. */
 const APP_GROUPS = 200;
@@ -16,8 +16,8 @@ const SPARED_MS = HOUR_MS;
 /** Limit of occurrences of a group. */
 const OCCURRENCES = 20;
 /**
- * Clients that follow groups ask for changes above a number. So these numbers begin with the time: they grow even if the file
- * was lost.
+ * Each change gets a number, and clients ask for changes above one. Change numbers are at least the time in ms multiplied by
+ * this, so that they grow even if the file was lost.
  */
 const CHANGES_PER_MS = 100;
 /** The group of errors that exceed the limit of groups. */
@@ -33,7 +33,7 @@ export interface Occurrence extends ErrorContext {
   appId: string;
   at: number;
   release: string | null;
-  /** The same each time that the app reports this error; null: unknown. */
+  /** Equal in all reports of one thrown error; null: unknown. */
   id: string | null;
   kind: string;
   fingerprint: string;
@@ -215,7 +215,7 @@ export class ErrorGroups {
     return found && (this.#changed.get(found.id) ?? found);
   }
 
-  /** Removes the group with the oldest last occurrence, unless that one is recent. */
+  /** Removes the app's group that was last seen the longest ago, unless that was recently. @returns whether it was removed */
   #makeRoom(appId: string): boolean {
     const oldest = this.#queries.oldest(appId);
     if (oldest === undefined || this.#changed.has(oldest.id)) return false;
@@ -231,7 +231,7 @@ export class ErrorGroups {
   }
 }
 
-/** Returns what changes in a group when it continues an earlier one: its count, its beginning, and a status that people set. */
+/** Merges an earlier copy into a group: adds its count, and takes its beginning. An open group also takes its status. */
 function joined(group: GroupRow, earlier: Omit<GroupRow, 'id' | 'change'>): Partial<GroupRow> {
   const sums = {
     count: group.count + earlier.count,

@@ -9,18 +9,21 @@ import type { SourceStacks } from './source-stacks.ts';
 import type { SourceStack } from './stack.ts';
 
 /**
- * Rate limit of one app's errors a second, and its largest burst in seconds. The process's own limit
- * (`error-reporter-worker.js`) is lower, so only an app that fakes reports exceeds this one.
+ * Rate limit of one app's errors, per second. The process's own limit (`error-reporter-worker.js`) is lower, so only an app that
+ * fakes reports exceeds this one.
  */
 const ERRORS_PER_S = 60;
+/** Largest burst: this many seconds of the rate limit. */
 const SAVED_S = 4;
-/** Limits of one app's queued errors, and of all apps' in characters. Errors over these limits are only counted. */
+/** Most queued errors of one app. Errors over the limit are only counted. */
 const APP_WAITING = 200;
+/** Most characters of all queued errors. Errors over the limit are only counted. */
 const ALL_LENGTH = 8 * 1024 * 1024;
 /** What each queued error counts towards `ALL_LENGTH` besides its message and stack, in characters. */
 const REST_LENGTH = 500;
-/** Longest message and stack, in characters: an app can report anything. */
+/** Longest message, in characters: an app can report anything. */
 const MESSAGE_LENGTH = 4_000;
+/** Longest stack, in characters. */
 const STACK_LENGTH = 8_000;
 const MARK = ' …';
 
@@ -62,7 +65,10 @@ export class ErrorIntake {
     this.#options = options;
   }
 
-  /** Queues an error, within its app's rate limit. When the queues are full, the app with most loses its newest. */
+  /**
+   * Queues an error, within its app's rate limit. If the app's queue is then too long, its newest error is dropped. If all queues
+   * together are too long, the longest one loses its newest errors.
+   */
   take(report: ErrorReport): void {
     const { appId } = report;
     if (!this.#allowances.takes(appId)) {

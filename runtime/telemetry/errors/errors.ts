@@ -1,4 +1,4 @@
-// Groups the errors of apps: those that their Workers report, and the ends of their processes.
+// Groups the errors of apps: those that their Workers report, failed starts, and unexpected ends of their processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
 import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
@@ -24,25 +24,29 @@ import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** Limit of errors that are queued while writes fail. */
+/** When a write fails and more errors than this are queued, all of them are dropped. */
 const PENDING_MAX = 200;
-/** Errors are written after this time, in ms, or when this many are queued. */
+/** Errors are written after this time, in ms. */
 const WRITE_MS = 200;
+/** Errors are written at once when this many are queued. */
 const WRITE_AT_ONCE = 1_000;
-/** On close, the longest wait for errors' places, in ms. */
+/** On close, the longest wait for the source places of queued errors, in ms. */
 const CLOSE_MS = 1_000;
 /** Most groups sent to a listener that reconnects. */
 const MISSED = 500;
-/** Most log lines of its trace that are shown with an occurrence, and how long before and after it they were printed, in ms. */
+/** Most log lines shown with an occurrence. They have its trace id. */
 const LINES = 20;
+/** How long before the occurrence these lines were printed at most, in ms. */
 const LINES_BEFORE_MS = 60_000;
+/** How long after the occurrence these lines were printed at most, in ms. */
 const LINES_AFTER_MS = 5_000;
 /** Longest delay from printing to storing a line, in ms. Ids hold the time of storing, so the search reaches further. */
 const LINES_KEPT_MS = 20_000;
 /** Groups in one batch of removals. */
 const PIECE = 50;
-/** Shortest time between two notifications of one group, in ms; and how many such times are remembered. */
+/** Shortest time between two notifications of one group, in ms. */
 const NOTIFY_EVERY_MS = 60_000;
+/** With more remembered notification times than this, all are forgotten. */
 const REMEMBERED = 20_000;
 
 /** Reads an app's log lines for the shown occurrences. */
@@ -57,7 +61,7 @@ export class Errors implements Part {
   readonly name = 'errors';
   readonly answers: Answers;
   #dropped = 0;
-  /** By app, the number of errors that were dropped, and so are only counted. */
+  /** By app, the number of errors to count without details, because they were dropped here or in the app's process. */
   #unreported = new Map<string, number>();
   readonly #database: Database;
   readonly #queries: ErrorQueries;
@@ -193,7 +197,7 @@ export class Errors implements Part {
     this.#timer ??= setTimeout(() => this.#write(), WRITE_MS);
   }
 
-  /** A failed write is retried with the next errors. */
+  /** Writes the queued errors. A failed write is retried with the next errors. */
   #write(): void {
     try {
       this.flush();
@@ -263,7 +267,7 @@ export class Errors implements Part {
     return shownGroup(this.#queries, changed);
   }
 
-  /** Notifies of open groups with a new error, rate-limited for each group. */
+  /** Calls `#onGroups` with the changed groups that are open, rate-limited for each group. */
   #notify(groups: GroupRow[]): void {
     const now = performance.now();
     const due = groups.filter(({ app_id, fingerprint, status }) => {

@@ -1,7 +1,7 @@
 // Decides which errors are the same.
 import { createHash } from 'node:crypto';
 
-/** Version of the fingerprints, stored with each group. Increase it when an error's fingerprint changes. */
+/** Version of the fingerprint function, stored with each group. Increase it when an error gets another fingerprint. */
 export const GROUPING = 1;
 /** Frames in a fingerprint. */
 const FRAMES = 3;

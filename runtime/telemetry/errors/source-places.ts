@@ -9,8 +9,9 @@ import { threads } from '../../threads/worker.ts';
 import { FROM_ENV } from './missing-bindings.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
-/** Limits of a source map, in bytes, and of a message, in characters. */
+/** Largest source map or other file of a release that is read, in bytes. */
 const MAP_BYTES = 32 * 2 ** 20;
+/** Longest message, in characters. The rest is cut off. */
 const MESSAGE_LENGTH = 16_000;
 /** Longest name of a file or function, in characters: a map may contain any. */
 const NAME_LENGTH = 500;
@@ -18,8 +19,8 @@ const DEADLINE_MS = 5_000;
 
 /**
  * Replaces each `index.js:4:11` in a message by its source file, line and column. Places without a mapping stay unchanged.
- * Maps can be large, so a thread reads them; after a timeout the message is returned unchanged.
- * @param directory the release's, with the maps beside its modules
+ * Maps can be large, so a worker thread reads them; when that fails or is late, places stay unchanged.
+ * @param directory the directory of the release, with the maps beside its modules
  */
 export async function toSourcePlaces(directory: string, message: string): Promise<string> {
   const shown = message.slice(0, MESSAGE_LENGTH);
@@ -31,7 +32,7 @@ export async function toSourcePlaces(directory: string, message: string): Promis
     .catch(() => shown);
 }
 
-/** Runs in the thread. Parses each source map once. */
+/** Runs on a worker thread. Parses each source map of the message once. */
 export async function replacePlaces(directory: string, message: string): Promise<string> {
   const names = new Set([...message.matchAll(PLACE)].map(([, name]) => name!));
   const maps = new Map<string, SourceMap | null>();
@@ -61,7 +62,7 @@ export interface SourcePlace {
 
 /**
  * Returns the source places of places in a release's modules, in order; null for those without a source map.
- * @param directory the release's
+ * @param directory the directory of the release
  * @param places such as `index.js:4:11`
  * @throws {Error} when the maps cannot be read in time
  */
@@ -72,7 +73,7 @@ export async function toSources(directory: string, places: string[]): Promise<(S
   });
 }
 
-/** Runs in the thread. Caches the last source map; releases never change. */
+/** Runs on a worker thread. Caches the last module with its source map; releases never change. */
 export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
   const found: (SourcePlace | null)[] = [];
   for (const place of places) {

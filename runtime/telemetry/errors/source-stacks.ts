@@ -28,7 +28,7 @@ export class SourceStacks {
       const own = join(this.#releases, appId, release);
       const directory = existsSync(own) ? own : join(this.#versions, release);
       const find = () => toSources(directory, unknown);
-      // A loaded machine may delay the thread once. Failures are not cached.
+      // Tries twice, because the first attempt may be late on a loaded machine. Failures are not cached.
       const found = await find()
         .catch(find)
         .catch(() => []);

@@ -3,8 +3,9 @@ import { READ_OF_UNDEFINED } from './missing-bindings.ts';
 import type { SourcePlace } from './source-places.ts';
 
 const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
-/** Modules of the entry, and other code that is not the project's. */
+/** Modules that Cellar adds around the project's code. Their frames are left out. */
 const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
+/** Code of packages and of the platform. */
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
 /** Most frames that are parsed: an app may print any number. */
 const FRAMES = 50;
@@ -12,10 +13,11 @@ const FRAMES = 50;
 const MADE_SHORT = 2;
 
 interface Frame {
-  /** Its line number in the stack. */
+  /** Index of its line in the stack, from 0. */
   line: number;
-  /** The line's text before and after the frame: an error may be printed among other things. */
+  /** White space before the frame. */
   indent: string;
+  /** Text after the frame: an error may be printed among other things. */
   rest: string;
   isAsync: boolean;
   /** As in the stack, such as `Object.fetch`; null for an anonymous function. */
@@ -29,7 +31,10 @@ export interface SourceStack {
   text: string;
   /** The top place in the project's own code; null for none. */
   place: string | null;
-  /** Parts that stay the same when lines above change: files and functions, top first. */
+  /**
+   * File and function of each frame in the project's own code, top first; without such a frame, of all frames. They stay the
+   * same when lines above them change.
+   */
   frames: string[];
 }
 
@@ -38,7 +43,7 @@ export function placesIn(stack: string): string[] {
   return [...new Set(framesOf(stack.split('\n')).map(({ place }) => place))];
 }
 
-/** @param sources the source maps' places, by place in the bundle. Unmapped places stay unchanged */
+/** Replaces the places in a stack. @param sources source places by place in the bundle; other places stay unchanged */
 export function withSources(stack: string, sources: ReadonlyMap<string, SourcePlace | null>): SourceStack {
   const lines: (string | null)[] = stack.split('\n');
   const frames = framesOf(lines as string[]);
@@ -77,7 +82,7 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
   };
 }
 
-/** Returns a hint at a missing binding, as a line before the first frame. @param message the line before the frames */
+/** Returns a line that hints at a missing binding; empty without one. @param message the line before the first frame */
 function hintFor(source: SourcePlace | null, message: string | null | undefined): string {
   if (!source?.unbound || !message?.includes(READ_OF_UNDEFINED)) return '';
   return `    (The app has no binding, variable or secret ${source.unbound}: add it to the Wrangler configuration, or set it as a secret)\n`;
@@ -100,7 +105,7 @@ function fileOf(place: string): string {
   return place.replace(/:\d+:\d+$/, '');
 }
 
-/** Returns the source's name of a function. For minified names, the caller's mapping has it. */
+/** Returns a function's name in the source. A minified name is looked up in the caller's mapping. Null: unknown. */
 function nameOf({ name }: Frame, source: SourcePlace | null, caller: SourcePlace | null): string | null {
   if (name === null || name === '<anonymous>') return null;
   const plain = name.replace(/^(?:Object|Function|Module)\.|^new | \[as \w+\]$/g, '');

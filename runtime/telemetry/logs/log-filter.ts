@@ -4,7 +4,7 @@ import { LEVELS, type Level, type Source } from './log-lines.ts';
 /** Maps the target in a filter to the source of lines in the log. */
 const TARGETS: Record<string, Source> = { celld: 'supervisor', workerd: 'workerd', build: 'build' };
 
-/** The least level of each source. The app's own lines always pass. */
+/** The lowest level of each source that passes. The app's own lines always pass. */
 export class LogFilter {
   readonly #least: Record<Source, number>;
 
@@ -13,8 +13,8 @@ export class LogFilter {
   }
 
   /**
-   * Parses a filter: levels separated by commas, each for the target before its `=`; one without a target is for all others.
-   * Default for the others: `error`.
+   * Parses a filter: `target=level` for single targets, separated by commas. A level without a target is for all other targets;
+   * its default is `error`.
    * @throws {Error} naming the invalid part
    */
   static parse(text: string): LogFilter {

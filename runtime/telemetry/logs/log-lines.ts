@@ -1,4 +1,5 @@
-// Parses one line of a cell's output into a record, with limits and without control characters.
+// Parses one line that a cell (an app's workerd process) printed into a record. Limits its length, and removes control
+// characters.
 import type { AppReport, TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
@@ -21,9 +22,9 @@ export interface LogRecord {
   /** May have several lines. */
   text: string;
   fields: Fields | null;
-  /** As the app reports it: 32 hexadecimal digits. */
+  /** As the app reports it: 32 hexadecimal digits; null for none. */
   traceId: string | null;
-  /** The deploy whose release printed it. */
+  /** The deploy whose release printed the line, or that the host's line is about; null for none. */
   release: string | null;
   /** Only for followers of a tail; not stored. */
   tail?: TailedPart;
@@ -31,7 +32,7 @@ export interface LogRecord {
 
 /** An exception reported by a Worker's entry. Untrusted: the app can fake all of it. */
 export interface ReportedError {
-  /** The same each time that the app reports this error; null when missing. */
+  /** Equal in all reports of one thrown error; null when missing. */
   id: string | null;
   type: string;
   message: string;
@@ -77,25 +78,28 @@ export interface ReadLine {
   report: ReportedByApp | null;
 }
 
-/** Most characters of a text, of all fields together, of one field's name and of one field's text. */
+/** Most characters of a text. */
 export const TEXT_LENGTH = 16_384;
+/** Most characters of all fields together. */
 const FIELDS_LENGTH = 4_096;
+/** Most characters of a field's name. */
 const NAME_LENGTH = 100;
+/** Most characters of a field's text. */
 const FIELD_LENGTH = 1_000;
 /** Most characters of printed values, as JSON. */
 const VALUES_LENGTH = 8_192;
 const MARK = ' …';
-/** A reported time further than this from the line's arrival, in ms, is ignored. */
+/** A reported time is ignored when it is more than this before the line's arrival, in ms, or after it. */
 const LATE_MS = 10_000;
 /** The start of a line of workerd's log, for lines that were cut. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
 /** A reported duration or age of a run above this, in ms, is ignored. */
 const RUN_MS = 24 * 3_600_000;
-/** More errors than a cell can throw between two reports. */
+/** Limit of `untold`: more errors than a cell can throw between two reports. */
 const UNTOLD_MOST = 1_000_000;
 /** Most blobs and most doubles of a data point. */
 const POINT_MEMBERS = 20;
-/** Traces of V8 and workerd after a crash or without memory. None of their places is in the app's code. */
+/** Lines that V8 and workerd print after a crash or when memory runs out. They name no place in the app's code. */
 const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
 /** What follows workerd's own messages: addresses in its program, with the program's path. */

@@ -7,8 +7,9 @@ import { LEVELS } from './log-lines.ts';
 import { matcher } from './log-listener.ts';
 import { idAt, lineOf } from './log-rows.ts';
 
-/** Lines searched before other work gets a turn, and time after which a search returns a partial result, in ms. */
+/** Lines searched before other work gets a turn. */
 const SEARCHED_LINES = 4_000;
+/** Time after which a search returns a partial result, in ms. */
 const SEARCH_MS = 1_000;
 
 /** Returns lines newest first. A slow search returns what it has found, and a cursor. */

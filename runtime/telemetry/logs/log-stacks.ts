@@ -5,15 +5,15 @@ import type { SourceStacks } from '../errors/source-stacks.ts';
 import { maxBy } from '../store/max-by.ts';
 import { type LogRecord, shownText } from './log-lines.ts';
 
-/** Time limit to find a line's source places, in ms; and after a timeout, the time for which the app's lines do not wait. */
+/** Time limit to find a line's source places, in ms. */
 const WAIT_MS = 5_000;
+/** After a timeout, the app's lines do not wait for their source places during this time, in ms. */
 const GIVEN_UP_MS = 60_000;
-/**
- * Queue limits: an app's lines and characters, and the characters of all apps. A queue over its limit is flushed with unmapped
- * places. Over the limit of all apps, the largest queue is flushed.
- */
+/** Most lines in an app's queue. A longer queue is flushed with unmapped places. */
 const WAITING_LINES = 2_000;
+/** Most characters in an app's queue. A longer queue is flushed with unmapped places. */
 const WAITING_LENGTH = 2 * 1024 * 1024;
+/** Most characters in all queues. Over this limit, the longest queues are flushed. */
 const ALL_LENGTH = 16 * 1024 * 1024;
 /** Characters counted for a line besides its text, the Worker's fields included. */
 const REST_LENGTH = 500;

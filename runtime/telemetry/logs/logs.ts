@@ -16,8 +16,9 @@ import { searchLogs } from './log-search.ts';
 import { LogStacks } from './log-stacks.ts';
 import { OutputReader, type OutputTaker } from './output-reader.ts';
 
-/** Rate limit of an app's stored lines a second, and its largest burst in seconds. */
+/** Rate limit of an app's stored lines, per second. */
 export const LINES_PER_S = 2_000;
+/** Largest burst: this many seconds of the rate limit. */
 const SAVED_S = 4;
 /** Retention of lines, in ms. */
 const KEPT_MS = 24 * 3_600_000;
@@ -27,12 +28,13 @@ const PENDING_LENGTH = 4 * 1024 * 1024;
 const PENDING_MAX = 16 * 1024 * 1024;
 /** Lines in one batch of removals. */
 const PRUNED_LINES = 2_000;
-/** Missed lines sent to a listener that reconnects, and their approximate characters. */
+/** Most missed lines sent to a listener that reconnects. */
 const MISSED_LINES = 2_000;
+/** Most characters of these lines, approximately. */
 const MISSED_LENGTH = 1024 * 1024;
 
 export interface LogsOptions extends ByteBoundsOptions {
-  /** `RUNNER_FLEET_LOG`. */
+  /** Value of `RUNNER_FLEET_LOG`. */
   fleetLog: string;
   stacks: SourceStacks;
   /** Called with each stored record. */
@@ -54,7 +56,7 @@ export class Logs implements Part {
   readonly #output: OutputReader;
   readonly #stacks: LogStacks;
   readonly #allowances = new AppAllowances(LINES_PER_S, SAVED_S);
-  /** Dropped lines that their app's log does not mention yet. */
+  /** By app, the number of dropped lines that its log does not mention yet. */
   #unlogged = new Map<string, number>();
   /** Unwritten lines, by app. */
   readonly #pending = new Map<string, LogRow[]>();
@@ -196,7 +198,7 @@ export class Logs implements Part {
     }
   }
 
-  /** Drops unwritten lines over the limit, of the app with most. */
+  /** Drops all unwritten lines of the app with the most characters. */
   #dropPending(): void {
     const [appId, rows] = maxBy(this.#pending, ([, waiting]) => lengthOfAll(waiting))!;
     this.#pending.delete(appId);

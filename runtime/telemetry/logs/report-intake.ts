@@ -5,8 +5,9 @@ import type { Part } from '../part.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
 import type { ReportedByApp } from './log-lines.ts';
 
-/** Rate limit of an app's reports a second, and its largest burst in seconds. */
+/** Rate limit of an app's reports, per second. */
 const REPORTS_PER_S = 50;
+/** Largest burst: this many seconds of the rate limit. */
 const SAVED_S = 10;
 
 export class ReportIntake implements Part {
@@ -18,7 +19,7 @@ export class ReportIntake implements Part {
   #reports: AppReport[] = [];
   #droppedOf = new Map<string, number>();
 
-  /** @param pass gets reports, and how many of an app's were dropped */
+  /** @param pass gets the reports, and by app how many were dropped */
   constructor(pass: (reports: AppReport[], dropped: [appId: string, count: number][]) => void) {
     this.#pass = pass;
   }

@@ -29,7 +29,7 @@ const DETAIL_LENGTH = 500;
 /** A call that is longer, in ms, or began longer ago, is left out. */
 const LONGEST_MS = 24 * 3_600_000;
 
-/** Parses a report: `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null for anything else. */
+/** Parses `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null without a handler or a valid call. */
 export function callsOf(given: unknown, now: number): ReportedCalls | null {
   if (!Array.isArray(given) || typeof given[0] !== 'string') return null;
   const calls = given.slice(1, CALLS_MAX + 1).flatMap((call) => callOf(call, now));

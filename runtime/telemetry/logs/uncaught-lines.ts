@@ -1,5 +1,5 @@
 // workerd prints a line for each uncaught exception. It is a duplicate when the entry has reported the error with stack and
-// request. Otherwise it is the only sign of a failed request: the app's code succeeded, but its answer is not a `Response`,
+// request. Otherwise it is the only sign of a failed request: the app's code threw nothing, but its answer is not a `Response`,
 // never comes, or breaks off.
 
 import { Recent } from '../store/recent.ts';

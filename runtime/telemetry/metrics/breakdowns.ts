@@ -110,7 +110,7 @@ export class Breakdowns implements Part {
     return hours + days + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows, whichever app has them: the keys of each app are limited. @returns how many */
+  /** Removes the oldest rows of any app when the file is too large: the keys of each app are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -184,7 +184,7 @@ export class Breakdowns implements Part {
     }
   }
 
-  /** Drops unwritten keys over the limit. */
+  /** Drops all unwritten keys when they are over the limit. */
   #dropUnwritten(): void {
     let keys = 0;
     for (const { tally } of this.#unwritten) keys += tally.keys;

@@ -1,4 +1,4 @@
-// Copies of minute or hour buckets: an object has the rows of a period of all apps, or a part of them.
+// Copies the metrics of minutes or hours to the bucket. An object has the rows of all apps in a period, or a part of these rows.
 import type { Database } from 'better-sqlite3';
 import { type BucketTable, bucketQueries, type CopiedBucket } from '../../../sqlite/telemetry/buckets.ts';
 import { type CopyQueries, copyQueries } from '../../../sqlite/telemetry/copies.ts';
@@ -10,14 +10,15 @@ const HOUR_MS = 3_600_000;
 const ROWS = 2_000;
 /** Longest time from a row's period to its write, in ms. */
 const LATE_MS = 5 * 60_000;
-/** Characters of a time in ISO format, up to its day and its hour. */
+/** Characters of a time in ISO format, up to its day. */
 const DAY_LENGTH = '2026-01-01'.length;
+/** Characters of a time in ISO format, up to its hour. */
 const HOUR_LENGTH = '2026-01-01T00'.length;
 
 export interface BucketCopiesOptions {
-  /** Length of a period: an hour or a day. */
+  /** Length of a period, in ms: an hour or a day. */
   periodMs: number;
-  /** How long a period is kept after its start. */
+  /** How long a period is kept after its start, in ms. */
   keptMs: number;
   /** Adds rows to the table, in a transaction. */
   add: (rows: CopiedBucket[]) => void;
@@ -43,7 +44,7 @@ export class BucketCopies implements CopySource {
   changed(now: number): string[] {
     const { periodMs, keptMs } = this.#options;
     const last = this.copies.last(this.folder);
-    // A last copy in the future is from before the clock was set back.
+    // Late rows may have changed the period before. A last copy in the future is from before the clock was set back.
     const from = last === null ? (this.#rows.oldest() ?? now) : Math.min(this.#timeOf(last), now - LATE_MS);
     const folders = new Set(
       this.copies.outdated(this.folder).map((name) => this.#folderAt(this.#timeOf(name))),

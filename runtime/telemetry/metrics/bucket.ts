@@ -27,7 +27,7 @@ export function emptyBucket(): Bucket {
 
 export function addRequest(bucket: Bucket, request: CountedRequest): void {
   bucket.requests++;
-  // The owner asked for the 503 of a maintenance page, so it is no error.
+  // The owner asked for the 503 of a maintenance page, so it is not an error.
   if (request.status >= 500) bucket.errors += request.refused === 'maintenance' ? 0 : 1;
   else if (request.status >= 400) bucket.client_errors++;
   if (request.status === 429) bucket.rate_limited++;

@@ -19,8 +19,9 @@ const AT_ONCE_MAX = 2_000;
 const UNWRITTEN_BYTES = 16 * 1024 * 1024;
 /** Approximate bytes of a row besides its texts. */
 const ROW_BYTES = 60;
-/** Points searched before other work gets a turn, and time limit of a search, in ms. */
+/** Points searched before other work gets a turn. */
 const SEARCHED_POINTS = 20_000;
+/** Time after which a search returns a partial result, in ms. */
 const SEARCH_MS = 1_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -107,7 +108,7 @@ export class Datapoints implements Part {
     return this.#rows.sizes().map(({ app_id }) => app_id);
   }
 
-  /** Drops unwritten points over the limit, of the apps with most. */
+  /** If the unwritten points are over the limit, drops all those of the apps with the most bytes. */
   #dropUnwritten(): void {
     const sizes = new Map([...this.#unwritten].map(([appId, points]) => [appId, bytesOf(points)]));
     let all = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);

@@ -19,7 +19,7 @@ export function classOf(ms: number): number {
   return (exponent - CLASSES_BITS + 1) * CLASSES + ((units >>> (exponent - CLASSES_BITS)) & (CLASSES - 1));
 }
 
-/** The middle of a class's durations, which were rounded to whole units, in ms. */
+/** Returns the middle of a class, in ms. Its durations were rounded to whole units. */
 export function middleOf(found: number): number {
   if (found < CLASSES) return found * UNIT_MS;
   const width = 2 ** (Math.floor(found / CLASSES) - 1);

@@ -17,7 +17,7 @@ import { BucketCopies } from './bucket-copies.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
 
-/** Increase it when figures change their meaning. */
+/** Version of the figures. Increase it when they change their meaning. */
 const SCHEMA = 1;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -26,8 +26,9 @@ const DAY_MS = 24 * HOUR_MS;
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
 /** Retention of the minutes' copies. The minutes are kept longer, so that a copy never lacks minutes of its hour. */
 const MINUTES_COPIED_MS = 73 * HOUR_MS;
-/** In an overview: number of separate hours, and the time that counts as now. */
+/** In an overview, the number of separate hours. */
 const OVERVIEW_HOURS = 24;
+/** In an overview, the memory is the highest since this long before the current minute, in ms. */
 const PRESENT_MS = 2 * MINUTE_MS;
 /** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
@@ -110,7 +111,7 @@ export class Metrics implements Part {
     return minutes + hours + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows, whichever app has them: the buckets of each app are limited. @returns how many */
+  /** Removes the oldest rows of any app when the file is too large: the buckets of each app are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =

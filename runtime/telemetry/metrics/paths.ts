@@ -9,7 +9,7 @@ const EXTENSION = /\.[a-z][a-z0-9]{0,4}$/i;
 /** Numbers, dates, versions, coordinates. */
 const NUMBER = /^\d[\d.,:_+-]*$/;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-/** A chosen prefix before a generated part. */
+/** A prefix that people chose, such as `usr_`, before a generated part. */
 const WORDS = /^[a-z][a-z._-]{0,31}$/i;
 const EMAIL = /@|%40/;
 

@@ -21,7 +21,7 @@ export class Tally {
     for (const { key, requests, errors } of rows) this.#counts.set(key, { requests, errors });
   }
 
-  /** Keys in memory: counted ones, and those whose change is not written. */
+  /** Number of keys in memory: counted ones, and those whose change is not written. */
   get keys(): number {
     return this.#counts.size + this.#changed.size;
   }

@@ -18,7 +18,7 @@ interface Total {
   bytesOut: number;
   heldMs: number;
   durationMs: number;
-  /** Durations between the previous bound and each bound; the last has no upper bound. */
+  /** Number of durations between the previous bound and each bound; the last has no upper bound. */
   durations: number[];
   cpuMs: number;
   memoryBytes: number;

@@ -1,5 +1,5 @@
-// Sends data to an OTLP/HTTP endpoint with OpenTelemetry's own packages: a span and metrics of each request, metrics of each
-// app's process, and its log. Loaded only when an endpoint is set.
+// Sends data to an OTLP/HTTP endpoint with OpenTelemetry's own packages: spans and metrics of requests, metrics of apps'
+// processes, and logs. Loaded only when an endpoint is set.
 import {
   type Attributes,
   type Counter,
@@ -57,7 +57,7 @@ export class Otlp implements Part {
   readonly #wakes: Counter;
   readonly #resources = new Map<string, Resource>();
 
-  /** @param nameOf an app's slug, or its id while that is not known */
+  /** @param nameOf returns an app's slug, or its id while the slug is not known */
   constructor({ endpoint, headers }: OtlpOptions, nameOf: (appId: string) => string) {
     this.#nameOf = nameOf;
     const to = (path: string) => ({

@@ -26,7 +26,7 @@ interface AggregateCall extends Called {
 
 type AggregateDefinition = (called: AggregateCall) => Aggregate;
 
-/** Defines an aggregate whose accumulator gets each row. @param kinds of the arguments, as in `check` */
+/** Defines an aggregate whose accumulator gets each row. @param kinds the kinds of the arguments, as in `check` */
 function folded(
   kinds: string,
   type: (values: Expression[]) => Type,
@@ -110,7 +110,7 @@ function bestOf(wins: (a: Value, b: Value) => boolean): AggregateDefinition {
   return folded('a', first, ([value]) => best(value!, value!, wins));
 }
 
-/** The smallest value up to which the weights add up to the share `level` of all weights. */
+/** The smallest value such that the weights of all values up to it are at least the share `level` of all weights. */
 function quantile(level: number, value: Expression, weight: Expression, budget: Budget): Accumulator {
   const weights = new Map<number, number>();
   return {

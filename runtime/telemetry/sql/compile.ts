@@ -20,7 +20,7 @@ export class Aliases {
     this.#nodes = new Map(selected.filter(({ hasAlias }) => hasAlias).map(({ name, node }) => [name, node]));
   }
 
-  /** Replaces the aliases of a selected expression, besides its own. @throws {SqlError} as `replace` */
+  /** Replaces the aliases in a selected expression, except its own alias. @throws {SqlError} as `replace` */
   selected({ node, name, hasAlias }: Selected): Node {
     if (!hasAlias) return this.replace(node);
     this.#open.add(name);
@@ -58,7 +58,7 @@ export function identity(node: Node): string {
   return JSON.stringify(node, (key, value) => (key === 'at' ? undefined : value));
 }
 
-/** Compiles an expression of a row of `columns`. @throws {SqlError} */
+/** Compiles an expression of a row of `columns`. @throws {SqlError} for an invalid expression */
 export function compile(node: Node, columns: readonly Column[]): Expression {
   if (node.kind === 'name') return column(node, columns);
   if (node.kind !== 'call') return constant(node);

@@ -35,7 +35,7 @@ const KINDS: Record<string, { is: (type: Type) => boolean; name: string }> = {
 /**
  * Checks the arguments of a function.
  * @param kinds a letter of `KINDS` for each argument. Arguments after `|` may be missing. The last one before `*` may be repeated
- * @throws {SqlError}
+ * @throws {SqlError} for a wrong number of arguments, or one of another kind
  */
 export function check({ name, values, at }: Called, kinds: string): void {
   const [needed = '', optional = ''] = kinds.replace('*', '').split('|');

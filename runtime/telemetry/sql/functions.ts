@@ -26,7 +26,7 @@ const number = (run: (...values: number[]) => number, kinds = 'n') => of(kinds, 
 const whole = ([a, b]: Type[]) => wide(commonType(a!, b ?? a!)!);
 const same = ([a]: Type[]) => a!;
 
-/** Joins texts. Counts before it joins: the parts may have many times the limit together. */
+/** Joins texts. Checks the length first, because the parts together may exceed the limit many times. */
 function joined(parts: readonly string[]): string {
   let length = 0;
   for (const part of parts) {

@@ -65,7 +65,7 @@ const COMPARISONS: Record<string, string> = {
 const SUMS: Record<string, string> = { '+': 'plus', '-': 'minus', '||': 'concat' };
 const PRODUCTS: Record<string, string> = { '*': 'multiply', '/': 'divide', '%': 'modulo' };
 
-/** @throws {SqlError} */
+/** Parses a query. @throws {SqlError} for invalid SQL */
 export function parse(sql: string): { statement: Statement; format: Format } {
   return new Parser(sql).statement();
 }

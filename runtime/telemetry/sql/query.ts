@@ -30,10 +30,11 @@ export class DatasetSpread extends Error {}
 
 /**
  * Runs a query over the data points of some apps.
- * @param path of the database
- * @param elsewhere datasets of apps on other hosts
- * @returns null when no app has points of the dataset
- * @throws {QueryRefused | DatasetSpread}
+ * @param path the path of the database
+ * @param elsewhere names of datasets of apps on other hosts
+ * @returns null when no app has points of the dataset, or any dataset for SHOW TABLES
+ * @throws {QueryRefused} for an invalid query, or one that needs too much memory
+ * @throws {DatasetSpread} when apps on other hosts have points of the dataset too
  */
 export function query(
   path: string,

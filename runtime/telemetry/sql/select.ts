@@ -19,8 +19,9 @@ export interface Result {
 }
 
 /**
+ * Runs a query and its subqueries.
  * @param dataset opens a dataset
- * @throws {SqlError}
+ * @throws {SqlError} for an invalid query, or one that needs too much memory
  */
 export function select(
   query: Select,

@@ -16,7 +16,7 @@ function zoneOf({ values }: Called, place: number): string {
   return zone;
 }
 
-/** Converts a text or a number to a time. @throws {SqlError} for a literal text that is not a time */
+/** Converts a text or a number to a time. Another text than a time gives 0. @throws {SqlError} for such a text as a literal */
 export function toTime({ type, run, constant, at }: Expression, zone: string): Expression {
   const own: Type = { name: 'DateTime', zone };
   const wrong = (text: string) =>
@@ -91,7 +91,7 @@ const toText: Definition = (called) => {
   return { type: STRING, at: called.at, run: (row) => showTime(run(row) as number, zone).slice(0, length) };
 };
 
-/** The time when a query begins is the same for all its rows. */
+/** Defines a function of the time when the query begins. It returns the same time for all rows. */
 function now(type: Type, unit: Unit): Definition {
   return (called) => {
     check(called, '|s');

@@ -1,10 +1,11 @@
-// Limits the bytes of rows that apps write, for each app and in total. The app with most loses its oldest rows.
+// Limits the bytes of rows that apps write, for each app and in total. The app with the most bytes loses its oldest rows.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import { maxBy } from './max-by.ts';
 
-/** Limits of one app's rows, and of the whole file, where a row can take four times its bytes. */
+/** Limit of one app's rows, in bytes. */
 const APP_BYTES = 64 * 1024 * 1024;
+/** Limit of the whole file, in bytes. A row can take four times its own bytes there. */
 const ALL_BYTES = 1024 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 2_000;

@@ -1,8 +1,9 @@
 // Remembers recent values of each app, such as reported errors. An app with many values evicts only its own.
 import { hash } from 'node:crypto';
 
-/** How many of an app's latest values, and of the latest apps, are remembered at least. */
+/** How many of an app's latest values are remembered at least. */
 const OF_APP = 300;
+/** How many of the apps that were set last are remembered at least. */
 const APPS = 200;
 
 export class Recent<Value> {

@@ -8,15 +8,15 @@ export class Store {
   readonly #directory: string;
   readonly #open = new Map<string, Database>();
 
-  /** @param directory of the files; must exist */
+  /** @param directory the directory of the files; it must exist */
   constructor(directory: string) {
     this.#directory = directory;
   }
 
   /**
    * Opens `<name>.sqlite`. @throws {Error} when a newer Cellar wrote it
-   * @param migrations as of `openTelemetryDatabase`
-   * @param isShared as of `openTelemetryDatabase`
+   * @param migrations see `openTelemetryDatabase`
+   * @param isShared see `openTelemetryDatabase`
    */
   open(name: string, migrations: readonly string[], isShared = false): Database {
     const database = openTelemetryDatabase(join(this.#directory, `${name}.sqlite`), migrations, isShared);

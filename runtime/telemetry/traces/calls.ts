@@ -20,17 +20,20 @@ import { type Spans, shownSpan } from './spans.ts';
 const AT_ONCE_MAX = 200;
 /** Approximate limit of bytes that wait while writes fail. Events over the limit are dropped and counted. */
 const UNWRITTEN_BYTES = 8 * 1024 * 1024;
-/** Limit of the stored events of an app, in bytes. Over it, events are removed until a quarter is free. */
+/** Limit of the stored events of an app, in bytes. */
 const APP_BYTES = 16 * 1024 * 1024;
+/** Over the limit, an app's events are removed until this many bytes are left. */
 const APP_BYTES_LEFT = APP_BYTES * 0.75;
 const KEPT_MS = 24 * 3_600_000;
 /** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
-/** Most requests, events and calls that are returned of one trace. */
+/** Most requests of a trace that are returned. */
 const TRACE_REQUESTS = 100;
+/** Most events of a trace whose calls are returned. */
 const TRACE_EVENTS = 100;
+/** Most calls of a trace that are returned. */
 const TRACE_CALLS = 500;
 
 export class Calls implements Part {
@@ -92,7 +95,7 @@ export class Calls implements Part {
     return this.#rows.deleteBefore(now - KEPT_MS, PIECE) + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows. @returns how many */
+  /** Removes the oldest rows when the file is too large. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);

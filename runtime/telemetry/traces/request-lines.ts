@@ -1,5 +1,5 @@
-// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line of text.
-// This is much cheaper to transfer than objects.
+// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line. This is
+// much cheaper to transfer than objects.
 import type { RequestRecord } from '../../edge/log/record.ts';
 
 /** The fields of a finished request that telemetry needs, as in `RequestRecord`. */
@@ -25,21 +25,22 @@ export type CountedRequest = Pick<
 
 /** Encoded requests. */
 export interface EncodedRequests {
-  /** `NUMBERS` for each request. */
+  /** For each request, as many numbers as `NUMBERS` says. */
   numbers: Float64Array;
   /** One line for each request. */
   lines: string;
 }
 
-/** How many numbers `add` writes for a request, and `readRequest` reads. */
+/** How many numbers a request has: `add` writes them, and `readRequest` reads them. */
 const NUMBERS = 9;
 const NUMBER_BYTES = 8;
-/** Values of `cellStart`, by number. */
+/** Values of `cellStart`. The index of a value is its encoded number. */
 const STARTS = [null, 'warm', 'cold'] as const;
-/** Longest text of a request, in characters. */
+/** Longest host, path, user agent and referrer, in characters. */
 const TEXT_MAX = 512;
-/** The gateway accepts neither of these characters in any part of a request's head. */
+/** Ends a field. The gateway accepts this character in no part of a request's head. */
 const FIELD_END = '\0';
+/** Ends a request. The gateway accepts this character in no part of a request's head. */
 const LINE_END = '\n';
 
 /** Collects requests until a batch of them goes to the telemetry thread. */
@@ -51,7 +52,7 @@ export class RequestLines {
     return this.#lines === '';
   }
 
-  /** @param line the request's, from `requestLine` */
+  /** @param line the record as text, from `requestLine` */
   add(record: RequestRecord, line: string): void {
     this.#lines += line;
     this.#numbers.push(
@@ -81,7 +82,7 @@ export function encodedBytes(line: string): number {
   return line.length + NUMBERS * NUMBER_BYTES;
 }
 
-/** The texts of a request with a line end. The client's texts come last, so that they cannot shift other fields. */
+/** Returns the texts of a request as a line. The client's texts come last, so that they cannot shift other fields. */
 export function requestLine(record: RequestRecord): string {
   const { host, userAgent = '', referrer = '', country } = record.clientInfo;
   return (

@@ -16,20 +16,23 @@ import { rowOf, shownSpan } from './spans.ts';
 
 /** Most requests of an app that are stored in a second. The next stored request has the number of those left out before it. */
 const STORED_PER_S = 100;
-/** Limit of an app's stored requests, about 400 bytes each; and after how many new ones the excess is removed. */
+/** Limit of an app's stored requests, about 400 bytes each. */
 const KEPT_MAX = 50_000;
+/** Requests over `KEPT_MAX` are removed after this many new ones. */
 const TRIMMED_EVERY = 1_000;
-/** Most requests of an app, and of all apps, that wait while writes fail. */
+/** Most requests of an app that wait to be written. */
 const UNWRITTEN_MAX = 1_000;
+/** Most requests of all apps that wait to be written. */
 const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 const KEPT_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. The app with most loses its oldest rows. */
+/** Limit of all apps' data, in bytes. The app with the most bytes loses its oldest rows. */
 const BYTES_MAX = 512 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 1_000;
-/** Requests searched before other work gets a turn, and time after which a search returns a partial result, in ms. */
+/** Requests searched before other work gets a turn. */
 const SEARCHED = 500;
+/** Time after which a search returns a partial result, in ms. */
 const SEARCH_MS = 1_000;
 const ANY_STATUS = [0, 999] as const;
 

@@ -21,7 +21,7 @@ const AT_ONCE_MAX = 20;
 const KEPT_MAX = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. The app with most loses its oldest rows. */
+/** Limit of all apps' data, in bytes. The app with the most bytes loses its oldest rows. */
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;

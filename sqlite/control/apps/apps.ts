@@ -3,7 +3,7 @@ import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
-/** One app, not a tombstone. */
+/** An app that is not deleted. A deleted app keeps its row for some time, as a tombstone. */
 export interface AppRow {
   id: string;
   slug: string;
@@ -27,15 +27,17 @@ export interface AppRow {
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
   storage: 'local' | 'bucket';
-  /** The id of the host that runs it, and its name while that is known; null in a Cellar of one host. */
+  /** The id of the host that runs it; null in a Cellar of one host. */
   home: string | null;
+  /** The name of that host; null while it is unknown. */
   home_name: string | null;
   replicas: number;
   maintenance: 0 | 1;
   /** The generation of its last undeletion; null if it was never undeleted. */
   undeleted: number | null;
-  /** Of a script: its namespace and its name there. */
+  /** The dispatch namespace of a script; null for another app. */
   dispatch_namespace: string | null;
+  /** The name of a script in its namespace; null for another app. */
   dispatch_script: string | null;
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */

@@ -12,7 +12,7 @@ export interface DeletedRow {
   storage: 'local' | 'bucket';
   home: string | null;
   deleted_at: string;
-  /** Of a script: the name of its namespace. */
+  /** The dispatch namespace of a script; null for another app. */
   dispatch_namespace: string | null;
 }
 
@@ -21,7 +21,7 @@ const COLUMNS = 'id, deleted_slug AS slug, owner_id, storage, home, deleted_at, 
 const MAY_UNDELETE = `(?1 IS NULL OR owner_id = ?1
   OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?1 AND role = 'admin'))`;
 
-/** The host has confirmed the deletion of an app: frees its slug, its hostnames and its TCP ports, and withdraws its invites. */
+/** Records that the host confirmed an app's deletion: frees its slug, hostnames and TCP ports, and withdraws its invites. */
 export async function trashApp(db: D1Database, id: string, at: string): Promise<void> {
   const isTrashed = 'EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND trashed_at IS NOT NULL)';
   await db.batch([
@@ -40,7 +40,7 @@ export async function trashApp(db: D1Database, id: string, at: string): Promise<
 
 /**
  * Returns apps that can be undeleted, the last deleted first.
- * @param filter.by the account that must be able to; null for all
+ * @param filter.by the account that must be able to undelete them; null for all
  * @param filter.since those that were deleted after this time, ISO 8601
  * @param filter.before `deleted_at` and id to continue from
  */
@@ -60,7 +60,7 @@ export async function listDeleted(
   return pageOf(rows!.results, filter.limit, (row) => [row.deleted_at, row.id]);
 }
 
-/** Finds the app with an id, or the last deleted one with a slug. Parameters as of `listDeleted`. */
+/** Finds the deleted app with an id, or the last deleted one with a slug. For `by` and `since` see `listDeleted`. */
 export async function findDeleted(
   db: Reader,
   app: string,

@@ -72,8 +72,8 @@ export async function findDeploy(
 }
 
 /**
- * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A former home of the app only
- * updates rows that it has reported itself, because it may come back after the next home has ended the deploy.
+ * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A host that was the app's home before
+ * updates only rows whose last fact is its own: it may come back after the next home has ended the deploy.
  * @param host the id of the host; null for the only host
  */
 export function writeDeploy(
@@ -122,7 +122,7 @@ export function writeDeploy(
 
 /**
  * Returns deploys that are unfinished in this database, and live releases whose deploy is not `live` here.
- * @param home of apps with this home only; null in a Cellar of one host
+ * @param home only deploys of apps with this home; null in a Cellar of one host
  */
 export async function doubtfulDeploys(
   db: D1Database,

@@ -65,7 +65,7 @@ export async function addDispatchNamespace(
   return findDispatchNamespace(db, owner, name);
 }
 
-/** Whether a namespace has no scripts. Others are neither renamed nor deleted. */
+/** Whether a namespace has no scripts. A namespace with scripts is neither renamed nor deleted. */
 const IS_EMPTY = `NOT EXISTS (SELECT 1 FROM apps WHERE apps.owner_id = dispatch_namespaces.owner_id
   AND apps.dispatch_namespace = dispatch_namespaces.name AND apps.deleted_at IS NULL)`;
 

@@ -1,10 +1,11 @@
 // The control plane's state, which reconcile compares with the host's apps.
 import { liftRevision } from '../meta.ts';
 
-/** Every app with its generation and home, including tombstones that no host has confirmed. `spared`: apps that must never be moved to the trash. */
 export interface ControlState {
   revision: number;
+  /** Every app, also deleted ones whose deletion no host has confirmed. */
   apps: { id: string; generation: number; home: string | null; deleted: boolean }[];
+  /** Ids of apps that must never be moved to the trash. */
   spared: Set<string>;
 }
 
@@ -28,7 +29,7 @@ export async function readControlState(db: D1Database): Promise<ControlState> {
   };
 }
 
-/** Records that this database is an older copy: raises the counter above the host's, and adds `ids` to the spared apps. */
+/** Records that this database is an older copy: raises the counter to `highest`, and adds `ids` to the spared apps. */
 export async function acceptOlder(db: D1Database, highest: number, ids: string[]): Promise<void> {
   if (ids.length > 0) {
     const statement = db.prepare('INSERT INTO spared_apps (id) VALUES (?) ON CONFLICT DO NOTHING');

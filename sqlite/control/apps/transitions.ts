@@ -161,7 +161,7 @@ export async function buryApp(
   return buried!.results[0] ?? null;
 }
 
-/** Raises the generation of a tombstone above those that the host has seen. */
+/** Raises the generation of a tombstone above all that hosts have seen. @returns the generation; null without a tombstone */
 export async function raiseTombstone(db: D1Database, id: string): Promise<number | null> {
   const raise = db
     .prepare(
@@ -173,7 +173,7 @@ export async function raiseTombstone(db: D1Database, id: string): Promise<number
   return raised!.results[0]?.generation ?? null;
 }
 
-/** Writes the host's facts about an app, unless newer ones are stored, and reads the row back. */
+/** Writes the host's facts about an app, unless newer ones are stored. @returns the app; null for an unknown one */
 export async function observeApp(db: D1Database, observed: ObservedApp, asOf: AsOf): Promise<AppRow | null> {
   const [, read] = await db.batch<AppRow>([writeObserved(db, observed, asOf), selectApp(db, observed.id)]);
   return read!.results[0] ?? null;

@@ -1,3 +1,4 @@
+// Accounts: they own apps, or have roles on them.
 import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 

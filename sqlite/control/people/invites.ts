@@ -26,8 +26,9 @@ export interface ListedInvite extends InviteRow {
 
 /** An invite whose link can still be used. */
 export interface OpenInvite extends ListedInvite {
-  /** Name and e-mail address of the account whose password the link sets; null when it creates an account. */
+  /** Name of the account whose password the link sets; null when it creates an account. */
   account_name: string | null;
+  /** E-mail address of that account; null when it has none. */
   account_email: string | null;
 }
 
@@ -92,7 +93,7 @@ export async function insertInvite(
 const RECOVERIES = 3;
 
 /**
- * Adds a link that sets a new password for an address's account, unless that got `RECOVERIES` links since `since`.
+ * Adds a link that sets a new password for an address's account, unless the account got `RECOVERIES` links since `since`.
  * @returns whether it was added; false also for an address without an account
  */
 export async function insertRecovery(

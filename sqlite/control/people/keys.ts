@@ -40,7 +40,7 @@ export function findKeyStatement(db: D1Database, hash: string): D1PreparedStatem
   return db.prepare(`SELECT ${columns} FROM keys WHERE hash = ?`).bind(hash);
 }
 
-/** Whether a key has not been revoked. @param id not the key itself */
+/** Whether a key has not been revoked. @param id the id of its row, not the key itself */
 export async function hasKey(db: Reader, id: string): Promise<boolean> {
   const [found] = await db.batch([db.prepare('SELECT 1 FROM keys WHERE id = ?').bind(id)]);
   return found!.results.length > 0;
@@ -59,7 +59,7 @@ export async function touchKey(db: D1Database, id: string, at: string, before: s
 /**
  * Adds a key.
  * @param hash SHA-256 of the key, hexadecimal
- * @returns null when the account does not exist, undefined when it has no role on the key's app, `full` when it has too many keys
+ * @returns null when the account does not exist; undefined when it has no role on the key's app; `full` with too many keys
  */
 export async function insertKey(
   db: D1Database,

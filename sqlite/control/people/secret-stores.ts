@@ -64,7 +64,7 @@ export function listStoreSecrets(db: Reader, store: string): Promise<StoredSecre
   );
 }
 
-/** Returns a secret with its encrypted value as base64. */
+/** Returns a secret with its encrypted value as base64; null for an unknown one. */
 export async function findStoreSecret(
   db: Reader,
   store: string,
@@ -74,7 +74,7 @@ export async function findStoreSecret(
   return (await rowsOf<StoredSecret & { sealed: string }>(db, query, store, id))[0] ?? null;
 }
 
-/** Returns the encrypted value and the scopes of the secret that an account's app has bound. */
+/** Returns the encrypted value and the scopes of the secret that an account's app has bound; null for an unknown one. */
 export async function findBoundSecret(
   db: Reader,
   { owner, store, name }: { owner: string; store: string; name: string },
@@ -84,7 +84,11 @@ export async function findBoundSecret(
   return (await rowsOf<{ sealed: string; scopes: string }>(db, query, name, store, owner))[0] ?? null;
 }
 
-/** Adds secrets, all or none. @throws when the store has one of a name already @returns false over `limit` secrets of the account */
+/**
+ * Adds all secrets or none.
+ * @returns false when the account would have more than `limit` secrets
+ * @throws when the store has a secret of one of the names already
+ */
 export async function addStoreSecrets(
   db: D1Database,
   owner: string,

@@ -94,7 +94,7 @@ export function sourceQueries(database: Database) {
     delete: (appId: string): void => {
       remove.run(appId);
     },
-    /** Has the repository fetched from `at` on. */
+    /** Makes the fetch of the repository due at `at`, in ms since 1970. */
     want: (appId: string, at: number): void => {
       want.run({ appId, at });
     },
@@ -106,7 +106,7 @@ export function sourceQueries(database: Database) {
     ): void => {
       fetched.run(JSON.stringify(result), attempts, appId, source.url);
     },
-    /** Sets when the next fetch is, unless another was wanted since `before`. */
+    /** Sets the time of the next fetch from `before` to `next`. Does nothing if another fetch was wanted meanwhile. */
     postpone: (appId: string, before: number | null, next: number | null): void => {
       postpone.run(next, appId, before);
     },

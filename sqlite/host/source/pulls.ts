@@ -10,7 +10,7 @@ export interface StoredPull extends Omit<PullEvent, 'repository' | 'is_open'> {
   /** Failed attempts in a row of the work that is due. */
   attempts: number;
   error: string | null;
-  /** The state and the commit that the Git host was last told; null for none. */
+  /** The state and the commit last reported to the Git host; null for none. */
   reported: string | null;
   /** The Git host's number of Cellar's comment; null before there is one. */
   comment: number | null;

@@ -24,7 +24,7 @@ CREATE TABLE session (
 CREATE INDEX session_user ON session (userId);
 CREATE INDEX session_age ON session (expiresAt);
 
--- Passwords.
+-- Passwords, and the identities of people at sign-in providers.
 CREATE TABLE account (
   id TEXT PRIMARY KEY,
   accountId TEXT NOT NULL,

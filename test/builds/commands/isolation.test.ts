@@ -162,7 +162,7 @@ test('bubblewrap isolates the builds of an unprivileged host in the same way', L
   const environment = `HOME=${join(home, 'home')}`;
   const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
   writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
-  // Enough memory for 2,048 shells, so that builds reach the process limit first. On a busy machine that is 128.
+  // Enough memory for 2,048 shells, so that builds reach the process limit first. On a busy machine the limit is 128.
   await using host = new Cellar({ RUNNER_BUILD_MEMORY_MB: '1000' }, node);
   for (const path of [host.data, join(home, 'home')]) {
     mkdirSync(path, { mode: 0o700 });

@@ -31,7 +31,7 @@ before(async () => {
 });
 after(() => cellar?.[Symbol.asyncDispose]());
 
-/** Pushes a Worker whose build runs `script` with Node. Resolves with its output lines. */
+/** Pushes a Worker whose build runs `script` with Node. Resolves with the output of the push, whole and as lines. */
 async function buildWith(slug: string, script: string, more: Record<string, string> = {}) {
   const work = await cellar.checkout('hello');
   const files = {

@@ -20,7 +20,7 @@ const WORKER = 'export default { fetch() { return new Response("ok") } }';
 const build = (content: Files | string, more: Partial<BuildInput> = {}) =>
   buildCommit(directory.path, content, more);
 
-/** Asserts that a build fails with a message for the author and leaves nothing behind. */
+/** Asserts that a build fails with a message for the author and leaves no release. @returns the lines of the log */
 async function assertFails(
   content: Files,
   message: RegExp,

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { ChunkReader } from '../../../runtime/edge/http/body/chunks.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** Returns the data in the chunks of `pieces` and whether they ended; null if they are not valid chunks. */
+/** Returns the data of the chunks in `pieces`, whether they ended, and the bytes `left` after them; null for invalid chunks. */
 function read(pieces: Buffer[]): { text: string; done: boolean; left: number } | null {
   const reader = new ChunkReader();
   let text = '';

@@ -11,7 +11,7 @@ import { eventually } from '../../support/e2e/processes.ts';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 import { call } from '../../support/fleets/release.ts';
 
-/** A fleet with release 1 of an app, whose process hibernates at the first idle check. */
+/** A fleet, and release 1 of its app, which is not started. Its process hibernates at the first idle check. */
 async function app(t: TestContext, options: Partial<FleetOptions> = {}) {
   const made = harness(t, { idleMs: 0, ...options });
   return { ...made, live: await made.release(1) };

@@ -1,4 +1,4 @@
-// The Cache API of a cell: what is cached, for how long, and its size limit.
+// The Cache API in an app's process: what is cached, for how long, and its size limit.
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';

@@ -474,7 +474,7 @@ const PAGED = (main: string) => `import { WorkerEntrypoint } from 'cloudflare:wo
 function fails(request) { console.log('asked'); throw new Error('<b>not</b> today'); }
 ${main}`;
 
-/** A cell on `localhost`, where browsers get error pages. */
+/** Starts an app as a Cellar on `localhost` does: there browsers get error pages. */
 async function developed(t: TestContext, code: string, fields: Partial<Release> = {}) {
   const root = temporaryDirectory(t);
   const files = {

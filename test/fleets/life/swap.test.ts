@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 
-/** Swaps releases. Returns the log and whether the swap was committed. */
+/** Swaps releases, or adopts the next one. Returns the log. Without `options.commit`, a commit adds the line `commit`. */
 async function swap(
   { fleet, release }: Harness,
   version: number,

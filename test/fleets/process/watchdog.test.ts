@@ -25,7 +25,7 @@ export default { async fetch(request) {
 } }`;
 const LIMITS = { leastCpuMs: 600, silentMs: 60_000 };
 
-/** A cell of `CODE` with CPU usage readings and watchdog checks as often as possible. */
+/** A process of `CODE` whose CPU usage is read, and which the watchdog checks, as often as possible. */
 async function watched(t: TestContext, limits = LIMITS) {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/release`, CODE);

@@ -1,4 +1,5 @@
-// Homes of apps in a Cellar of several hosts: reports, calls by home, moves and reconcile.
+// Homes of apps in a Cellar of several hosts: reports, calls by home, moves and reconcile. The home of an app is the host that
+// runs it.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { HostReport, HostReportAnswer } from '../../../handlers/contract/host/hosts.ts';

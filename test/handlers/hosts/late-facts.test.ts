@@ -1,4 +1,4 @@
-// Reports of a lost host that comes back after its apps have moved to other homes.
+// Reports of a lost host that comes back after its apps have moved to other hosts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
@@ -19,7 +19,7 @@ function deployOf(app_id: string, id: string, status: DeployFact['status']): Dep
   return { id: id.padStart(16, '0'), app_id, ...about, ...rest, status, finished_at: null };
 }
 
-/** Starts the control plane of host `a`, with an app at home there. */
+/** Starts the control plane of host `a`, and an app whose home (the host that runs it) is `a`. */
 async function start() {
   const control = await TestControl.start({ HOST_ID: 'a', HAS_BUCKET: 'true', RUNNER_STORAGE: 'bucket' });
   for (const id of ['a', 'b']) await control.internal('/internal/hosts/report', reportOf(id));

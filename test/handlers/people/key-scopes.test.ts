@@ -19,9 +19,9 @@ const declared: readonly Operation[] = operations;
 let control: TestControl;
 let owner: string;
 let account: string;
-/** `keys.shop` is a key for the app `shop` only, and may not reach `other`. */
 let shop: { id: string; slug: string };
 let other: { id: string; slug: string };
+/** A key for each scope. `keys.shop` is a key for the app `shop` only, and may not reach `other`. */
 const keys = {} as Record<KeyScope | 'shop', string>;
 
 before(async () => {

@@ -88,7 +88,7 @@ test('every implemented operation answers as the contract says', async () => {
   assert.equal(await call('apps.delete', { id }), null);
   assert.equal((await call('apps.list_deleted', {})).items[0]!.slug, 'typed-2');
   assert.equal((await call('apps.undelete', { app: 'typed-2', slug: 'typed-3' })).slug, 'typed-3');
-  // Streams are followed below. Operations that need the host, several hosts, a repository or a release are in the end-to-end tests.
+  // The next tests follow streams. End-to-end tests cover operations that need a real host, a repository or a release.
   const elsewhere =
     /^((alerts|bindings|secrets|vars|storage|snapshots|source|metrics|split|devices|paths|refs|countries|requests|traces|spans|datapoints|logs|errors|crons|workflows)\..*|dispatch\.delete|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|hosts\.(drain|remove)|deploys\.(get|log|rollback|create|cancel|begin_upload|upload_files|finish_upload)|.*\.stream)$/;
   const left = operations

@@ -161,7 +161,7 @@ function describeFailure({ name }: Operation): (error: Error) => never {
   };
 }
 
-/** Makes an app, an account and a key, so that some inputs name existing records. */
+/** Makes an app and an account, so that some inputs name existing records. @returns arbitraries by the name of the field */
 async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
   const number = Math.random().toString(36).slice(2, 10);
   const { id } = await control.create(`fuzz-${number}`);

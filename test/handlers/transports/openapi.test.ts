@@ -151,7 +151,7 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
   };
   for (const { name, input } of operations) visit(inputSchema(name, input), name);
   for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
-  // Fields without a description: of a home, a dispatch namespace, a version and a step. Their names explain them.
+  // Fields without a description: of a home (an app's host), a dispatch namespace, a version and a step. Their names are clear.
   const parts = ['id', 'tag', 'message', 'created_at', 'name', 'status', 'duration_ms'];
   assert.deepEqual(silent, [
     'App id',
@@ -298,7 +298,7 @@ function clientDirectory(drive: string): string {
   return out;
 }
 
-/** Fields with any JSON: columns of rows, stored values, JSON-RPC and MCP messages, and the document itself. */
+/** Fields with any JSON: rows, stored values, variables, data of Workflows, JSON-RPC and MCP messages, the document itself. */
 const UNTYPED = [
   'OtherService.ts openapi',
   'OtherService.ts requestBody',

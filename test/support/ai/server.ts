@@ -1,5 +1,5 @@
-// An AI server that speaks OpenAI's protocol, as Ollama and vLLM do. One model repeats the question, word by word. The
-// embedding model counts letters.
+// An AI server that speaks OpenAI's protocol, as Ollama and vLLM do. A chat answer repeats the question. An embedding counts
+// letters. Some names of models cause errors or delays.
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -95,7 +95,7 @@ export class AiServer {
       });
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const [n, content] of words.entries()) {
-      // Each word after the first waits until the test has read the word before.
+      // Except with the model `quick`, each part after the first waits for `letGo`. So a test can read the part before.
       if (n > 0 && model !== 'quick') await new Promise<void>((resolve) => this.#waiting.push(resolve));
       const event = `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: { content } }] })}\n\n`;
       // Sends each event in two parts. The cut may fall inside a multi-byte character.

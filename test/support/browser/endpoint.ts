@@ -14,7 +14,7 @@ export class BrowserEndpoint {
   readonly #directory = mkdtempSync(join(tmpdir(), 'cellar-browser-'));
   readonly #server = createServer((_, response) => response.writeHead(404).end());
   readonly #browsers = new Set<ChildProcess>();
-  /** Connections so far. */
+  /** Connections so far that gave the right token. */
   count = 0;
 
   private constructor(token: string) {
@@ -22,7 +22,7 @@ export class BrowserEndpoint {
     this.#server.on('upgrade', (request, client, head) => void this.#serve(request, client, head));
   }
 
-  /** @param token that a client's URL must have */
+  /** @param token the token that each client's URL must contain */
   static async start(token: string): Promise<BrowserEndpoint> {
     const endpoint = new BrowserEndpoint(token);
     endpoint.#server.listen(0, '127.0.0.1');

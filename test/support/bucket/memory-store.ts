@@ -8,13 +8,13 @@ import type { S3Place } from '../../../runtime/bucket/place.ts';
 
 /** Faults that a test switches on. */
 export interface Faults {
-  /** Writes always succeed. */
+  /** Ignores `if-match` and `if-none-match` of writes. */
   ignoresConditions?: boolean;
   /** Answers a range with the whole object. */
   ignoresRanges?: boolean;
   /** Lists have no objects. */
   listsNothing?: boolean;
-  /** Answers 503. */
+  /** Answers every request with 503. */
   isBusy?: boolean;
   /** Answers no request, or none for which the function returns true. */
   hangs?: boolean | ((asked: Asked) => boolean);
@@ -26,13 +26,13 @@ export interface Faults {
   cuts?: boolean;
   /** Carries writes out, and resets the connection instead of an answer. */
   losesReplies?: boolean;
-  /** Resets the connection in the middle of each body: a write is not carried out, a read is incomplete. */
+  /** Resets the connection in the middle of each object's body: a write is not carried out, a read is incomplete. */
   halves?: boolean;
-  /** Sends the first half of each body, and then nothing. */
+  /** Sends the first half of each object, and then nothing. */
   stalls?: boolean;
   /** Answers 429 to a write within a second of the last one of that name, as R2 does. */
   refusesQuickWrites?: boolean;
-  /** How far its clock is ahead. */
+  /** How far the `date` header of its answers is ahead of the time. */
   clockMs?: number;
   delayMs?: number;
 }
@@ -84,7 +84,7 @@ export class MemoryStore {
     return { endpoint: this.endpoint, region: 'auto', bucket: 'b', prefix, ...keys };
   }
 
-  /** Resets all connections, as when the network goes away. */
+  /** Resets all connections, also new ones, as when the network fails. Replaces the other faults. */
   cut(): void {
     this.faults = { cuts: true };
     for (const socket of this.#sockets) socket.resetAndDestroy();

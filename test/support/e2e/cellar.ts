@@ -171,7 +171,7 @@ export class Cellar {
     return this;
   }
 
-  /** Resolves with the first match in the output after offset `from`. Rejects when there is none in time, or the host ends first. */
+  /** Resolves with the first match in the output after offset `from`. Rejects after the deadline, or when the host ends first. */
   async waitFor(pattern: RegExp, from = 0, deadlineMs = START_DEADLINE_MS): Promise<RegExpMatchArray> {
     const child = this.#child!;
     const deadline = AbortSignal.timeout(deadlineMs);
@@ -209,7 +209,7 @@ export class Cellar {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Removes firewall rules and control groups of killed hosts: a next start would remove only those of its own data directory. */
+  /** Removes firewall rules and control groups of killed hosts. A next start removes only those of its own data directory. */
   async #removeIsolation(): Promise<void> {
     if (existsSync(this.data)) this.#machines.add(layout(this.data).machineName);
     for (const name of this.#machines) {

@@ -8,9 +8,9 @@ import { rpcOf } from './rpc.ts';
 import { startS3 } from './s3.ts';
 
 /**
- * Moves an app, and kills the host during the move in each round. At the end moves it in both directions without a
- * kill.
- * @throws {AssertionError} when data is missing, or a later move fails
+ * In each round moves an app, and kills the host during the move. Before the first round and after the last one, moves the
+ * app in both directions without a kill.
+ * @throws {AssertionError} when data is missing, or a move without a kill fails
  */
 export async function killDuringMoves(
   rounds: number,

@@ -178,7 +178,7 @@ export class AppLife {
     }
   }
 
-  /** Asserts that the app answers, at once or after a start with a correct 503 before, and that no write is lost. */
+  /** Asserts that the app answers and has lost no write. A stopped or crashed app must answer 503 until it is started. */
   async #assertServes(killed: boolean): Promise<void> {
     let answer = await this.#request(0);
     // A 502: the request reached the killed process before the host noticed its end.

@@ -1,6 +1,10 @@
-// A sample app with data that moves in both directions: D1, KV, R2, objects of both kinds with alarms, a queue and a Workflow.
+// Sample apps with data that moves between the machine and the bucket.
 
-/** `POST /?n=1` stores data; `GET /` returns all of it; `POST /alarm` sets an alarm in 10 minutes. */
+/**
+ * `POST /?n=1` stores data in D1, KV, R2 and two Durable Objects, and sets an alarm in 10 minutes. It sends a message to a
+ * queue, which `later` delays by 20 s. `n=1` also starts a Workflow, which waits for the event of `/go`.
+ * `GET /` returns all data; `/status` returns the status of the Workflow.
+ */
 export const MOVING_APP = {
   'wrangler.toml': `name = "mover"
 main = "index.js"
@@ -111,7 +115,7 @@ export default {
 `,
 };
 
-/** Returns what `GET /` returns after `POST /?n=…` with these numbers, without `jobs`, which come later. */
+/** Returns what `GET /` returns after `POST /?n=…` with these numbers, without `jobs`: the queue delivers them later. */
 export function movingData(...ns: number[]) {
   return {
     notes: ns.map((n) => `note ${n}`),
@@ -125,7 +129,7 @@ export function movingData(...ns: number[]) {
   };
 }
 
-/** `POST` stores R2 objects of every kind and begins an upload; `GET` returns all that is known of the objects; `DELETE` deletes one. */
+/** `POST` stores R2 objects of every kind and begins an upload. `GET` returns all about the objects. `DELETE` deletes one. */
 export const OBJECTS_APP = {
   'wrangler.toml': `name = "objects"
 main = "index.js"

@@ -35,14 +35,15 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
 
 /** Where the Caddys of several hosts get their certificates, and where they keep them. */
 export interface SharedCertificates {
-  /** URL of the directory of a certificate authority, and the file of its own root certificate. */
+  /** URL of the ACME directory of a certificate authority. */
   authority: string;
+  /** File of the certificate that the authority's own server has. */
   authorityRoot: string;
   /** The folder that they share. */
   storage: string;
 }
 
-/** Starts Caddy with the recipe for one of several hosts. @param httpPort at which it answers the authority */
+/** Starts Caddy with the recipe for one of several hosts. At `httpPort` it answers the challenges of the authority. */
 export async function startCaddyOfHost(
   behind: Behind,
   { authority, authorityRoot, storage }: SharedCertificates,
@@ -155,7 +156,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** A TCP proxy to the edge. Calls `look` at each request, to see whether the request came too early. */
+/** A TCP proxy to the edge. Calls `look` at each request, for example to see whether the app already runs. */
 export class EdgeWatch implements AsyncDisposable {
   /** The result of `look` for each request, in order. */
   readonly seen: boolean[] = [];

@@ -11,7 +11,7 @@ export interface Watched {
   looks: number;
   /** All workerd processes seen on the directory. */
   pids: number[];
-  /** The pids at each poll that saw several processes. */
+  /** The pids of each poll that saw several processes at the same time. */
   together: number[][];
 }
 

@@ -15,7 +15,7 @@ export class Visitor {
   readonly #base: string;
   readonly #always: Record<string, string>;
   readonly cookies = new Map<string, string>();
-  /** Names of cookies that only pages of this origin send. */
+  /** Names of cookies with `SameSite=Strict`, which browsers do not send with a link from another site. */
   readonly #strict = new Set<string>();
 
   /**

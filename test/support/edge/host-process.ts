@@ -1,4 +1,4 @@
-// Runs only the gateways of one of several hosts, with an access log as in the host, so that they can be measured.
+// Runs only the gateways of one of several hosts, with an access log as in the host. Benches measure them.
 // Arguments: the host's name, its private address, the access log's file, and the app's unix socket if the app is here.
 // Prints its ports as JSON. Each line of its standard input is a `HostReportAnswer` with the known hosts and apps.
 import { createInterface } from 'node:readline';

@@ -1,4 +1,5 @@
-// Hosts of one Cellar, without their control plane: the gateways of each, and what it knows of the others.
+// Hosts of one Cellar, without their control plane: the gateways of each, and what it knows of the others. The home of an app
+// is the host that runs it.
 import type { TestContext } from 'node:test';
 import type { AppRoute, KnownHost } from '../../../handlers/contract/host/hosts.ts';
 import { Gateway, type Target } from '../../../runtime/edge/gateway.ts';
@@ -14,7 +15,7 @@ import { privateGateway } from '../../../runtime/hosts/private-gateway.ts';
 export const CLUSTER_KEY = 'c1'.repeat(32);
 export const APP = 'a'.repeat(16);
 
-/** Sends all requests to a unix socket. */
+/** Returns a backend that sends all requests to a unix socket. */
 export function backendOf(socketPath: string, site = APP): Backend {
   const upstream = new Upstream({ socketPath });
   return { site, admit: () => ({ kind: 'forward', upstream }) };
@@ -139,7 +140,7 @@ export function routeOf(home: string, given: Partial<AppRoute> = {}): AppRoute {
   return { ...app, home, generation: 1, ...given };
 }
 
-/** Starts two hosts that know each other. The second is the home of the app `shop`, which each knows. */
+/** Starts two hosts that know each other. Both know that the second is the home of the app `shop`. */
 export async function twoHosts(t: TestContext, options?: ConstructorParameters<typeof TestHost>[1]) {
   const entry = new TestHost('entry', options);
   const home = new TestHost('home', options);

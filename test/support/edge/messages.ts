@@ -1,12 +1,13 @@
 // Generates HTTP messages for fuzzing: valid, invalid and damaged.
 import fc from 'fast-check';
 
-/** Requests that end every connection: more bytes than any unfinished body can consume. */
+/** A request that ends its connection. */
 const END = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
+/** More bytes than any unfinished body can consume, so that one of these requests ends the connection. */
 export const PADDING = END.repeat(250);
 
 export const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
-/** The first text, 12 times as likely as one of the others. */
+/** The first text, 12 times as likely as all the others together. */
 export const mostly = (usual: string, ...others: string[]) =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: oneOf(...others) });
 

@@ -35,7 +35,7 @@ export interface Line {
 export interface Started {
   cell: Cell;
   lines: Line[];
-  /** Reports of what events waited for: the handler, and its calls. */
+  /** One entry for each reported event: its handler, then the calls that it waited for. */
   calls: unknown[][];
   get: (path: string) => Promise<{ status: number; text: string }>;
   /** Resolves with the first reported error with this message. */

@@ -62,7 +62,7 @@ export interface Harness {
     options?: { code?: string; migrations?: Record<string, string>; more?: Partial<Release> },
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves once `condition` holds. It is checked at each change of state and each log line. */
+  /** Resolves once `condition` holds. It is checked at once, and at each change of state, stored rest and log line. */
   until: (condition: () => boolean, deadlineMs?: number) => Promise<void>;
   /** Resolves when the idle process has ended and the fleet has stored its next due time. */
   rested: () => Promise<void>;

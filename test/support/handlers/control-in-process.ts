@@ -1,5 +1,5 @@
-// The control plane's own code in the test's process, on SQLite in memory. A test can delay, lose or cut each of its waits,
-// so that thousands of interleavings take seconds.
+// The control plane's own code in the test's process, on SQLite in memory. A test decides when each of its round trips to the
+// database and the host ends, and whether it fails. So thousands of interleavings take seconds.
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
 import { build } from 'esbuild';

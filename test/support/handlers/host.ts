@@ -48,7 +48,7 @@ export class TestHost {
   /** Known deploys, by id. */
   readonly deploys = new Map<string, DeployFact>();
   readonly logs = new Map<string, string>();
-  /** Status and body that the outside control UI answers. */
+  /** Status and body of the answer to `POST /ui/git-auth`, by which an outside control UI checks who uses git. */
   controlUi: [number, unknown] = [404, {}];
   /** Answers lookups of hostnames. */
   lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));

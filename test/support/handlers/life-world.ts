@@ -1,5 +1,5 @@
-// Simulates an app's life: the control plane's real code and a fake host. A test decides the order of every message, round
-// trip to the database and step of the host, and which of them are lost.
+// Simulates an app's life: the control plane's real code and a fake host. A test decides the order of the messages, the round
+// trips to the database and the steps of the host. It also decides which of them are lost.
 import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
 import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
 import { type Owner, Pool, settled } from './life-pool.ts';

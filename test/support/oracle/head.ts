@@ -6,7 +6,7 @@ export interface RequestHead {
   method: string;
   /** Path and query. Starts with a slash, except in `OPTIONS *`. */
   target: string;
-  /** Names and values in turn, as received. */
+  /** Alternating names and values, as received. */
   headers: string[];
   /** The `Host` value as received. */
   authority: string;

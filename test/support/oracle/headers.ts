@@ -34,7 +34,7 @@ const OWN = new Set([
   'traceparent',
 ]);
 
-/** Returns the headers for the app's process: names and values in turn. */
+/** Returns the headers for the app's process: alternating names and values. */
 export function forwardedHeaders(head: RequestHead): string[] {
   const headers = ['host', head.authority];
   const listed = connectionTokens(head.headers);
@@ -46,7 +46,7 @@ export function forwardedHeaders(head: RequestHead): string[] {
   return headers;
 }
 
-/** Returns the headers of an answer for the client. `raw` is undici's list: names and values in turn, as bytes. */
+/** Returns the headers of an answer for the client. `raw` is undici's list: alternating names and values, as bytes. */
 export function answerHeaders(raw: Buffer[], status: number): string[] {
   const received = raw.map((bytes) => bytes.toString('latin1'));
   const headers: string[] = [];

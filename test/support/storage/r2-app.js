@@ -1,4 +1,4 @@
-// A Worker that calls its bucket as the request says and returns the results. Runs under Miniflare and in a cell.
+// A Worker that calls its bucket as the request says and returns the results. Runs under Miniflare and as a Cellar app.
 
 /** Converts JSON placeholders to bytes, dates, headers, and streams of `n` bytes. */
 function revive(value) {

@@ -1,4 +1,4 @@
-// Runs the same Worker with a bucket in a cell with the real bucket service, and under Miniflare.
+// Runs one Worker with a bucket twice: in a cell (an app's workerd process) with the real bucket service, and under Miniflare.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';

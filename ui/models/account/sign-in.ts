@@ -19,7 +19,7 @@ const REFUSED = 'The sign-in did not work. Try again, or ask the operator of thi
 /**
  * Goes to the provider's page.
  * @param invite the token of the invite to continue with after the sign-in; empty for none
- * @throws {Failure}
+ * @throws {Failure} when the server refuses, or cannot be reached
  */
 async function goToProvider(invite: string): Promise<void> {
   const { url } = await serverRoute<{ url: string }>('/oidc', {});

@@ -9,7 +9,7 @@ export type Deploy = Result<'deploys.get'>;
 
 const PAGE = 30;
 
-/** Triggers of deploys that move main. The others deploy existing commits. */
+/** Triggers of deploys that move main to a new commit. */
 const MOVES_MAIN: readonly Deploy['trigger'][] = ['push', 'commit', 'import'];
 
 /** Whether a deploy is queued or building. */
@@ -161,7 +161,7 @@ export function deployModel(app: string, id: string) {
   };
 }
 
-/** Compares a deploy with the one that was live before it; null when there was none. */
+/** Compares a deploy with the last earlier one of another commit that went live; null without one, and for an upload. */
 async function compareDeploy(app: string, id: string, items: readonly Deploy[], signal: AbortSignal) {
   const at = items.findIndex((deploy) => deploy.id === id);
   const own = items[at];

@@ -152,7 +152,7 @@ function equal(column: string, value: SqlValue): Statement {
   return { sql: `${quoted(column)} = ${sql}`, params };
 }
 
-/** Inlines what cannot be bound: whole numbers beyond 2^53, and infinities. */
+/** Inlines what cannot be bound: whole numbers beyond 2^53, infinities, NaN and -0. */
 function bind(value: SqlValue): Statement {
   if (Number.isInteger(value) && !Number.isSafeInteger(value))
     return { sql: Number(value).toExponential(), params: [] };

@@ -2,8 +2,9 @@
 
 export interface DiffLine {
   kind: 'same' | 'added' | 'removed' | 'hunk';
-  /** Line numbers before and after; null on the side without the line. */
+  /** Line number before the change; null for an added line and for `hunk`. */
   before: number | null;
+  /** Line number after the change; null for a removed line and for `hunk`. */
   after: number | null;
   text: string;
 }

@@ -21,7 +21,7 @@ export function instancesModel(id: string, workflow: string, status: InstanceSta
   );
   return {
     list,
-    /** Creates an instance. @throws {Failure} */
+    /** Creates an instance. @returns its id @throws {Failure} when the API refuses it */
     async create(instance: string, params: unknown): Promise<string> {
       const made = await api('workflows.instances.create', {
         id,
@@ -43,12 +43,12 @@ export function instanceModel(id: string, workflow: string, instance: string) {
   });
   return {
     found,
-    /** @throws {Failure} */
+    /** @throws {Failure} when the API refuses the action */
     async act(verb: Verb): Promise<void> {
       await api(`workflows.instances.${verb}`, named);
       await found.refresh();
     },
-    /** @throws {Failure} */
+    /** @throws {Failure} when the API refuses the event */
     async send(type: string, payload: unknown): Promise<void> {
       await api('workflows.instances.send_event', { ...named, type, payload });
       await found.refresh();

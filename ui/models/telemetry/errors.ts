@@ -58,8 +58,9 @@ export function mergeErrors(
     .sort((a, b) => b.last_seen_at.localeCompare(a.last_seen_at));
 }
 
-/** A stack frame with its source lines; null while they are read, empty when they cannot be read. */
+/** A stack frame with its source lines. */
 export interface ShownFrame extends Frame {
+  /** Null while the lines are read; empty when they cannot be read, and after the first `SNIPPETS` frames. */
   source: readonly SourceLine[] | null;
 }
 

@@ -80,12 +80,12 @@ export function logsModel(app: string) {
       if (asking === own) isAsking.value = false;
     }
   };
-  /** @param after id of the newest loaded line */
+  /** @param after id of the newest loaded line; undefined when no line was loaded */
   const follow = (asked: LogFilter, after: string | undefined) => {
     const { trace_id: _, ...params } = paramsOf(asked);
     const own = asking!;
     let between: ReadonlySet<string> = new Set();
-    /** After an empty list there is no id to resume from. Reads lines from before the stream was open. */
+    /** Reads lines from before the stream was open. Only after an empty list, which has no id to resume from. */
     const readBetween = async () => {
       const page = await api(
         'logs.list',

@@ -19,8 +19,9 @@ const YOUNG_RANGES = ['1h', '6h'] as const;
 const LONG_RANGES = ['24h', '7d', '30d'] as const;
 /** The API's longest range, in hours. */
 const MOST_HOURS = 720;
-/** Polling intervals: of the current state, and of a range's figures. */
+/** Polling interval of the app's state and its last log lines. */
 const PRESENT_MS = 10_000;
+/** Polling interval of the figures, errors and crons. */
 const FIGURES_MS = 30_000;
 const LINES = 8;
 const DEPLOYS = 20;

@@ -74,8 +74,9 @@ export function FileDiff({
   /** The previous path of a renamed file. */
   from?: string | null;
   status: string;
-  /** Lines; null for a binary file. */
+  /** Number of added lines; null for a binary file. */
   additions: number | null;
+  /** Number of removed lines; null for a binary file. */
   deletions: number | null;
   patch: Omit<FilePatch, 'path'> | undefined;
   children?: ComponentChildren;

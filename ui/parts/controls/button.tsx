@@ -26,7 +26,7 @@ type ButtonProps = ButtonLook & {
   disabled?: boolean;
   /** Gets the focus when its dialog opens. */
   autofocus?: boolean;
-  /** The needed role on the current app. Without it the button is disabled, and says why. */
+  /** The needed role on the current app. Without this role the button is disabled, and its tooltip says why. */
   needs?: Role;
   children: ComponentChildren;
   buttonRef?: Ref<HTMLButtonElement>;

@@ -1,4 +1,4 @@
-// A modal dialog. The browser traps the focus in it, and then it returns to the opener.
+// A modal dialog. It traps the focus. When it closes, the focus returns to the element that had it before.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { mayDrop } from '../../unsaved.ts';

@@ -52,7 +52,7 @@ export function Status({
 }
 
 /**
- * The status of an app, in the same words everywhere. `idle`: it has a release and no process.
+ * The status of an app, in the same words on every screen. `isIdle`: the app has a release and no process.
  * @param props.since start of its sleep
  */
 export function AppStatus({

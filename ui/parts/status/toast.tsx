@@ -67,7 +67,7 @@ export function undoable(text: string, commit: () => Promise<unknown>, restore: 
   addEventListener('pagehide', run);
 }
 
-/** Renders the toasts. Mounted once, by the frame. */
+/** Renders the toasts. Mounted once, by `App`. */
 export function Toasts() {
   const ref = useRef<HTMLDivElement>(null);
   const shown = toasts.value;

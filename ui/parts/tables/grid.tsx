@@ -16,8 +16,9 @@ interface GridProps {
   columns: readonly GridColumn[];
   rows: readonly (readonly SqlValue[])[];
   keyOf?: (row: readonly SqlValue[], i: number) => string;
-  /** The sort column; a leading `-` sorts descending. `onSort` makes the column heads buttons. */
+  /** The sort column; a leading `-` sorts descending. */
   sort?: string;
+  /** Called with the new `sort`. Makes the column heads buttons. */
   onSort?: (sort: string) => void;
   /** Makes cells editable. */
   edit?: {

@@ -2,8 +2,9 @@
 import type { ComponentChildren } from 'preact';
 
 export interface Column<Row> {
-  /** The column's head. With `silent`, only for screen readers. */
+  /** The column's head. */
   name: string;
+  /** Shows the head to screen readers only. */
   silent?: boolean;
   cell: (row: Row) => ComponentChildren;
   /** A number: right-aligned, with its unit. */

@@ -1,4 +1,4 @@
-// The deleted apps that can be undeleted. Shows nothing without one.
+// The deleted apps that can be undeleted. Shows nothing when there are none.
 import { useState } from 'preact/hooks';
 import { SLUG_RULE } from '../../../handlers/contract/apps/slug.ts';
 import type { Resource } from '../../live.ts';

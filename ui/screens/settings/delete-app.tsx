@@ -6,7 +6,7 @@ import { Dialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 
-/** @param props.name what has to be typed @param props.about what happens then */
+/** @param props.name the name that the person must type @param props.about what the deletion does */
 export function DeleteApp({
   name,
   about,

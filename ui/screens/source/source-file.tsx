@@ -20,7 +20,7 @@ const LOOKS: Record<Change, 'accent' | 'warn' | 'danger'> = {
   deleted: 'danger',
 };
 
-/** @param props.save commits, if the person has the right */
+/** @param props.save opens the commit dialog, if the person may commit and there are changes */
 export function File({
   app,
   path,

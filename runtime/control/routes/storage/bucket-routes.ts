@@ -96,7 +96,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
   };
 }
 
-/** Calls `work` with the bucket that a call names. @throws {Refusal} */
+/** Calls `work` with the bucket that a call names. @throws {Refusal} for an unknown app or bucket; as `opened` does */
 async function during<T>(
   { apps, storageQueries, buckets }: BucketOptions,
   { words, query }: Call,
@@ -121,7 +121,7 @@ async function changing<T>(
   return app.changes.during(() => during(options, call, work));
 }
 
-/** @throws {Refusal} when the bucket of this Cellar does not answer */
+/** Returns the socket that serves an app's buckets. @throws {Refusal} 503 when it cannot be opened */
 async function opened(buckets: Buckets, appId: string): Promise<string> {
   return buckets.open(appId).catch((error: unknown) => {
     throw new Refusal(503, 'host_unavailable', reason(error));

@@ -14,7 +14,7 @@ import { type Call, type HostRoutes, readBody, readJson } from '../../host-call.
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
-/** Returns the routes of these calls. Responses of the readers are forwarded unchanged. */
+/** Returns the routes of these calls. Responses of readers (processes that read an app's storage) are forwarded unchanged. */
 export function storageRoutes({
   apps,
   storageQueries,
@@ -67,7 +67,7 @@ export function storageRoutes({
   };
 }
 
-/** Returns a function that makes a route which forwards a reader's response unchanged. */
+/** Returns a function that makes routes. Such a route forwards the response of a reader unchanged. */
 export function readingAnswer(apps: Apps) {
   return (ask: (looker: StorageReader, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
@@ -81,7 +81,7 @@ export function readingAnswer(apps: Apps) {
   };
 }
 
-/** Converts a reader's refusal to a `Refusal`; rethrows other errors. */
+/** Throws the refusal of a reader as a `Refusal`, and other errors unchanged. */
 export function refuseReading(error: unknown): never {
   if (!(error instanceof ReadingRefused)) throw error;
   throw new Refusal(errorCodes[error.code].status, error.code, error.message);

@@ -17,7 +17,7 @@ export interface VectorOptions {
   buckets: Buckets;
 }
 
-/** Returns the routes of these calls. Answers of the service are forwarded unchanged. */
+/** Returns the routes of these calls. Answers of the vector service to reads and writes are forwarded unchanged. */
 export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCall> {
   const { storageQueries, apps } = options;
   return {
@@ -46,7 +46,7 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
   };
 }
 
-/** Runs an operation, and answers with its result. @throws {Refusal} */
+/** Runs an operation, and answers with its result. @throws {Refusal} for an unknown app, index or operation */
 async function passed(
   options: VectorOptions,
   { words, query, request, response }: Call,

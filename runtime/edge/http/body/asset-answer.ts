@@ -15,7 +15,7 @@ export class PartialAnswer {
   #skipped: number;
   #left: number;
 
-  /** @param skipped, length bytes of the full body before the part, and in the part */
+  /** @param skipped bytes of the full body before the part @param length bytes of the part */
   constructor(head: AnswerHead, skipped: number, length: number) {
     this.head = head;
     this.#skipped = skipped;
@@ -47,7 +47,7 @@ export function partialAnswer(request: RequestHead, answer: AnswerHead): Partial
   if (answer.status !== 200 || (method !== 'GET' && method !== 'HEAD')) return null;
   const [, tag, size] = ASSET_TAG.exec(headerValue(answer.headers, 'etag') ?? '') ?? [];
   const length = Number(headerValue(answer.headers, 'content-length') ?? Number.NaN);
-  // A Worker that has changed the file has also changed its length, or left it out.
+  // If the length is missing, or differs from the size in the tag, a Worker has changed the body.
   if (tag === undefined || Number.parseInt(size!, 16) !== length) return null;
   const known = headerValue(headers, 'if-none-match');
   if (known === '*' || known?.includes(tag)) {

@@ -1,5 +1,5 @@
-// A buffer of received bytes that nobody has read. Appending and searching for the end of a head cost only as much as the new
-// bytes, however small the segments are.
+// A buffer of received bytes that nobody has read. However small the segments are, appending one costs only as much as its own
+// bytes. So does the search for the end of a head.
 import { ownCopy } from '../../../sockets/gateway-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -60,7 +60,7 @@ export class Backlog {
     this.put(count === this.#bytes.length ? NOTHING : this.#bytes.subarray(count));
   }
 
-  /** Removes and returns everything. The caller owns the bytes. */
+  /** Removes and returns everything. Without a `keep` before, the bytes may lie in the shared read buffer. */
   take(): Buffer {
     const bytes = this.#bytes;
     this.put(NOTHING);

@@ -13,7 +13,7 @@ const SIZE_LINE =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
 /** Maximum digits of a size on the fast path without a regular expression. */
 const PLAIN_DIGITS = 7;
-/** Data segments of up to this many bytes are moved next to the one before. Separate pieces would cost more. */
+/** Data segments of up to this many bytes are moved next to the previous segment. Separate pieces would cost more. */
 const JOINED_BYTES = 256;
 const CR = 13;
 const LF = 10;

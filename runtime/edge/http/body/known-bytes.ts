@@ -3,9 +3,11 @@ import { isInReadBuffer } from '../../../sockets/gateway-socket.ts';
 
 export class KnownBytes {
   readonly bytes: Buffer;
-  /** The chunk and position of the last comparison, and the slice there. */
+  /** The last compared chunk that lies in the shared read buffer; null before the first one. */
   #chunk: Buffer | null = null;
+  /** Position of that comparison in `#chunk`. */
   #at = 0;
+  /** The slice of `#chunk` that was compared. */
   #there: Buffer | null = null;
 
   /** Copies the bytes: a slice would keep its whole shared buffer in memory. */
@@ -16,7 +18,7 @@ export class KnownBytes {
 
   /** Whether the bytes are at position `at` of a chunk. */
   isAt(chunk: Buffer, at: number): boolean {
-    // Chunks of one length are mostly the same buffer object with new content.
+    // Chunks of equal length are mostly the same buffer object with new content.
     if (chunk === this.#chunk && at === this.#at) return this.#there!.equals(this.bytes);
     const there = chunk.subarray(at, at + this.bytes.length);
     if (isInReadBuffer(chunk)) {

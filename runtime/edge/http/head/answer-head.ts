@@ -7,9 +7,9 @@ export interface AnswerHead {
   status: number;
   /** The reason phrase; may be empty. */
   reason: string;
-  /** Names and values in turn, as received. */
+  /** Alternating names and values, as received. */
   headers: string[];
-  /** The header lines that are passed on, each with its CRLF. Those for the body's framing are left out. */
+  /** The header lines that are passed on, each with its CRLF: without hop-by-hop fields and `Content-Length`. */
   lines: string;
   /**
    * The first part of the head for the client. It ends with `x-request-id: `, after which the gateway writes the id,
@@ -17,8 +17,9 @@ export interface AnswerHead {
    */
   start: HeadPart;
   contentType: string | undefined;
-  /** Whether `lines` contain an `X-Request-Id`, and a `Date`. */
+  /** Whether `lines` contain an `X-Request-Id`. */
   hasRequestId: boolean;
+  /** Whether `lines` contain a `Date`. */
   hasDate: boolean;
   /** The framing of the body; 0 when there is no body, whatever the headers say. */
   framing: Framing;
@@ -28,7 +29,7 @@ export interface AnswerHead {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
 
-/** Parses the head of a response to `method`, its empty line included. Returns null when it is invalid or ambiguous. */
+/** Parses the head of a response to `method`, with its empty line. Returns null when it is invalid, ambiguous or too long. */
 export function readAnswerHead(text: string, method: string): AnswerHead | null {
   const lineEnd = text.indexOf('\r\n');
   const line = STATUS_LINE.exec(text.slice(0, lineEnd));
@@ -56,7 +57,7 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   const reason = line[3] ?? '';
   const contentType = headerValue(headers, 'content-type');
   const crossed = crossing(headers, options);
-  // A 204 has no length (RFC 9110, 8.6), and some clients would wait for the bytes. workerd's 304 states 0, not the file's.
+  // A 204 has no length (RFC 9110, 8.6): some clients would wait for the bytes. workerd's 304 has length 0, not the file's.
   const lengthLine =
     length === null || status === 204 || status === 304 ? '' : `content-length: ${length}\r\n`;
   const idLine = crossed.hasRequestId ? '' : 'x-request-id: ';

@@ -26,12 +26,15 @@ export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection
   return located === '' ? `${json}}` : `${json},${located}}`;
 }
 
-/** Returns the country of a `CF-IPCountry` header; null for Cloudflare's `XX` and `T1`, which stand for none. */
+/** Returns the country of a `CF-IPCountry` header; null for `XX` (unknown), `T1` (Tor) and anything else that is no country. */
 export function countryOfHeader(value: string | undefined): string | null {
   return value !== undefined && /^(?!XX)[A-Z]{2}$/.test(value) ? value : null;
 }
 
-/** Returns the country in `located`, such as `DE`; null when it is unknown, or no country: some databases have `A1` for proxies. */
+/**
+ * Returns the country, such as `DE`; null when it is unknown, or no country: some databases have `A1` for proxies.
+ * @param located the client's location: fields of `request.cf`
+ */
 export function countryOf(located: string): string | null {
   return /"country":"([A-Z]{2})"/.exec(located)?.[1] ?? null;
 }

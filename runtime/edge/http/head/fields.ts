@@ -18,13 +18,13 @@ export const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Maximum number of fields of one head. Node allows 2,000, Apache 100. A field costs as much as dozens of bytes. */
+/** Maximum number of fields of one head. Node allows 2,000, Apache 100. Each field costs as much time as dozens of bytes. */
 export const FIELDS_MAX = 256;
 /** Maximum characters of all `Connection` fields together, because each option needs an entry in a set. */
 const OPTIONS_LENGTH = 1_024;
 
 /**
- * Parses the field lines of `text` from `from` to `to`, where the last line ends. Returns names and values in turn.
+ * Parses the field lines of `text` from `from` to `to`, where the last line ends. Returns alternating names and values.
  * Returns null for a malformed line: a folded one, blanks before the colon, line ends other than CRLF.
  * Stops at one field more than `FIELDS_MAX`.
  */
@@ -44,7 +44,7 @@ export function readFields(text: string, from: number, to: number): string[] | n
   return fields;
 }
 
-/** Removes spaces and tabs. `trim()` also removes other characters, such as the byte 0xA0. */
+/** Removes spaces and tabs at both ends. `trim()` also removes other characters, such as the byte 0xA0. */
 function withoutBlanks(value: string): string {
   let from = 0;
   let to = value.length;
@@ -63,7 +63,7 @@ export function readLength(value: string): number | null {
   return /^\d{1,15}$/.test(value) ? Number(value) : null;
 }
 
-/** Returns the first value of a field in a flat list. `name` is lower case. */
+/** Returns the first value of a field. @param fields alternating names and values @param name in lower case */
 export function headerValue(fields: readonly string[], name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     if (fields[i]!.length === name.length && fields[i]!.toLowerCase() === name) return fields[i + 1];

@@ -59,7 +59,7 @@ export class HeadReader {
   }
 }
 
-/** Returns where the cached tail begins in the first head; -1 when that head ends differently. */
+/** Returns where the cached tail begins in the head at the front of `bytes`; -1 when that head ends differently. */
 function placeOf({ known }: Tail, bytes: Buffer): number {
   const at = bytes.indexOf(LF) - LINE_END_BYTES;
   return at >= 0 && known.isAt(bytes, at) ? at : -1;

@@ -17,7 +17,7 @@ export interface RequestHead {
   path: string;
   /** Path and query, as forwarded. Starts with a slash, except for `OPTIONS *`. */
   target: string;
-  /** Names and values in turn, as received. */
+  /** Alternating names and values, as received. */
   headers: string[];
   /** The `Host` value, without the dot at the end of its host. */
   authority: string;
@@ -33,13 +33,13 @@ export interface RequestHead {
   options: Set<string> | null;
   /** Whether the client waits for a 100 before it sends its body. */
   awaitsContinue: boolean;
-  /** The protocol for which the client asks to upgrade, if that is allowed. */
+  /** The protocol for which the client asks to upgrade; null without one, or when it is not allowed. */
   upgrade: string | null;
 }
 
 /** The fields of a head, and what they mean. */
 export interface HeadFields {
-  /** Names and values in turn, as received. */
+  /** Alternating names and values, as received. */
   headers: string[];
   authority: string;
   host: string;
@@ -48,7 +48,7 @@ export interface HeadFields {
   framing: Framing;
   options: Set<string> | null;
   awaitsContinue: boolean;
-  /** The protocol for an upgrade, if a GET may have it. */
+  /** The protocol to which a GET with these fields may upgrade; null for none. */
   upgrade: string | null;
   /** Whether there is a `Range` or an `If-None-Match`. */
   isConditional: boolean;
@@ -86,7 +86,7 @@ export function withoutEmptyLines(bytes: Buffer): Buffer {
   return at === 0 ? bytes : bytes.subarray(at);
 }
 
-/** Parses the head at the front of `bytes`. @param length with its empty line */
+/** Parses the head at the front of `bytes`. @param length of the head, its empty line included */
 export function readHead(bytes: Buffer, length: number): RequestHead | Refused {
   const lineEnd = bytes.indexOf('\r\n');
   const line = readRequestLine(bytes, lineEnd);

@@ -9,11 +9,15 @@ import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 import { isRequestId, isTraceparent } from './ids.ts';
 import type { HeadPart } from './outgoing.ts';
 
-/** Headers in which our own proxy in front reports its connection to the client. */
+/** Header in which our own proxy (Caddy) reports the client's HTTP version. */
 export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
+/** Header in which our own proxy reports the client's TLS version and cipher. */
 export const CLIENT_TLS = 'x-cellar-client-tls';
 
-/** Always written by the gateway. `Forwarded` is dropped: no proxy in front of us is known to clean it. */
+/**
+ * Never forwarded as received: the gateway writes its own value or none. `Forwarded` is dropped, because no proxy in front
+ * of us is known to clean it.
+ */
 const OWN = new Set([
   'host',
   'content-length',
@@ -97,7 +101,7 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     (country === null || ofEdge !== undefined ? '' : `cf-ipcountry: ${country}\r\n`) +
     `x-forwarded-for: ${forwardedPath(forwardedFor, caller)}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
-    // workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second.
+    // workerd removes both: it makes the Worker's URL from `x-cellar-proto`, and `request.cf` from `x-cellar-cf`.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
   const colo = ofCloudflare?.has('cf-ray') ? null : COLO;

@@ -6,7 +6,7 @@ export const HOP_KEY = 'x-cellar-hosts-key';
 export const HOP_TO = 'x-cellar-to';
 /** The id of the app. For a preview, the id of its parent app. */
 export const HOP_APP = 'x-cellar-app';
-/** The app's generation, as the sending host knows it. */
+/** The app's generation, as the sending host knows it: a number that each change of the app's wanted state raises. */
 export const HOP_GENERATION = 'x-cellar-generation';
 /** The parent of the request's span, which both hosts share; missing when the span has no parent. */
 export const HOP_PARENT = 'x-cellar-parent';

@@ -1,5 +1,5 @@
-// The headers of a request from another host of this Cellar. Keeps all that the other gateway wrote about the client,
-// and drops those that are only for this host.
+// The headers of a request from another host of this Cellar. Keeps the headers in which the other gateway describes the
+// client, and drops those that are only for this host.
 import { isIP } from 'node:net';
 import { headerValue } from './fields.ts';
 import type { RequestHead } from './head.ts';
@@ -14,10 +14,10 @@ import { describedHeaders, ITSELF } from './service-headers.ts';
  */
 export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';
 
-/** Returns the headers for a process. The other host has cleaned those of the client, and has written the rest. */
+/** Returns the headers for a process. The other host has removed what its client may not set, and has added its own. */
 export function hostsHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
   const client = headerValue(head.headers, 'x-real-ip') ?? '';
-  // An app that calls another may set any header.
+  // An app that calls another may set any header, so its `x-real-ip` proves nothing.
   const isVisitor = headerValue(head.headers, HOP_TO) !== 'call' && isIP(client) !== 0;
   // Both hosts use the same span for the request, and only the app's host records it.
   const parentSpanId = headerValue(head.headers, HOP_PARENT) ?? null;

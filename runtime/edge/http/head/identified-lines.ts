@@ -38,15 +38,17 @@ export class IdentifiedLines {
   readonly #spanIdAt: number;
   /** -1 without a `CF-Ray`. */
   readonly #rayAt: number;
-  /** Ids that the caller sent; null for those to generate. */
+  /** The request id that the caller sent; null to generate one. */
   readonly #requestId: string | null;
+  /** The trace id that the caller sent; null to generate one. */
   readonly #traceId: string | null;
+  /** The parent of the request's span; null when there is none. */
   readonly #parentSpanId: string | null;
   /** The caller's span, when the request continues it; null to generate a span. */
   readonly #spanId: string | null;
 
   /**
-   * @param before the lines before those of the ids
+   * @param before the header lines without ids, each with its CRLF
    * @param givenId, traceparent of the caller; ignored when malformed
    * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`

@@ -4,11 +4,9 @@ import { send } from '../../../sockets/gateway-socket.ts';
 import { Prefixes } from '../../../sockets/prefixes.ts';
 import { countGarbage } from '../../../threads/collect-garbage.ts';
 
-/**
- * Sizes of the shared buffers, in bytes: for a small message, and for a head with one read of a body. A slow client
- * keeps one buffer.
- */
+/** Size of the shared buffer for small messages, in bytes. */
 const SMALL_BYTES = 4 * 1024;
+/** Size of the shared buffer for a head with one read of a body, in bytes. */
 const LARGE_BYTES = 96 * 1024;
 /** Shared buffers into which messages are gathered. The kernel mostly takes all bytes at once, so they can be reused. */
 let small = new Prefixes(SMALL_BYTES);

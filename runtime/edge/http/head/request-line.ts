@@ -25,12 +25,13 @@ const A = 0x41;
 const Z = 0x5a;
 const DELETE = 0x7f;
 
-/** How a byte of the target is handled. */
+// How a byte of the target is handled: see `KINDS`.
 const KEPT = 0;
 const REFUSED = 1;
 const QUERY_BEGINS = 2;
-/** Percent-encoded in the path only, and everywhere: the path and query percent-encode sets of the URL Standard. */
+/** Percent-encoded in the path only: in the URL Standard's path percent-encode set. */
 const ENCODED_IN_PATH = 3;
+/** Percent-encoded in path and query: in the URL Standard's query percent-encode set. */
 const ENCODED = 4;
 const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
   // A request target has no fragment.

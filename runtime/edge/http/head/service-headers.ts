@@ -9,7 +9,7 @@ import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 export const CALLING_HEADER = 'x-cellar-calling';
 /** Describes the call to the called app, as JSON. */
 export const CALL_HEADER = 'x-cellar-call';
-/** Names the object that is called, as JSON. Written by the calling app's workerd. */
+/** Names the Durable Object that is called, as JSON. Written by the calling app's workerd. */
 export const OBJECT_HEADER = 'x-cellar-object';
 /**
  * The name of the called script of a dispatch namespace, and a random text for the call. Written by the calling app's
@@ -20,14 +20,15 @@ export const SCRIPT_HEADER = 'x-cellar-script';
 export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /**
  * In a call of a script with an outbound Worker. From the calling process to the host, and from the host to the
- * outbound Worker: the values of the Worker's parameters, as JSON. Between the host and the script: a random text for
- * them.
+ * outbound Worker: the values of the Worker's parameters, as JSON. Between the host and the script: a random text that
+ * stands for these values.
  */
 export const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** In a response: what the called object's `fetch()` threw, as JSON. */
+/** In a response: what the called Durable Object's `fetch()` threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';
-/** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
+/** `http` or `https`. workerd removes it, and makes the Worker's URL from it. */
 export const PROTO_HEADER = 'X-Cellar-Proto';
+/** `request.cf` as JSON. workerd removes it. */
 export const CF_HEADER = 'X-Cellar-Cf';
 
 /** The client address in the records of requests between apps. */

@@ -1,5 +1,5 @@
-// The workerd service that loads objects of an app in the bucket into its process when the host asks for it. The objects'
-// files are then on this disk, where the host can read them.
+// For an app whose data is in the bucket: the workerd service that loads the app's Durable Objects when the host asks for it.
+// Their files are then on this disk, where the host can read them.
 import type { Release } from '../../../../bundler/release.ts';
 import { QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
@@ -11,7 +11,7 @@ export const LOAD_SOCKET = 'load';
 const MODULE = textOf('./workers/load-worker.js');
 
 /**
- * Returns the service behind the socket. It has a binding to each namespace of the release that can be read, named by the
+ * Returns the service behind `LOAD_SOCKET`. It has a binding to each namespace whose objects it can load, named by the
  * namespace's unique key. When the release has no D1 or no KV, the service declares that namespace itself: earlier releases may
  * have stored data in it.
  */

@@ -5,10 +5,11 @@ import { DurableObject, env } from 'cloudflare:workers';
 import { next, parse } from 'cron.js';
 
 const MINUTE_MS = 60_000;
-/** A longer run counts as failed, as in workerd's module. */
+/** Time limit of a run, in ms, as in workerd's module. A longer run counts as failed. */
 const RUN_MS = 10 * MINUTE_MS;
-/** Most repetitions of a failed run, and the pause before the first, in ms. Each further pause is twice as long. */
+/** Most repetitions of a failed run. */
 const RETRIES = 6;
+/** Pause before the first repetition, in ms. Each further pause is twice as long. */
 const BACKOFF_MS = 30_000;
 
 /** The times at which a cron with a field for seconds runs. @throws {Error} for a wrong field */
@@ -47,7 +48,10 @@ class Times {
 export class Schedule extends DurableObject {
   #running = null;
 
-  /** Called at each start of the process. Keeps an alarm that is already due, or sooner. */
+  /**
+   * Called at each start of the process. Keeps an alarm that is set for an earlier time, such as one that is overdue.
+   * @returns the time of the alarm, in ms since 1970; null for a cron that never runs
+   */
   async arm(name) {
     await this.#running?.catch(() => {});
     const { storage } = this.ctx;

@@ -1,4 +1,5 @@
-// The crons of a cell. workerd plans them by minutes; those with a field for seconds have a service of their own.
+// The crons of a cell (an app's workerd process). workerd plans crons by minutes. Crons with a field for seconds have a service
+// of their own.
 import {
   bundledWorker,
   CALLS_HANDLERS,
@@ -21,7 +22,7 @@ export function isBySecond(cron: string): boolean {
   return cron.split(/\s+/).length === 6;
 }
 
-/** The namespaces of the schedules of crons, by their unique keys. */
+/** Returns the unique keys of the namespaces that hold the schedules of `crons`. */
 export function cronKeys(crons: string[]): string[] {
   return [
     ...(crons.some((cron) => !isBySecond(cron)) ? [CRON_KEY] : []),
@@ -33,7 +34,7 @@ export function cronKeys(crons: string[]): string[] {
  * Returns the services that call the Worker on schedule. Each ends a run after ten minutes, and retries a failed one up to six
  * times. Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new
  * schedule. A schedule's name is also a binding's name.
- * @param target the service that is called
+ * @param target the service whose `scheduled()` is called
  * @param bySecond whether a field for seconds is allowed. If not, workerd refuses it when it loads the config
  */
 export function cronServices(crons: string[], target: string, bySecond: boolean): Fields[] {

@@ -1,4 +1,5 @@
-// A binding to a dispatch namespace in an app's Worker. The host finds the script at each request.
+// A binding to a dispatch namespace in an app's Worker. Scripts are the Workers in the namespace; the host finds the called one
+// at each request. An outbound Worker, if there is one, gets the outgoing requests of scripts.
 
 /** The header that names the called script, and the call by a random text. The host reads it, and no script gets it. */
 const SCRIPT_HEADER = 'x-cellar-script';
@@ -24,7 +25,7 @@ function warnOfLimits() {
   );
 }
 
-/** Returns the values of the parameters as JSON in ASCII; null without an outbound Worker. @throws {TypeError} for wrong values */
+/** Returns the parameters' values as JSON in ASCII; null without an outbound Worker. @throws {TypeError} for wrong values */
 function valuesOf(names, outbound) {
   if (names === null) {
     if (outbound === undefined) return null;

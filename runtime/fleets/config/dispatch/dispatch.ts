@@ -1,11 +1,12 @@
-// Bindings to dispatch namespaces in a cell. Calls of scripts go to the host, through a socket that only the calling app has.
+// Bindings to dispatch namespaces in a cell (an app's workerd process). Calls of scripts go to the host, through a socket that
+// only the calling app has.
 
 import type { Release } from '../../../../bundler/release.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
 import { type CellModule, textOf } from '../texts.ts';
 
-/** The value of the calling header by which the host recognises a script's outgoing requests. */
+/** The value of the header of `externalService` by which the host recognises a script's outgoing requests. */
 const OUTBOUND = 'outbound';
 /** The name of the service for a script's outgoing requests. */
 export const OUTBOUND_SERVICE = `service ${OUTBOUND}`;
@@ -43,7 +44,7 @@ export function outboundService(socket: string): CapnpValue {
   return externalService(OUTBOUND, socket);
 }
 
-/** The value of the calling header by which the host recognises a binding. @param index the binding's number */
+/** The value of the header of `externalService` by which the host recognises a binding. @param index the binding's number */
 function wayOf(index: number): string {
   return `dispatch ${index}`;
 }

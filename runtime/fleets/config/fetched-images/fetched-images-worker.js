@@ -7,7 +7,7 @@ const BINDING = 'cellar images';
 const MAX_BYTES = 32 * 2 ** 20;
 /** Maximum images that one call draws, as in the images service. */
 const MAX_DRAWN = 16;
-/** The text in `Via` of requests for originals, as Cloudflare writes it. */
+/** The text in `Via` of requests for originals, as on Cloudflare. A request with this text is a loop, and is refused. */
 const LOOP = 'image-resizing';
 /** Headers of the original that its transformed image has too. */
 const KEPT = ['access-control-allow-origin', 'cache-control', 'expires', 'last-modified'];

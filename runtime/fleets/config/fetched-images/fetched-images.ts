@@ -1,4 +1,4 @@
-// Images that an app's `fetch()` transforms by `cf.image`, in a cell. Apps whose code does not mention `cf.image` lack this.
+// Images that an app's `fetch()` transforms by `cf.image`. Only apps whose code may set `cf.image` have this module.
 import { type CellModule, textOf } from '../texts.ts';
 
 /** Replaces `fetch()` in the app's process. */

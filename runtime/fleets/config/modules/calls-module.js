@@ -6,20 +6,24 @@ import { watcher } from './cellar-capture.js';
 import { reportCalls } from './cellar-error-reporter.js';
 import { currentEvent } from './cellar-events.js';
 
-/** Most timed calls of one event, and most characters of a call's detail. The host enforces its own limits. */
+/** Most timed calls of one event. The host enforces its own limit. */
 const CALLS_MOST = 50;
+/** Most characters of a call's detail, such as its SQL or address. The host enforces its own limit. */
 const DETAIL_LENGTH = 500;
 /** Most statements of a batch that its detail shows. */
 const STATEMENTS_SHOWN = 20;
 /**
- * Most characters reported a second, and in a burst after a quiet time. The last `SAVED_FOR_SLOW` of a burst are for slow
- * events. The host forwards five times as much of an app's output, because the app's own lines need room, too.
+ * Most characters reported a second. The host forwards five times as much of an app's output, because the app's own lines need
+ * room, too.
  */
 const LENGTH_PER_S = 50_000;
+/** Most characters reported in a burst after a quiet time. */
 const LENGTH_SAVED = 100_000;
+/** The last characters of a burst, which are reserved for slow events. */
 const SAVED_FOR_SLOW = 30_000;
-/** Characters that each event, and each of its calls, counts in addition to its texts. */
+/** Characters that each event counts in addition to its calls. */
 const EVENT_LENGTH = 1_000;
+/** Characters that each call counts in addition to its texts. */
 const CALL_LENGTH = 60;
 /** An event with a call of this duration is slow, in ms. */
 const SLOW_MS = 100;
@@ -30,7 +34,7 @@ let filledAt = 0;
 /** Replaces an event's calls once they were reported: calls that begin later are not timed. */
 const REPORTED = [];
 
-/** Starts to time a call. @returns null when it is not timed */
+/** Starts to time a call. @returns the call; null when it is not timed */
 function begin(kind, name, detail) {
   const event = currentEvent();
   if (event === undefined) return null;
@@ -172,7 +176,7 @@ function addressOf(input) {
 
 /**
  * Times a method call of another object. Its promise also has the result's properties, so it cannot be replaced by a timed one.
- * Only its `then` is replaced, so the call ends when the app awaits it.
+ * Only its `then` is replaced, so the end of a call is noticed only when the app awaits it.
  */
 watcher.called = (stub, method, result) => {
   const call = begin(
@@ -221,7 +225,7 @@ watcher.ended = (event) => {
   }
 };
 
-/** Leaves out the query of an address, which may have secrets. */
+/** Leaves out the user, query and fragment of an address, which may have secrets. */
 function shownDetail(kind, detail) {
   const text =
     kind === 'd1' || kind === 'ai' ? detail : detail.replace(/[?#].*$/s, '').replace(/\/\/[^/]*@/, '//');

@@ -1,5 +1,5 @@
-// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. It sends the content as the app reads
-// it, and answers forwards and replies.
+// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. The receiver sends the content as the app
+// reads it, and carries out forwards and replies.
 
 import { rejections } from './cellar-error-reporter.js';
 
@@ -12,11 +12,11 @@ const REPLY_BYTES = 5 * 2 ** 20;
 
 /** The connection to the receiver. */
 class Link {
-  /** The e-mail's description. */
+  /** Resolves with the e-mail's description: sender, recipient, headers and size. */
   described;
   #socket;
   #chunk = null;
-  /** Forwards and replies under way, by number. */
+  /** Forwards and replies under way, by id. */
   #sends = new Map();
   #last = 0;
 
@@ -154,7 +154,7 @@ async function base64Of(content) {
 /**
  * Answers the receiver's request with a WebSocket, and calls the app.
  * @param handler calls the app's `email()`; null when it has none
- * @returns the response, and a promise that resolves when the app has the e-mail
+ * @returns the response, and a promise that resolves when the app has handled the e-mail, or failed
  */
 export function answerEmail(handler) {
   const [client, server] = Object.values(new WebSocketPair());

@@ -1,9 +1,9 @@
 // HTTP caching rules for a stored response: freshness, conditional requests and ranges.
 
-/** Default max-age by status, in s, as at Cloudflare. Other statuses are not cached. */
+/** Max-age by status, in s, of responses whose headers give no lifetime, as on Cloudflare. Other statuses are then not cached. */
 const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
 
-/** The status and headers of a serialized head. Names are in lower case. */
+/** Parses the serialized head of a response. Returns the status and the headers, with names in lower case. */
 export function readHead(bytes) {
   const [line, ...lines] = new TextDecoder().decode(bytes).trimEnd().split('\r\n');
   const headers = lines.map((each) => {
@@ -13,7 +13,10 @@ export function readHead(bytes) {
   return { status: Number(line.split(' ')[1]), headers };
 }
 
-/** Returns the max-age of a response, in s; 0: do not cache. Removes headers that must not be cached. */
+/**
+ * Returns the remaining lifetime of a response, in s; 0 or less: do not cache. Removes `Set-Cookie` from the head if
+ * `private=set-cookie` allows caching the rest.
+ */
 export function ageOf(head) {
   const value = (name) => head.headers.find(([each]) => each === name)?.[1];
   const directives = new Map(
@@ -48,7 +51,10 @@ export function isUnchanged(asked, headers) {
   return none === null && Date.parse(headers.get('last-modified') ?? '') <= since;
 }
 
-/** The requested `Range`; null for the whole, and for several ranges. */
+/**
+ * Returns the requested range as `{start, end}`, with an exclusive end. `unsatisfiable`: outside the content. Null: the whole
+ * content, or several ranges.
+ */
 export function rangeOf(header, size) {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];
   if (first === undefined || (first === '' && last === '')) return null;

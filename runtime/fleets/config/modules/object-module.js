@@ -1,5 +1,5 @@
-// Durable Objects of another app, in the calling cell. Each stands for the other app's object of the same id, has no data,
-// and passes calls on.
+// Stand-ins for Durable Objects of another app, in the cell (workerd process) of the calling app. Each has the id of the other
+// app's object, has no data, and passes calls on.
 
 import { DurableObject } from 'cloudflare:workers';
 import { connect, forwarding } from './cellar-service.js';

@@ -5,8 +5,9 @@
 const WINDOW_BYTES = 128 * 1024;
 /** Most bytes of one message. */
 const CHUNK_BYTES = 64 * 1024;
-/** Close codes of the WebSocket: a normal end, and a broken connection. */
+/** WebSocket close code of a normal end. */
 const WHOLE = 1000;
+/** WebSocket close code of a broken connection. */
 const BROKEN = 1011;
 
 /** The connection to the relay. */
@@ -195,7 +196,8 @@ class Socket {
  * Answers the relay's request with a WebSocket, and calls the app.
  * @param addresses `remote`: the client's address and port; `local`: the address and port that it has reached
  * @param handler calls the app's `connect()`; null when it has none
- * @returns the response, and a promise that resolves when the connection has ended
+ * @returns the response, and a promise that resolves when the connection has ended. If the app cannot take connections, the
+ *   response is a 404 and the promise is null
  */
 export function answerConnection(addresses, handler) {
   const why = whyNot(handler);

@@ -1,4 +1,4 @@
-// Bindings that fetch with a client certificate, in a cell. workerd itself presents the certificate; the app cannot read its key.
+// Bindings that fetch with a client certificate. workerd itself presents the certificate; the app cannot read its key.
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
@@ -14,7 +14,7 @@ interface MtlsOptions {
   egress: readonly string[];
   /** Path of a PEM file with the operator's own certificate authorities; null: none. */
   authorities: string | null;
-  /** A trial gets no keys: its requests are sent without the certificates. */
+  /** Whether this is a trial. A trial gets no keys, so its requests are sent without the certificates. */
   isTrial: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface SealedKey {
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Returns the keys that a process of the release needs. The process gets them, decrypted, as its texts in this order. */
+/** Returns the keys that a process of the release needs. It gets them decrypted, in this order (see `Program.texts`). */
 export function sealedKeys({ mtlsCertificates = [] }: Release): SealedKey[] {
   return mtlsCertificates.flatMap(({ certificate, sealedKey }) =>
     sealedKey === null ? [] : [{ certificate, sealedKey }],

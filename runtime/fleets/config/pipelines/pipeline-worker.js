@@ -4,8 +4,9 @@ import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
 
 /** Most bytes of one `send()`. */
 const SEND_BYTES = 1024 * 1024;
-/** A batch is written when it has this many bytes, or after this time. */
+/** Most bytes of a batch. Once this many bytes wait, a batch is written at once. */
 const BATCH_BYTES = 8 * 1024 * 1024;
+/** Time after which a smaller batch is written, in ms. */
 const BATCH_MS = 60_000;
 /** Most bytes that wait while R2 accepts no object. */
 const WAITING_BYTES = 64 * 1024 * 1024;

@@ -1,4 +1,4 @@
-// Pipelines in a cell: the bindings, and the service that collects their records and writes them into R2.
+// Pipelines in workerd's config: the bindings, and the service that collects their records and writes them into R2.
 import type { Outward, Release } from '../../../../bundler/release.ts';
 import { SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';

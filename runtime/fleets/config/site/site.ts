@@ -1,4 +1,4 @@
-// Workers Sites in a cell: a namespace with the files of the release.
+// Workers Sites in workerd's config: a namespace with the files of the release.
 import { join } from 'node:path';
 import type { Assets, Release } from '../../../../bundler/release.ts';
 import { SITE_NAMESPACE } from '../../../../bundler/workers-site/manifest.ts';

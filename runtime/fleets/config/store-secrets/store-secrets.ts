@@ -1,5 +1,4 @@
-// Bindings to secrets of the account's Secrets Store in a cell. The values come from the host, through a socket that only the
-// app has.
+// Bindings to secrets of the account's Secrets Store. The values come from the host, through a socket that only the app has.
 import type { Release } from '../../../../bundler/release.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
@@ -32,7 +31,7 @@ export function storeSecretServices({ storeSecrets = [] }: Release, socket: stri
   return storeSecrets.map((_, index) => externalService(wayOf(index), socket));
 }
 
-/** The value of the calling header by which the host recognises a binding. @param index the binding's number */
+/** The value of the header of `externalService` by which the host recognises a binding. @param index the binding's number */
 function wayOf(index: number): string {
   return `secret ${index}`;
 }

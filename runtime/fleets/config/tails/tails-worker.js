@@ -3,10 +3,11 @@
 
 import { env } from 'cloudflare:workers';
 
-/** Prefix, and the two end markers, of what Cellar's entry prints before a text of the app. See `cellar-error-reporter.js`. */
+/** Prefix of the JSON that Cellar's entry prints before what the app printed. See `cellar-error-reporter.js`. */
 const MARK = '\u001ecellar ';
+/** The end marker of this JSON when a text of the app follows in the same argument. */
 const END = '\u001e';
-/** The end marker when this first text has nothing from the app: all that the app printed is in later arguments. */
+/** The end marker of this JSON when all that the app printed is in later arguments. */
 const END_WITHOUT_TEXT = '\u001f';
 /** Frames of Cellar's entry in a stack. */
 const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
@@ -17,11 +18,13 @@ const OWN_EXPORTS = ['CellarState', 'CellarCache'];
 const TOO_MANY = 'too many events wait for it';
 /** How long a batch collects events, in ms. */
 const COLLECT_MS = 200;
-/** How long the last events may take from the end of their requests to here, and how often `flush` looks, in ms. */
+/** How long the last events may take from the end of their requests to here, in ms. */
 const SETTLE_MS = 20;
+/** How often `flush` checks for answers, in ms. */
 const LOOK_MS = 10;
-/** Most events, and most characters of JSON, that wait for one tail Worker; a batch may have them all. */
+/** Most events that wait for one tail Worker; a batch may have them all. */
 const WAITING_EVENTS = 1_000;
+/** Most characters of JSON that wait for one tail Worker; a batch may have them all. */
 const WAITING_LENGTH = 2 * 2 ** 20;
 /** Longest wait for a tail Worker, its wake included, in ms. */
 const ANSWER_MS = 60_000;
@@ -37,7 +40,7 @@ class Consumer {
   #waiting = [];
   #length = 0;
   #isSending = false;
-  /** Batches without an answer yet. */
+  /** Number of batches that have no answer yet. */
   #posts = 0;
   #isFull = false;
   #dropped = 0;
@@ -55,7 +58,7 @@ class Consumer {
     return this.#isFull;
   }
 
-  /** @param context the event's. Unless another event already sends, this one sends until the queue is empty */
+  /** Queues an event. Unless batches are being sent already, begins to send them within the event's `context`. */
   add(text, context) {
     if (text.length > WAITING_LENGTH) return this.drop(1, 'an event has too much text', context);
     this.#isFull ||= this.#waiting.length === WAITING_EVENTS || this.#length + text.length > WAITING_LENGTH;

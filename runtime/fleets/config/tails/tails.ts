@@ -1,4 +1,5 @@
-// Tail Workers in a cell: workerd gives the events of the app's Worker to a Worker of Cellar, which sends them to other apps.
+// Tail Workers: workerd gives the events of the app's Worker to a Worker of Cellar in the same process. That Worker sends them to
+// the apps with the tail Workers.
 
 import type { Release } from '../../../../bundler/release.ts';
 import { uuidOf } from '../../../../handlers/contract/id.ts';
@@ -17,7 +18,7 @@ export function tailsField({ tailConsumers = [] }: Release): Fields {
   return tailConsumers.length === 0 ? {} : { tails: [TAILS] };
 }
 
-/** The socket of `TAILS_SOCKET`; empty without tail Workers. */
+/** The config's entry for `TAILS_SOCKET`; empty without tail Workers. */
 export function tailsSockets({ tailConsumers = [] }: Release): Fields[] {
   return tailConsumers.length === 0 ? [] : [{ name: TAILS_SOCKET, http: {}, service: TAILS }];
 }

@@ -10,8 +10,9 @@ const MAX_BYTES = env.MAX_BYTES;
 const ENTRY_BYTES = MAX_BYTES / 2;
 /** Approximate bytes of a response besides body, key and head. */
 const OVERHEAD_BYTES = 1_024;
-/** Bytes of a row, which holds part of a body, and most bytes of a head. */
+/** Bytes of a row, which holds part of a body. */
 const ROW_BYTES = 512 * 1024;
+/** Most bytes of a head. */
 const HEAD_BYTES = 64 * 1024;
 /** Bytes of one read. */
 const CHUNK_BYTES = 64 * 1024;
@@ -43,7 +44,7 @@ export default {
 
 export class CacheStore extends DurableObject {
   #sql;
-  /** Bytes of cached bodies, of those being written, and of removed ones that are still read. */
+  /** Bytes of cached responses with their overhead, of bodies being written, and of removed bodies that are still read. */
   #bytes;
   #lastId;
   /** Bodies being read, by id: number of readers, and whether to remove the body's rows afterwards. */

@@ -15,7 +15,7 @@ const THROWN_LENGTH = 2_000;
 /** Exports for the host only. */
 const HIDDEN = ['CellarState', 'CellarCache'];
 
-/** Methods and properties of an export or an object, by name. */
+/** Gives the calling app the methods and properties of an export or an object. */
 class Methods extends RpcTarget {
   #target;
 
@@ -34,6 +34,7 @@ class Methods extends RpcTarget {
 }
 
 /**
+ * Returns the response to a call.
  * @param exports the Worker's, as in its context
  * @param tail calls the Worker's `tail()`; undefined for a Worker without it
  * @param outbound calls the Worker's `fetch()` with variables of the call

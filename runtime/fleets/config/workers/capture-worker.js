@@ -1,5 +1,6 @@
-// Runs the app's code in events: its handlers, the methods that workerd calls, and objects it passes by RPC. Calls between
-// objects carry the trace. The app sees no difference: same return values, same errors.
+// Runs the app's code in events: its handlers, the methods that workerd calls, and objects it passes by RPC. An event is one
+// request, cron run, message or method call. Calls between objects carry the trace. The app sees no difference: same return
+// values, same errors.
 
 import {
   DurableObject,
@@ -103,7 +104,7 @@ function reportUncaught(error) {
 const builtIn = new Set(
   [Object, DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint].map(({ prototype }) => prototype),
 );
-/** Prototypes whose methods are guarded. */
+/** Prototypes whose methods are guarded: they enter an event when workerd calls them. */
 const guarded = new Set();
 
 /** Yields the methods of a class that workerd may call, inherited ones included, each with its prototype. */
@@ -160,7 +161,8 @@ function guardedMethod(className, name, method) {
       const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
       if (trace !== undefined) event.trace = trace;
-      // No pooled frame: workerd runs an object's method calls, and one caller's calls of an entrypoint, as one request.
+      // No pooled frame (see `runEvent`): workerd runs an object's method calls, and one caller's calls of an entrypoint, as one
+      // request.
       if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
       return enter(handler, method, this, values, event);
     },
@@ -197,6 +199,7 @@ function carriedBy(value) {
 
 /** Names that are not a method in some class. Calls of them carry no trace, which would arrive there as an argument. */
 const unsure = new Set();
+/** Names of methods whose calls carry the trace. */
 const expected = new Set();
 
 /** Makes calls of a class's methods carry the caller's trace, if it is a Durable Object or an entrypoint. */
@@ -226,7 +229,7 @@ function isOwnStub(stub) {
   return OWN_STUBS.includes(stub.constructor.name);
 }
 
-/** Defines a property that takes precedence over the stubs' catch-all. */
+/** Defines a property of all stubs. It takes precedence over workerd's methods, which a stub has for every name. */
 function carry(name) {
   Object.defineProperty(ServiceStub.prototype, name, {
     configurable: true,

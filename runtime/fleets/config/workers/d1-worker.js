@@ -16,9 +16,11 @@ const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSI
 /** SQLite's error when a row may refer to a missing table. */
 const MISSING_PARENT = /^no such table: main\./;
 
-/** In statements of more bytes, which SQLite may refuse, up to `PARAMETERS` literals of `LITERAL_LENGTH` become parameters. */
+/** Longest statement of an import that runs as it is, in bytes: SQLite may refuse a longer one. */
 const STATEMENT_BYTES = 90_000;
+/** In a longer statement, literals of at least this many characters become parameters. */
 const LITERAL_LENGTH = 5_000;
+/** Most literals of a statement that become parameters. */
 const PARAMETERS = 100;
 const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
 
@@ -27,7 +29,7 @@ const RESET = /^Durable Object was reset and rolled back .*? violated: /;
 
 const encoder = new TextEncoder();
 
-/** Whether a statement turns foreign keys off. */
+/** Whether one of the statements turns foreign keys off. */
 export function turnForeignKeysOff(statements) {
   return statements.some(({ sql }) => NOT_ENFORCED.test(sql));
 }
@@ -102,8 +104,9 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs an SQL file as one transaction, and returns no rows. Long literals do not count towards the statement length. Files of
-   * `sqlite3` contain BEGIN and COMMIT, and those of D1 may insert rows before creating the referenced table.
+   * Runs an SQL file as one transaction, and returns no rows. In too long statements, long literals become parameters. Files of
+   * `sqlite3` contain BEGIN and COMMIT, which are skipped. Files of D1 may insert rows before creating the referenced table: then
+   * the file runs again without foreign keys.
    */
   async importFile(text) {
     const statements = splitStatements(text).filter(({ sql }) => !IN_TRANSACTION.test(sql));
@@ -258,7 +261,7 @@ function bound(value) {
   return Uint8Array.fromBase64(value.$bytes).buffer;
 }
 
-/** Returns a statement. If it is too long, its long literals become parameters. */
+/** Returns a statement and its parameters. If it is too long, its long literals become parameters. */
 function withBound(sql) {
   if (sql.length < STATEMENT_BYTES / 3 || encoder.encode(sql).length <= STATEMENT_BYTES) return [sql];
   const values = [];

@@ -15,18 +15,19 @@ export * from 'cellar-app-entry';
 
 /** Workflow instances that are resumed at a time. */
 const RESUMED_AT_ONCE = 10;
-/** Workers end `waitUntil` work after this time. */
+/** Longest time that `waitUntil` work counts, in ms. On Cloudflare it is ended after this time. */
 const LIMIT_MS = 30_000;
-/** Longest time that a manual cron run keeps the process: the limit that workerd's `cron.js` has for scheduled runs. */
+/** Longest time that a manual cron run keeps the process, in ms: workerd's `cron.js` has the same limit for scheduled runs. */
 const RUN_LIMIT_MS = 600_000;
-/** Longest time that an e-mail keeps the process. */
+/** Longest time that an e-mail keeps the process, in ms. */
 const EMAIL_LIMIT_MS = 120_000;
 /** The value of the call's header for an e-mail. */
 const EMAIL_CALL = '{"kind":"email"}';
 /** How the value of the call's header begins for a TCP connection. */
 const TCP_CALL = '{"kind":"tcp",';
-/** After this time the host gets the answer that the run still goes on. */
+/** Time after which the host is told that a manual cron run still goes on, in ms. */
 const RUN_ANSWER_MS = 10_000;
+/** Work that has not ended, such as `waitUntil` tasks and Workflow steps. */
 const pending = new Set();
 /** The prototypes of contexts whose `waitUntil` is counted: one for requests, one for objects. */
 const counting = new Set();

@@ -3,30 +3,38 @@
 
 import { currentEvent, eventOfRejection, readRequest, traceIdOf } from './cellar-events.js';
 
-/** Prefix of a report. Then come JSON for the host, one of two end markers, and the text. */
+/** Prefix of a report. After it come JSON for the host, one of two end markers, and the text. */
 const MARK = '\u001ecellar ';
+/** The end marker when a text follows. */
 const END = '\u001e';
 /** The end marker when the app's first value is not a text: `console` then puts a blank before the value. */
 const END_WITH_BLANK = '\u001f';
-/** Most characters of an app's text. The host enforces its own limit: an app can print anything. */
+/** Most characters of a message. The host enforces its own limits on all these texts: an app can print anything. */
 const MESSAGE_LENGTH = 4_000;
+/** Most characters of a stack. */
 const STACK_LENGTH = 8_000;
+/** Most characters of a request's path. */
 const PATH_LENGTH = 1_000;
+/** Most characters of one printed text. */
 const PRINTED_LENGTH = 32_000;
-/** Most characters and members of printed values as JSON. For larger ones `wrangler tail` shows the text. */
+/** Most characters of printed values as JSON. For larger values `wrangler tail` shows the text. */
 const VALUES_LENGTH = 4_000;
+/** Most members of printed values as JSON. For more members `wrangler tail` shows the text. */
 const VALUES_MEMBERS = 500;
-/** Errors reported a second, and the burst after a quiet time. */
+/** Most errors reported a second. */
 const ERRORS_PER_S = 50;
+/** Most errors reported in a burst after a quiet time. */
 const ERRORS_SAVED = 200;
-/** Ids of errors that are remembered by text: an error of another object keeps its id when its caller reports it, too. */
+/** Most errors whose ids are remembered by text (see `thrown`). */
 const REMEMBERED = 50;
+/** Most causes of an error that its stack shows. */
 const CAUSES = 3;
 
 const print = { ...console };
 
-/** Ids of errors already reported: by object, or by text for one that another object threw. */
+/** Ids of errors already reported. */
 const ids = new WeakMap();
+/** The same ids by text: an error that another object threw is a copy, and keeps its id when its caller reports it, too. */
 const thrown = new Map();
 let left = ERRORS_SAVED;
 let filledAt = 0;

@@ -4,11 +4,11 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Size of the frame pool. More concurrent requests get frames of their own. */
+/** Size of the pool of frames (see `PooledFrame`). More concurrent requests get frames of their own. */
 const POOLED_FRAMES = 8;
 /** Microtasks within which a handler counts as done in its first turn. */
 const MICROTASKS = 8;
-/** A bound frame is reused after this time: workerd does not report requests that it abandons. */
+/** Time after which a bound frame is reused, in ms: workerd does not report requests that it abandons. */
 const GIVEN_UP_MS = 600_000;
 
 /** Holds a `PooledFrame`, or an event without one. */
@@ -20,9 +20,9 @@ const { Request } = globalThis;
  * An async context frame that requests reuse one after another. Making a frame takes workerd longer than all other work for
  * an event; entering an existing one takes a tenth of that.
  *
- * A request's code may still run when another request has its frame. Most requests are answered in their first turn and leave
- * no code behind. For other requests, the frame is bound when that turn ends, or when work after the answer begins. workerd
- * enters a bound resource only within the request that made it, which identifies the request.
+ * A request's code may still run when another request has its frame. Most requests are answered in their first turn of the event
+ * loop and leave no code behind. For other requests, the frame is bound when that turn ends, or when work after the answer
+ * begins. workerd enters a bound resource only within the request that made it, which identifies the request.
  */
 class PooledFrame {
   #enter = frames.run(this, () => AsyncLocalStorage.snapshot());
@@ -102,6 +102,7 @@ function freeFrame() {
 }
 
 /**
+ * Makes an event.
  * @param handler a name for people, such as `fetch` or `Room.alarm`
  * @param given the handler's argument. If it is a request, the event has the request's data
  */

@@ -4,7 +4,7 @@ import { DurableObject } from 'cloudflare:workers';
 
 const AT_ONCE = 16;
 
-/** Delay of the alarm for expired keys while no release uses the KV namespace, in ms. Without a handler it would be lost. */
+/** Delay of the alarm for expired keys while the release has no KV namespace, in ms. Without a handler it would be lost. */
 const LATER_MS = 3_600_000;
 
 /** Stand-ins for workerd's own classes that the release does not use. Without a class, stored objects cannot be loaded. */
@@ -30,7 +30,10 @@ async function loadValue(namespace, key) {
 }
 
 export default {
-  /** The body: `{objects: {"<unique key>": ["<id>", …]}, value: null | {namespace, key}}`. Answers with unknown unique keys. */
+  /**
+   * Takes `{objects: {"<unique key>": ["<id>", …]}, value: null | {namespace, key}}`. Answers `{unbound}`: the unique keys
+   * without a binding. If there are any, nothing is loaded.
+   */
   async fetch(request, env) {
     const { objects, value } = await request.json();
     const wanted = Object.entries(objects).filter(([, ids]) => ids.length > 0);

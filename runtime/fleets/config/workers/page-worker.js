@@ -8,8 +8,9 @@ import { report } from './cellar-error-reporter.js';
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
-/** Patterns of errors from a missing binding. The host fills in those of `missing-bindings.ts`. */
+/** Text in errors from a missing binding. The host fills in that of `missing-bindings.ts`. */
 const OF_UNDEFINED = 'cellar-of-undefined';
+/** Pattern of code that reads a binding. The host fills in that of `missing-bindings.ts`. */
 const FROM_ENV = /cellar-from-env/;
 /** Most characters of a stack. */
 const STACK_LENGTH = 20_000;
@@ -116,7 +117,7 @@ async function withSources(stack) {
   });
 }
 
-/** Returns a lookup in a module's source map, if the release has one. */
+/** Returns a function that finds positions in a module's source map; null when the release has no map. */
 async function readMap(module) {
   try {
     const { default: text } = await import(`./${module}.map`);

@@ -25,7 +25,7 @@ type Page<Row> = (from: Buffer, limit: number) => Row[] | Promise<Row[]>;
 /**
  * Returns a page of keys in byte order. Skips all keys of a delimited prefix in one step.
  * @param page returns up to `limit` rows from a key on; an empty list at the end
- * @throws {R2Error}
+ * @throws {R2Error} for an invalid limit
  */
 export async function listKeys<Row extends { key: Buffer }>(
   page: Page<Row>,

@@ -29,7 +29,7 @@ export function keyBytes(key: string): Buffer {
 
 type Described = Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'>;
 
-/** Converts a request's description of an object for the index. @throws {R2Error} */
+/** Converts an object's description for the index. @throws {R2Error} for too much metadata or an unknown storage class */
 export function describe({
   customFields = [],
   httpFields = {},
@@ -75,7 +75,7 @@ export function requireDigests(
   return checked;
 }
 
-/** Returns the parts of an upload that form the object, in order. @throws {R2Error} */
+/** Returns the chosen parts of an upload in order. @throws {R2Error} for an unknown or repeated part, or invalid sizes */
 export function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
   if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
   const byNumber = new Map(uploaded.map((row) => [row.part, row]));

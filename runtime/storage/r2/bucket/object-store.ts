@@ -36,7 +36,7 @@ export interface ObjectStore {
   uploadPart(bucket: string, request: RequestOf<'uploadPart'>, body: Body): Promise<string>;
   completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow>;
   abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void>;
-  /** Every bucket that ever had an object. */
+  /** Buckets that never had an object are missing. */
   usage(): Promise<UsageRow[]>;
   /** Bytes of all objects, unfinished uploads included. */
   keptBytes(): Promise<number>;

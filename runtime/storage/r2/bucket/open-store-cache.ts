@@ -21,7 +21,7 @@ export class OpenStoreCache implements OpenStores {
   #timer: NodeJS.Timeout | undefined;
   #onUnused: () => void = () => {};
 
-  /** @param directory of an app's buckets */
+  /** @param directory the directory of an app's buckets */
   constructor(directory: string) {
     this.#directory = directory;
     this.#removals = new Removals(join(directory, BLOBS));

@@ -68,7 +68,7 @@ export class Blobs {
     return readFile(join(this.#directory, file));
   }
 
-  /** Never rejects: the next sweep removes what is left. */
+  /** Removes files. Never rejects: the next sweep removes those that are left. */
   remove(files: string[]): Promise<void> {
     return this.#removals.remove(files);
   }

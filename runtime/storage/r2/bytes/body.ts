@@ -11,7 +11,7 @@ export async function splitBody(
   request: IncomingMessage,
   metadataSize: number,
 ): Promise<{ metadata: Buffer; rest: AsyncIterable<Buffer>; leave: () => Promise<unknown> } | null> {
-  // Keeps the request open, so that its unread rest can be discarded. Otherwise that blocks the connection.
+  // Keeps the request open, so that its unread rest can be discarded. An unread rest would block the connection.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   const read: Buffer[] = [];
   for (let size = 0; size < metadataSize; ) {

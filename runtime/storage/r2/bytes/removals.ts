@@ -7,12 +7,12 @@ export class Removals {
   /** Files to remove when the hold ends; null without a hold. */
   #held: Set<string> | null = null;
 
-  /** @param directory the files lie in */
+  /** @param directory the directory of the files */
   constructor(directory: string) {
     this.#directory = directory;
   }
 
-  /** Never rejects: the next sweep removes what is left. */
+  /** Removes files, or defers this during a hold. Never rejects: the next sweep removes those that are left. */
   async remove(files: Iterable<string>): Promise<void> {
     for (const file of files) {
       if (this.#held === null) await unlink(join(this.#directory, file)).catch(() => {});

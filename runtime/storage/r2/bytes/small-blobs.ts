@@ -3,8 +3,9 @@
 
 /** Limit of a small blob, in bytes. */
 export const SMALL_BYTES = 64 * 1024;
-/** Limit of the cache in bytes, and overhead counted for each blob. */
+/** Limit of the cache, in bytes. */
 const MOST_BYTES = 32 * 2 ** 20;
+/** Overhead counted for each blob, in bytes. */
 const ENTRY_BYTES = 512;
 
 /** Blobs by file name, least recently used first. */

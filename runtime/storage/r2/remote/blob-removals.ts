@@ -1,5 +1,5 @@
-// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and no hold defers
-// it.
+// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and no hold defers their
+// removal.
 import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../../log.ts';
 import { fewAtOnce } from './few-at-once.ts';

@@ -24,7 +24,7 @@ export class KeptBytes {
   }
 
   /**
-   * Returns the bytes. Only the first call waits for a count; later ones get the last result.
+   * Returns the bytes. Waits only while there is no result of a count yet; later calls get the last result.
    * @throws {R2Error} when the bucket does not answer
    */
   async bytes(): Promise<number> {

@@ -1,5 +1,5 @@
-// The keys of a bucket in their order, a page of the store's list at a time. The store need not know delimiters: keys that
-// share a prefix are skipped within a page, and by the start of the next one.
+// The keys of a bucket in their order, a page of the store's list at a time. The store need not know delimiters: this skips
+// keys that share a prefix within a page, or starts the next page after them.
 import type { Stored } from '../../../bucket/store.ts';
 import { nameBefore } from './key-names.ts';
 import type { ObjectClient } from './object-client.ts';
@@ -27,7 +27,7 @@ export class KeyPages {
 
   /**
    * Returns keys with the prefix, from `from` on; an empty list at the end. Each call must begin after the one before.
-   * @throws {R2Error}
+   * @throws {R2Error} when the bucket does not answer
    */
   async from(from: Buffer): Promise<ListedKey[]> {
     const listed = recordName(this.#bucket, this.#prefix.toString('utf8'));

@@ -19,14 +19,15 @@ import { Conflict, type ObjectClient } from './object-client.ts';
 import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';
 
 const PAGE = 100;
-/** Names of the index after the move: `LEFT` when some objects could not be moved, else `MOVED`. */
+/** Name of the index after all objects were moved. */
 const MOVED = `${INDEX}.moved`;
+/** Name of the index after a move that had to leave some objects on the disk. */
 const LEFT = `${INDEX}.left`;
 
 /**
  * Moves all objects; unfinished uploads are dropped. An interrupted move is continued by the next call. Objects that are in the
  * bucket already stay. If the bucket cannot have the name of an object, all files stay on the disk.
- * @param directory of the app's buckets
+ * @param directory the directory of the app's buckets
  * @throws {R2Error} when the bucket does not answer
  */
 export async function moveIn(directory: string, client: ObjectClient): Promise<void> {

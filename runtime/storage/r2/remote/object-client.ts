@@ -1,4 +1,4 @@
-// Reads and writes an app's R2 objects in the bucket, through the bucket proxy. Every request has a deadline for silence.
+// Reads and writes an app's R2 objects in the bucket, through the bucket proxy. A request fails after a time without any answer.
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,10 +16,11 @@ import { bucketAway, internalError, R2Error } from '../errors.ts';
 import { Gate } from '../gate.ts';
 
 /**
- * Maximum concurrent requests: streams, which last as long as their clients need, and short requests. The proxy allows
- * the sum.
+ * Maximum concurrent streams, which last as long as their clients need. The proxy allows as many requests as `STREAMS` and
+ * `SHORT` together.
  */
 const STREAMS = 96;
+/** Maximum concurrent short requests. */
 const SHORT = 32;
 /** Maximum attempts. The backoff takes 6.5 s in all: R2 refuses a second write of a name within a second. */
 const TRIES = 6;
@@ -72,7 +73,7 @@ export class ObjectClient {
   readonly #streams = new Gate(STREAMS);
   readonly #short = new Gate(SHORT);
 
-  /** @param place of the app's R2 objects at the bucket proxy */
+  /** @param place the place of the app's R2 objects at the bucket proxy */
   constructor(place: S3Place) {
     this.#place = place;
     this.#store = new Store(place, STREAMS + SHORT);
@@ -145,7 +146,8 @@ export class ObjectClient {
 
   /**
    * Writes a large object as its bytes arrive. A failure leaves nothing, or the whole object.
-   * @param body exactly `size` bytes @throws what it throws; {R2Error} when the bucket does not answer
+   * @param body exactly `size` bytes
+   * @throws what `body` throws; {R2Error} when the bucket does not answer
    */
   writeStream(name: string, size: number, body: AsyncIterable<Buffer>): Promise<void> {
     return this.#streams.during(async () => {
@@ -180,7 +182,7 @@ export class ObjectClient {
 
   /**
    * Passes a part of an object to `read` as a stream. Resolves with the result of `read`.
-   * @throws {MissingObject} before `read` is called; what it throws; {R2Error} when the bucket does not answer
+   * @throws {MissingObject} before `read` is called; what `read` throws; {R2Error} when the bucket does not answer
    */
   readStream<T>(
     name: string,

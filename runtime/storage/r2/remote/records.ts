@@ -51,13 +51,16 @@ export class Records {
     this.#client = client;
   }
 
-  /** Returns the current record; null for none. @throws {R2Error} */
+  /** Returns the current record; null for none. @throws {R2Error} when the bucket does not answer, or the record is damaged */
   async read(name: string): Promise<Kept | null> {
     const found = await ifThere(this.#client.read(name));
     return found && { etag: found.etag, record: parse(found.bytes) };
   }
 
-  /** Returns a record from a list, or a newer one; null when it was deleted meanwhile. Asks the store at most once for each version. */
+  /**
+   * Returns a record from a list, or a newer one; null when it was deleted meanwhile. Cached, so that the store is seldom asked
+   * twice for a version.
+   */
   async listed({ name, etag }: Pick<Stored, 'name' | 'etag'>): Promise<ObjectRecord | null> {
     const reading = smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {
       const { bytes } = await this.#client.read(name);
@@ -69,7 +72,9 @@ export class Records {
 
   /**
    * Replaces a record if the condition holds for it.
-   * @returns the previous record @throws {MaybeWritten} when the store may have the new record nevertheless; {R2Error}
+   * @returns the previous record; null for none
+   * @throws {MaybeWritten} when the write failed but may have stored the record; {R2Error} when the condition fails, the bucket
+   *   does not answer, or others change the record too often
    */
   async replace(name: string, record: ObjectRecord, condition: Condition | undefined): Promise<Kept | null> {
     const bytes = Buffer.from(JSON.stringify(record), 'utf8');

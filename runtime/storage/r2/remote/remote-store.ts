@@ -1,4 +1,4 @@
-// The buckets of one app whose objects are in the bucket of this Cellar: a record for each object, and blobs with the bytes.
+// The R2 buckets of one app, whose objects are in the bucket of this Cellar: a record for each object, and blobs with bytes.
 import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import { type Part, partOf, requireCondition } from '../bucket/conditions.ts';
 import { type Listed, listKeys } from '../bucket/listing.ts';

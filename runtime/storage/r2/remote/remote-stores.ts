@@ -7,11 +7,9 @@ import { ObjectClient } from './object-client.ts';
 import { RemoteStore } from './remote-store.ts';
 import { tidy } from './tidy.ts';
 
-/**
- * Time from the first use of a store until it is tidied, and from then on the interval, in ms. Tidying may read all
- * records.
- */
+/** Time from the first use of a store until it is tidied, in ms. */
 const FIRST_TIDY_MS = 60 * 60_000;
+/** Time until the next tidying, in ms. It is long, because tidying may read all records. */
 const TIDY_EVERY_MS = 7 * 24 * 60 * 60_000;
 
 export class RemoteStores implements OpenStores {

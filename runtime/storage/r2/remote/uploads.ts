@@ -69,13 +69,13 @@ export class Uploads {
     const digests = await writeBlob(this.#client, file, body, ['md5']);
     const md5 = digests.md5!.toString('hex');
     const row = { owner: uploadId, part: partNumber, file, size: body.size, etag: `${random}.${md5}`, md5 };
-    // After the write: either this finds that the upload has ended, or its end finds this part.
+    // Checked after the write: either this finds that the upload has ended, or the end of the upload finds this part.
     if ((await this.#read(bucket, uploadId, key))?.state === 'open') return row;
     this.#removals.drop([row]);
     throw noSuchUpload();
   }
 
-  /** @returns the object's record, the record that it replaced, and the parts that it does not use */
+  /** Completes an upload. @returns the object's record, the record that it replaced, and the parts that it does not use */
   complete(
     bucket: string,
     request: RequestOf<'completeMultipartUpload'>,
