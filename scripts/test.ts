@@ -11,8 +11,8 @@ import { pathToFileURL } from 'node:url';
 import { type Failure, failedLines, type Skip, skippedLines } from './test/ending.ts';
 
 const TEST_DEADLINE_MS = 240_000;
-/** Concurrent test files. Three keep two CPUs over 90 % busy. Four are not faster, and builds wait long. */
-const AT_ONCE = 3;
+/** Concurrent test files. Two, with those that wait, keep two CPUs busy. With more, browsers and builds of low priority starve. */
+const AT_ONCE = 2;
 /** Concurrent files that mostly wait, beside the others. Such a file has a line that matches `WAITS`. */
 const WAITING_AT_ONCE = 2;
 const WAITS = /^\/\/ Mostly waits\.$/m;

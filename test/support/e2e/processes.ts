@@ -78,7 +78,7 @@ const POLL_MS = { first: 20, longest: 100 };
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  deadlineMs = 60_000,
+  deadlineMs = 120_000,
 ): Promise<void> {
   const deadline = performance.now() + deadlineMs;
   for (let pause = POLL_MS.first; !(await condition()); pause *= 1.2) {
