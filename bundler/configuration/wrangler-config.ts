@@ -156,7 +156,7 @@ export interface ReadConfig {
   file: string;
   /** The directory that relative paths in `config` start at. */
   base: string;
-  /** The project's own configuration, if `config` is the one that the build wrote. Null otherwise, and if there is none. */
+  /** The repository's own configuration. Null when it has none, or when `config` is that one. */
   own: WranglerConfig | null;
   /** Lines for the deploy's log. */
   notes: string[];

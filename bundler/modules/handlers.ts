@@ -22,7 +22,7 @@ const SHARED = {
 } as const satisfies BuildOptions;
 
 /**
- * Bundles `handlers/index.ts` with what it imports.
+ * Bundles `handlers/index.ts` and its imports.
  * @returns an ES module: the fetch handler and the Durable Object class
  * @throws {Error} esbuild's, with file and line
  */

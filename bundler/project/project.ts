@@ -1,6 +1,6 @@
 // Detects the kind of project in a worktree, and reads its package.json.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
-import { join, relative, sep } from 'node:path';
+import { join, sep } from 'node:path';
 import { redirectedConfig } from '../configuration/redirect.ts';
 import { deployScript } from '../deploy-script/deploy-script.ts';
 import type { DeployCall } from '../deploy-script/wrangler-call.ts';
@@ -249,11 +249,11 @@ export function wranglerFolders(folder: string): string[] {
 }
 
 /** Returns the folders below a project's that depend on a framework that renders on a server, relative to it. */
-function frameworkFolders({ root, folder }: Place): string[] {
+function frameworkFolders(place: Place): string[] {
   const found: string[] = [];
-  for (const { path, names } of foldersOf(folder)) {
+  for (const { path, names } of foldersOf(place.folder)) {
     if (path === '' || !names.includes('package.json')) continue;
-    const manifest = readPackageJson(root, relative(root, join(folder, path, 'package.json')));
+    const manifest = readPackageJson(place.root, inFolder(place, join(path, 'package.json')));
     if (SERVER_FRAMEWORKS.some((name) => dependsOn(manifest, name))) found.push(path);
   }
   return found;

@@ -53,10 +53,7 @@ export const deployCommands: readonly Command[] = [
       const directory = textOf(input, 'dir');
       const isUpload = input.upload === true || input.env !== undefined;
       if ([ref !== undefined, directory !== undefined, isUpload].filter(Boolean).length > 1)
-        throw new Stopped(
-          'usage',
-          'Give only one of --ref, --dir and --upload; --env goes with --upload only.',
-        );
+        throw new Stopped('usage', 'Give only one of --ref, --dir and --upload; --env implies --upload.');
       const app = await appToDeploy(session);
       if (ref !== undefined) {
         const begun = await session.call('deploys.create', { id: app.id, ref });

@@ -265,7 +265,7 @@ export const admin = [
       app: z.string(),
       database: z.string().nullable(),
       before: z.string().nullable(),
-      /** The changes of at most 200 storages, those that lose most bytes first. Null unless it is a dry run. */
+      /** The changes of at most 200 storages, sorted by lost bytes, most first. Null after a real restore. */
       changes: z.array(StorageChange).nullable(),
       /** Why a dry run could not read the current storage: then it says nothing about losses. */
       problem: z.string().nullable(),

@@ -58,7 +58,7 @@ export const MOST_LISTED = 2_000;
 export type ListedObjects = 'all' | string[] | { after: string | null; limit: number };
 
 export interface ObjectList {
-  /** All objects of the namespace, also those that are not listed. */
+  /** Number of objects in the namespace. `listed` may have fewer. */
   count: number;
   /** Bytes of all objects; in a KV namespace, with its large values. */
   bytes: number;

@@ -155,7 +155,7 @@ export const source = [
     needs: 'view',
     input: z.strictObject({ id: reference, from: ref.optional(), to: ref.optional() }),
     output: z.strictObject({
-      /** `from` and `to` are null when there is nothing to compare: no deploy is live, or main does not exist. */
+      /** `from` and `to` are null when no deploy is live, or the branch main does not exist. */
       from: sha.nullable(),
       to: sha.nullable(),
       files: z.array(

@@ -33,9 +33,9 @@ export interface WantedApp {
   desired_state: 'running' | 'stopped';
   /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
   hostnames: string[];
-  /** E-mail addresses, and `*@domain`. Left out when there are none, and by an older control plane. */
+  /** Its e-mail addresses; `*@domain` stands for all of a domain. A missing field means none. */
   mail?: string[];
-  /** TCP ports. Left out when there are none, and by an older control plane. */
+  /** Its TCP ports. A missing field means none. */
   tcp?: number[];
   /** Variables for install and build. */
   env: Record<string, string>;

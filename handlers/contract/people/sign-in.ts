@@ -58,7 +58,7 @@ export interface SignInCalls {
    */
   join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
   /**
-   * Returns the account of a person whom the identity provider has signed in. Creates the account if there is none.
+   * Returns the account of a person whom the identity provider has signed in. A new person gets a new account.
    * `account`: the person's account from before; null for a new person. `role`: from the person's groups; null: does not
    * change.
    * @throws `forbidden` when the provider has not verified the address

@@ -7,7 +7,7 @@ import { operation } from '../operation.ts';
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-/** `requests`: all requests. `errors`: those that were answered with 5xx, except by a maintenance page. */
+/** `requests`: all requests. `errors`: requests with a 5xx response. A maintenance page is no error. */
 const counts = { requests: z.int(), errors: z.int() };
 
 /** Metrics of one time step. Times are in ms; percentiles and mean are null where nothing was measured. */

@@ -1,4 +1,4 @@
-// The options of `Apps`: what it needs from the other parts of the host.
+// The options of `Apps`: settings, other parts of the host, and callbacks.
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Bucket } from '../../bucket/bucket.ts';
 import type { Backend } from '../../edge/upstream/backend.ts';
@@ -32,7 +32,7 @@ export interface AppsOptions extends FleetsOptions {
   say: (id: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
-  /** Called at most once a second for each app, with what it has used since the previous call. */
+  /** Gets the usage of an app since the previous call. Called at most once a second for each app. */
   onUsage: (id: string, usage: FleetUsage) => void;
   /** Called with an app's slug, at boot and when it changes. */
   onNamed: (id: string, slug: string) => void;

@@ -1,5 +1,5 @@
 // Records when apps were last used, once a minute, and which apps rest: those without a process, which wait for a request or
-// for due work. Knows what was recorded before the host started.
+// for due work. It begins with the records from before the host's start.
 import type { ActivityRow } from '../../../sqlite/host/activity.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import { logRarely, reason } from '../../log.ts';

@@ -15,7 +15,7 @@ import { QueueConsumers } from './queue-consumers.ts';
 
 /** Apps of other hosts. */
 export interface OtherApps {
-  /** Returns the id of an account's app with that slug; null when there is none. */
+  /** Returns the id of the account's app with that slug; null if no app has it. */
   idOf: (owner: string, slug: string) => string | null;
   /**
    * Asks the app's host for the unique keys of the Durable Object classes in its live release, by class name.

@@ -285,7 +285,7 @@ export class BucketRepository {
     this.#known = { etag: written, refs, packs };
   }
 
-  /** Puts all objects into one pack, and removes all other packs, also those that a killed host left. */
+  /** Puts all objects into one pack. Removes all other packs, including those of a killed host. */
   async #consolidate(): Promise<void> {
     const known = this.#known;
     if (known === null || !this.#isEqual || this.#changes > 0) return;

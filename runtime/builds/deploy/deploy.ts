@@ -284,7 +284,8 @@ export class Deploy {
       // An owner may have many apps: between two of them, the host serves requests.
       await setImmediate();
       const warning = sharedStorageWarning(names, { slug, names: store.apps.storageNames(id) });
-      if (warning !== null && warnings.length < SHARED_STORAGE_WARNINGS) warnings.push(warning);
+      if (warning !== null) warnings.push(warning);
+      if (warnings.length === SHARED_STORAGE_WARNINGS) break;
     }
     return warnings;
   }
