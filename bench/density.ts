@@ -7,7 +7,7 @@ import { globSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { descendants, eventually } from '../test/support/processes.ts';
 import { effort, isQuick, words } from './support/bench-scale.ts';
 import { socketFlags } from './support/by-hand.ts';
 import { Copies, type State } from './support/copies.ts';

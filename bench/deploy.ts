@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { DeployStep } from '../handlers/contract/host/host-calls.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { descendants, eventually } from '../test/support/processes.ts';
 import { effort, isQuick } from './support/bench-scale.ts';
 import { median } from './support/figures.ts';
 

@@ -3,9 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import type { Cellar } from '../test/support/e2e/cellar.ts';
-import { eventually } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';
 import { hostOf, type TestHost } from '../test/support/hosts/hosts.ts';
+import { eventually } from '../test/support/processes.ts';
 import { effort } from './support/bench-scale.ts';
 import { copiesInBucket } from './support/copies-in-bucket.ts';
 import { median } from './support/figures.ts';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { descendants, type Process } from '../test/support/e2e/processes.ts';
+import { descendants, type Process } from '../test/support/processes.ts';
 import { effort } from './support/bench-scale.ts';
 import { median } from './support/figures.ts';
 

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../test/support/bucket/settings.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { eventually } from '../test/support/e2e/processes.ts';
+import { eventually } from '../test/support/processes.ts';
 import { effort } from './support/bench-scale.ts';
 import { median } from './support/figures.ts';
 

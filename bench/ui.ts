@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { descendants } from '../test/support/e2e/processes.ts';
+import { descendants } from '../test/support/processes.ts';
 import { becomeFirst, originOf } from '../test/support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, UiBrowser } from '../test/support/ui/browser.ts';
 import { effort } from './support/bench-scale.ts';

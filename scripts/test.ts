@@ -54,7 +54,8 @@ const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
 /** Whether a file starts a whole Cellar. Such files take longest. */
 const isLong = (file: string) =>
-  /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
+  file.startsWith('test/e2e/') ||
+  /from '(\.\.\/)+support\/(e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
 const others = alone.filter((file) => file !== FIRST);
 const isShort = words.includes(SHORT);
 // The groups take minutes each, so they begin first. With `--minutes`, most tests still run.

@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { effort, isQuick } from '../bench/support/bench-scale.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { memoryDuring } from '../test/support/e2e/memories.ts';
-import { eventually } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';
+import { eventually } from '../test/support/processes.ts';
 import { becomeFirst, originOf } from '../test/support/ui/accounts.ts';
 import { type Person, UiBrowser } from '../test/support/ui/browser.ts';
 

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { privateKb } from '../bench/support/figures.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { cells, eventually } from '../test/support/e2e/processes.ts';
+import { cells, eventually } from '../test/support/processes.ts';
 
 const COUNT = Number(process.argv[2] ?? 10_000);
 /** Instances created by one call. */

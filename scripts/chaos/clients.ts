@@ -1,7 +1,7 @@
 // Clients that change data of each kind (`facts.ts`) again and again while machines fail. Checks afterwards that no
 // acknowledged change is missing.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../../test/support/e2e/processes.ts';
+import { eventually } from '../../test/support/processes.ts';
 import type { Fact } from './facts.ts';
 
 /** Timeout for each check after a failure, in ms. */

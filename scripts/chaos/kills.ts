@@ -10,8 +10,8 @@ import { readAlarms } from '../../runtime/fleets/due/alarms.ts';
 import { MemoryStore } from '../../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../../test/support/bucket/settings.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
-import { cells, controlPlane, descendants, eventually, readers } from '../../test/support/e2e/processes.ts';
 import { rpcOf } from '../../test/support/e2e/rpc.ts';
+import { cells, controlPlane, descendants, eventually, readers } from '../../test/support/processes.ts';
 import { type Kind, WRITER } from './writer.ts';
 
 const IN_BUCKET = process.argv.includes('--bucket');

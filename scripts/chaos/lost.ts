@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../../test/support/bucket/settings.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
-import { descendants, eventually } from '../../test/support/e2e/processes.ts';
+import { descendants, eventually } from '../../test/support/processes.ts';
 import { Clients } from './clients.ts';
 import { makeFacts } from './facts.ts';
 

@@ -10,7 +10,7 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { listeningSocketOf, post } from '../support/app-socket.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Serves the AI binding of an app. @returns a call of it */

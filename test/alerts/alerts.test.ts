@@ -16,7 +16,7 @@ import { Mailer } from '../../runtime/mail/mail.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { cpuTime } from '../support/cpu-time.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);

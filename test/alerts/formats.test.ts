@@ -11,8 +11,8 @@ import { Mailer } from '../../runtime/mail/mail.ts';
 import { smtpServer } from '../../runtime/mail/smtp-server.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver } from '../support/alerts/receiver.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { Inbox } from '../support/mail/inbox.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);

@@ -5,7 +5,7 @@ import { claimBucket, readOwner, takeBucket } from '../../runtime/bucket/owner.t
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Returns a check by the Cellar with this id. @param hasData whether this Cellar has data in its bucket */
 function checkOf(place: S3Place, cellar: string, hasData = false, machine = cellar): BucketCheck {

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { clockDifference, probe } from '../../runtime/bucket/probe.ts';
 import { type Faults, MemoryStore } from '../support/bucket/memory-store.ts';
-import { startS3 } from '../support/e2e/s3.ts';
+import { startS3 } from '../support/bucket/s3.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

@@ -22,7 +22,7 @@ import type { StoredPull } from '../../sqlite/host/source/pulls.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { cpuTime } from '../support/cpu-time.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const KEY = 'a'.repeat(64);

@@ -16,9 +16,9 @@ import { operationsByName } from '../../handlers/contract/index.ts';
 import { commit } from '../support/builds/projects.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { CERTIFICATE, GitHost } from '../support/git/git-host.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

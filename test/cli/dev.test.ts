@@ -23,8 +23,8 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'undici';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
 import { ownPort } from '../support/ports.ts';
+import { descendants, eventually } from '../support/processes.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../cli/cellar', import.meta.url));
 const CONFIG = `name = "shop"

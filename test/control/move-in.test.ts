@@ -13,7 +13,7 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { dumpDatabase } from '../../runtime/snapshots/take/dump-database.ts';
 import { clusterIn } from '../support/bucket/clusters.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const HANDLERS = `

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Control } from '../../runtime/control/control-plane.ts';
 import { PeriodicJobs } from '../../runtime/control/rounds.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 test('a sweep that fails does not end the host, and the next one runs', async (t) => {
   let sweeps = 0;

@@ -10,7 +10,7 @@ import { type SourceOptions, sourceRoutes } from '../../runtime/control/routes/s
 import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository } from '../../runtime/git/repository.ts';
 import { ClosableGate } from '../../runtime/queues/closable-gate.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Does not fit into the buffers of connections and pipes. */

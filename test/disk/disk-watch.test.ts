@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { DiskReserve } from '../../runtime/disk/disk-reserve.ts';
 import { DiskWatch } from '../../runtime/disk/disk-watch.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const shared = sharedCellar('running');
 

@@ -9,8 +9,8 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually } from '../support/processes.ts';
 
 const ai = await new AiServer().start();
 /** A fake database server that refuses every login. It records what it receives and answers with an error. */

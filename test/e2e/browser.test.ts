@@ -9,8 +9,8 @@ import sharp from 'sharp';
 import { bundled, noBrowser } from '../support/browser/bundled.ts';
 import { BrowserEndpoint } from '../support/browser/endpoint.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { descendants, eventually, type Process, processes } from '../support/processes.ts';
 
 /** An address of this machine that the operator opens to apps. */
 const ALLOWED = '127.0.0.2';

@@ -8,9 +8,9 @@ import { bucketSettings } from '../support/bucket/settings.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { createInBucket, PREFIX } from '../support/e2e/bucket-apps.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const COUNTER = {
   'wrangler.toml': COUNTER_CONFIG,

@@ -10,9 +10,9 @@ import { bucketSettings } from '../support/bucket/settings.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { createInBucket, deploys, log, loseCode, names, PREFIX, page } from '../support/e2e/bucket-apps.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Shared by tests that need no other settings and leave the bucket reachable. */
 const store = new MemoryStore();

@@ -8,12 +8,12 @@ import { layoutOf } from '../../runtime/disk/data-directory.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { eventually } from '../support/processes.ts';
 import { bodyOf } from '../support/storage/r2.ts';
 
 const PREFIX = 'of/cellar/';

@@ -7,8 +7,8 @@ import { Receiver } from '../support/alerts/receiver.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually } from '../support/processes.ts';
 
 const PREFIX = 'of/cellar/';
 const APPS = ['kept', 'here'];

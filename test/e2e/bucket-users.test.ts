@@ -5,13 +5,13 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { createInBucket, deploys, log, loseCode, names, PREFIX, page } from '../support/e2e/bucket-apps.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { rpc } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+import { eventually } from '../support/processes.ts';
 
 test('an app in the bucket keeps its data when the host is killed and the disk is lost', async () => {
   await using store = await startS3();

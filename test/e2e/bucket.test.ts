@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { snapshot } from '../support/e2e/snapshots.ts';
+import { eventually } from '../support/processes.ts';
 
 const settingsOf = (store: MemoryStore) => ({
   RUNNER_BUCKET: 's3://b/of/cellar',

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('storage');
 

@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import { connect } from 'node:tls';
 import { Agent, fetch, WebSocket } from 'undici';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { NameServer } from '../support/edge/name-server.ts';
+import { descendants, eventually, processes } from '../support/processes.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 const ECHO = `

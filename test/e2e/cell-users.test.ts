@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { asUser, type User } from '../../runtime/isolation/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { cells } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { cells } from '../support/processes.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 const COUNTER = {

@@ -14,8 +14,8 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
 import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+import { descendants, eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Time without a new cache entry, in ms, after which the start counts as ended. */

@@ -11,7 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { bundled } from '../support/browser/bundled.ts';
 import { noEngine, TestEngine } from '../support/containers/engine.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 /** An address of this machine that the operator opens to apps. */
 const ALLOWED = '127.0.0.2';

@@ -5,7 +5,7 @@ import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { eventually, processes } from '../support/e2e/processes.ts';
+import { eventually, processes } from '../support/processes.ts';
 
 const COUNTER = {
   'index.js': `${COUNTER_CLASS}

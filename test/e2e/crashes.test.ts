@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 /** A Worker that exceeds its memory limit, but only by a bounded amount. */
 const WORKER = `const kept = [];

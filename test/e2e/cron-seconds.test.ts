@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const settings = { RUNNER_CRON_SECONDS: 'on' };
 const cellar = new Cellar(settings);

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('storage');
 

@@ -1,9 +1,9 @@
 // What the API reports of errors of a pushed app, thrown in each place where its code runs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
+import { eventually } from '../support/processes.ts';
 
 const CONFIG = (minify: boolean) => `name = "shop"
 main = "main.ts"

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cells } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { cells } from '../support/processes.ts';
 
 const cellar = sharedCellar('storage');
 const rpc = rpcOf(cellar);

@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/processes.ts';
 import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
 
 for (const kind of DISK_KINDS) {

@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { CERTIFICATE, GitHost, gitIn } from '../support/git/git-host.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Timeout in ms. The first deploy of a Cellar resolves the registries' addresses, which may be slow. */
 const DEPLOY_MS = 240_000;

@@ -8,9 +8,9 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
+import { eventually } from '../support/processes.ts';
 
 const ai = await new AiServer().start();
 const inbox = await Inbox.start();

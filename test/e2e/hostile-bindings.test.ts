@@ -9,8 +9,8 @@ import { availableParallelism, loadavg } from 'node:os';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually } from '../support/processes.ts';
 
 const TOKEN = 'key-of-the-endpoint';
 /** Load per processor, at least 1. Time limits are multiplied by it. */

@@ -17,8 +17,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually, readers } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually, readers } from '../support/processes.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 const cellar = new Cellar();

@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { ownPorts } from '../support/ports.ts';
+import { descendants, eventually } from '../support/processes.ts';
 
 const [port = 0, hostile = 0] = ownPorts(2);
 const cellar = new Cellar({ RUNNER_TCP_PORTS: `${port}-${hostile}` });

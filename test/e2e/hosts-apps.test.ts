@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Receiver } from '../support/alerts/receiver.ts';
 import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 
 const APP = {
   'wrangler.toml': COUNTER_CONFIG,

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import type { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 
 const FILES = join(import.meta.dirname, '../support/mtls');
 const read = (name: string) => readFileSync(join(FILES, name), 'utf8');

@@ -1,9 +1,9 @@
 // SQL over the data points of apps on several hosts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Writes a point into its own dataset, and one into a dataset of both apps. */
 const WRITER = `export default { fetch(_, { OWN, BOTH }) {

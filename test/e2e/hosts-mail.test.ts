@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createTransport } from 'nodemailer';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts } from '../support/hosts/hosts.ts';
 import { Inbox } from '../support/mail/inbox.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 
 const DEADLINE_MS = 30_000;
 const inbox = await Inbox.start();

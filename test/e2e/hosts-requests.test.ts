@@ -5,9 +5,9 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 import { OtlpReceiver } from '../support/telemetry/otlp.ts';
 
 const SHOP = {

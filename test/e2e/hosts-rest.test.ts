@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts } from '../support/hosts/hosts.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 test('a resting app that moves is not started by the next start of its new host', async () => {
   await using hosts = await Hosts.start(2, { RUNNER_STORAGE: 'bucket', RUNNER_FLEET_IDLE_EVICT_S: '1' });

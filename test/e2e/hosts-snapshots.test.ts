@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { restoreFrom, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { Hosts, hostOf, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 
 const APP = {
   'wrangler.toml': COUNTER_CONFIG,

@@ -12,10 +12,10 @@ import { run } from '../../cli/cli.ts';
 import { serveGit } from '../../runtime/git/smart-http.ts';
 import { commit } from '../support/builds/projects.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Visitor, welcomeOf } from '../support/e2e/visitor.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 import { EVERYTHING } from '../support/wrangler/everything.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 

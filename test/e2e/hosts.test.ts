@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts, hostAddress, hostOf } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 
 interface ListedHost {
   id: string;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
+import { cells, controlPlane, eventually } from '../support/processes.ts';
 
 const IDLE_S = 1;
 /** Alarms are set this far ahead, in ms, so that the app hibernates before. */

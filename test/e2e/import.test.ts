@@ -11,7 +11,7 @@ import { serveGit } from '../../runtime/git/smart-http.ts';
 import { TEMPLATES } from '../../runtime/git/templates.ts';
 import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
+import { descendants, eventually } from '../support/processes.ts';
 
 /** A key and a certificate for `localhost`, only for tests. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');

@@ -13,7 +13,7 @@ import {
   eventually,
   type Process,
   processes,
-} from '../support/e2e/processes.ts';
+} from '../support/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HostStats } from '../../handlers/contract/admin.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { EventReader } from '../support/handlers/events-source.ts';
+import { eventually } from '../support/processes.ts';
 
 const WORKER = `let n = 0;
 export default {

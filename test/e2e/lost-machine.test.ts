@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 import { Visitor, welcomeOf } from '../support/e2e/visitor.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const PREFIX = 'of/cellar/';
 

@@ -5,10 +5,10 @@ import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createTransport } from 'nodemailer';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox } from '../support/mail/inbox.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 
 const inbox = await Inbox.start();
 const port = ownPort();

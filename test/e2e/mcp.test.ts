@@ -5,7 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { request } from 'undici';
 import { AGENT_ANSWER_CHARACTERS } from '../../handlers/contract/sizes.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Largest list of tools, in tokens. One token is at least three characters of JSON. */
 const TOOL_TOKENS = 12_000;

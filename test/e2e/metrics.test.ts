@@ -8,7 +8,7 @@ import { Metrics } from '../../runtime/telemetry/metrics/metrics.ts';
 import { Store } from '../../runtime/telemetry/store/store.ts';
 import { Spans } from '../../runtime/telemetry/traces/spans.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const WORKER = `export default {
   async fetch(request) {

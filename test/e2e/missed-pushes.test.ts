@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const worker = (text: string) => `export default { fetch: () => new Response('${text}') };\n`;
 

@@ -2,12 +2,12 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { MOVING_APP, movingData } from '../support/e2e/moving-app.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { startS3 } from '../support/e2e/s3.ts';
+import { eventually } from '../support/processes.ts';
 
 test('an app moves there and back, with every kind of data', async () => {
   await using store = await startS3();

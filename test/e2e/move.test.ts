@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { killDuringMoves } from '../support/e2e/killed-moves.ts';
 import { MOVING_APP, movingData, OBJECTS_APP } from '../support/e2e/moving-app.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Shared by tests that begin with an app of their own. */
 let store: Awaited<ReturnType<typeof startS3>>;

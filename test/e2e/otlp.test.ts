@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { OtlpReceiver } from '../support/telemetry/otlp.ts';
 
 test('each request is a span of its app, linked to its caller and its process, and counts in the metrics', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells } from '../support/e2e/processes.ts';
+import { cells } from '../support/processes.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = new Cellar();

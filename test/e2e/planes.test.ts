@@ -8,7 +8,7 @@ import Database from 'better-sqlite3';
 import { ENV_BYTES, ENV_VALUE_BYTES } from '../../handlers/contract/sizes.ts';
 import { reloadsFor } from '../../scripts/reloads.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const cellar = new Cellar({}, undefined, true);
 before(() => cellar.start());

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { processes } from '../support/e2e/processes.ts';
+import { processes } from '../support/processes.ts';
 
 test('processes() lists a process at every moment of its execve calls', async () => {
   const mark = `mark-${process.pid}`;

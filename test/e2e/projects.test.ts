@@ -5,8 +5,8 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('code');
 

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fetch } from 'undici';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
 const hasPrometheus = spawnSync('prometheus', ['--version']).error === undefined;

@@ -5,9 +5,9 @@ import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from '
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { uuidOf } from '../../handlers/contract/id.ts';
-import { eventually, processes } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
+import { eventually, processes } from '../support/processes.ts';
 
 // The files of this group make more apps than the default quota allows.
 const cellar = sharedCellar('code');

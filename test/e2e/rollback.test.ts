@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('running');
 

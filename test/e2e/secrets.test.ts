@@ -5,9 +5,9 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('code');
 

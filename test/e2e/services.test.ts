@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { mmdb } from '../support/edge/mmdb.ts';
+import { cells, eventually } from '../support/processes.ts';
 
 const place = mkdtempSync(join(tmpdir(), 'cellar-geo-'));
 const database = join(place, 'city.mmdb');

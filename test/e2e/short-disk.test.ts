@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
 const FLOOR_MB = 40;

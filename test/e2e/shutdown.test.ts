@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, controlPlane, descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { cells, controlPlane, descendants, eventually, processes } from '../support/processes.ts';
 
 const DRAIN_S = 6;
 /** Tolerance in ms for a loaded machine. A host that waited for the trial start of a release would take 30 s. */

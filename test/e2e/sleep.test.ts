@@ -5,8 +5,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { cells, controlPlane, eventually } from '../support/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

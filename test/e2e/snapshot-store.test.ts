@@ -4,11 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { startS3 } from '../support/bucket/s3.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually, processes } from '../support/e2e/processes.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+import { descendants, eventually, processes } from '../support/processes.ts';
 
 const KEPT = 3;
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_SNAPSHOT_KEEP: String(KEPT) });

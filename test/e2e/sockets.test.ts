@@ -11,8 +11,8 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { asUser, type User } from '../../runtime/isolation/users.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, descendants, eventually } from '../support/e2e/processes.ts';
 import { type Listening, listeningSockets } from '../support/e2e/sockets.ts';
+import { cells, descendants, eventually } from '../support/processes.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 /** A Worker that returns `request.cf`. */

@@ -5,8 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fetch } from 'undici';
-import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { eventually } from '../support/processes.ts';
 
 const cellar = sharedCellar('code');
 

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { controlPlane, descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { controlPlane, descendants, eventually, processes } from '../support/processes.ts';
 
 const WORKER = `${COUNTER_CLASS}export default {
   async fetch(request, env) {

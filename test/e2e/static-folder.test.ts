@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { FOLDER_FILE_BYTES } from '../../handlers/contract/source/folder-files.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually } from '../support/processes.ts';
 
 const DEPLOY_MS = 120_000;
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/processes.ts';
 import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
 
 /** A Worker: `/keep?N` stores N MiB, `/drop` deletes all, `/fill` writes until it is killed. */

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cells, eventually, readers } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { cells, eventually, readers } from '../support/processes.ts';
 import { ENDLESS_QUERY } from '../support/storage/endless-query.ts';
 
 const cellar = sharedCellar('storage');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const cellar = new Cellar({ RUNNER_SLEEP_AFTER_H: '0.0003', RUNNER_SLEEP_SWEEP_S: '1' });
 before(() => cellar.start());

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { ownPorts } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 
 const [port = 0, spare = 0, silent = 0] = ownPorts(3);
 const cellar = new Cellar({ RUNNER_TCP_PORTS: `${port}-${silent}` });

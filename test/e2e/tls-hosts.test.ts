@@ -5,12 +5,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Agent, fetch } from 'undici';
-import { eventually } from '../support/e2e/processes.ts';
 import { startCaddyOfHost, startCaddyOfHosts } from '../support/e2e/proxies.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startPebble } from '../support/edge/pebble.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 const SHOP = {

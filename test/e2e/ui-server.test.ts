@@ -4,9 +4,9 @@ import { after, before, test } from 'node:test';
 import type { AuditEntry } from '../../handlers/contract/people/audit.ts';
 import { SecurityKey, totp } from '../support/e2e/authenticators.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { allPrinted, Visitor, welcomeOf } from '../support/e2e/visitor.ts';
 import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
+import { descendants, eventually, processes } from '../support/processes.ts';
 
 const inbox = await Inbox.start();
 const cellar = new Cellar({ RUNNER_SMTP_URL: inbox.url, RUNNER_SMTP_FROM: 'cellar@example.com' });

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { startS3 } from '../support/bucket/s3.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
 const PREFIX = 'of/cellar/';

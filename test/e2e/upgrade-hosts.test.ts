@@ -5,11 +5,11 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, fetch, WebSocket } from 'undici';
 import { LOCALHOST } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Balancer } from '../support/hosts/balancer.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 
 /** Counts each number that it gets, and holds WebSockets. */
 const APP = {

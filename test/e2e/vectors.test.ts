@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { eventually } from '../support/processes.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = sharedCellar('storage');

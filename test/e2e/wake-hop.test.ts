@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG, LOCALHOST } from '../support/e2e/cellar.ts';
-import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
 import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from '../support/e2e/proxies.ts';
+import { cells, controlPlane, eventually } from '../support/processes.ts';
 
 const PROXIES = [
   { name: 'caddy', start: startCaddy, skip: whyNot('caddy', 'version') },

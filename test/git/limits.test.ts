@@ -10,8 +10,8 @@ import { test } from 'node:test';
 import { GIT_MEMORY_MB } from '../../runtime/git/program.ts';
 import { diffCommits } from '../../runtime/git/source.ts';
 import { Refusal } from '../../runtime/refusal.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { remote } from '../support/git/remote.ts';
+import { eventually } from '../support/processes.ts';
 
 const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'core.compression=1'];
 /** Exceeds git's memory limit. In bytes. */

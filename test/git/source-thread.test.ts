@@ -14,7 +14,7 @@ import {
   sourceThreads,
 } from '../../runtime/git/source-thread.ts';
 import { Refusal } from '../../runtime/refusal.ts';
-import { eventually, processes } from '../support/e2e/processes.ts';
+import { eventually, processes } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 after(() => sourceThreads.close());

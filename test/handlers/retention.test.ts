@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { EVENTS_LIMIT, INSIGHTS_LIMIT, USERS_LIMIT } from '../../handlers/contract/sizes.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { TestControl, TOKEN } from '../support/handlers/control.ts';
 import { EventReader } from '../support/handlers/events-source.ts';
+import { eventually } from '../support/processes.ts';
 
 const OLD = '2001-01-01T00:00:00.000Z';
 

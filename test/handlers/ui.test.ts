@@ -5,8 +5,8 @@ import { setImmediate } from 'node:timers/promises';
 import { compressed } from '../../handlers/ui/compressed.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { UiInProcess } from '../support/handlers/ui-in-process.ts';
+import { eventually } from '../support/processes.ts';
 
 const HOUR_MS = 3_600_000;
 const SIGN_IN = '/api/auth/sign-in/email';

@@ -21,9 +21,9 @@ import { MovedAway } from '../../runtime/hosts/moved-away.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { askUpstream } from '../support/edge/ask.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const SHA = '1'.repeat(40);

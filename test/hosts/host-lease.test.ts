@@ -5,7 +5,7 @@ import { smallObjects } from '../../runtime/bucket/s3-store.ts';
 import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import { aborted } from '../../runtime/threads/aborted.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const TIMES = { leaseMs: 400, renewMs: 50, lookMs: 10 };
 const never = new AbortController().signal;

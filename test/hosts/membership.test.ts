@@ -6,7 +6,7 @@ import { Gate } from '../../runtime/hosts/gate.ts';
 import { Homes } from '../../runtime/hosts/homes.ts';
 import { Load } from '../../runtime/hosts/load.ts';
 import { Membership } from '../../runtime/hosts/membership.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const CUT_OFF_MS = 300;
 

@@ -9,8 +9,8 @@ import { AppServer } from '../../runtime/images/app-server.ts';
 import { noCapacity } from '../../runtime/images/errors.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { listeningSocketOf, post } from '../support/app-socket.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { formWith, plain } from '../support/images/forms.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const INFO = await formWith([await plain(30, 20, 'red')]);

@@ -16,8 +16,8 @@ import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-s
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { listeningSocketOf, post } from '../support/app-socket.ts';
 import { cpuTime } from '../support/cpu-time.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
+import { eventually } from '../support/processes.ts';
 
 const FROM = 'Cellar <cellar@example.com>';
 const mail = {

@@ -11,7 +11,7 @@ import {
   removeOrphanedFiles,
   stillRunningMessage,
 } from '../../runtime/processes/orphaned-processes.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 

@@ -9,7 +9,7 @@ import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { resourceErrorCode, runChild, startChild, startJob } from '../../runtime/processes/child.ts';
 import { Spawner } from '../../runtime/processes/spawner.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const sh = (script: string) => ['/bin/sh', '-c', script];

@@ -15,7 +15,7 @@ import {
   toLowPriority,
   toNormalPriority,
 } from '../../runtime/resources/low-priority-group.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const NAME = `cellar-test-${process.pid}`;

@@ -11,7 +11,7 @@ import { cleanEnvironment, runChild, startChild } from '../../runtime/processes/
 import { readerWords } from '../../runtime/processes/reader.ts';
 import { limited } from '../../runtime/resources/limited.ts';
 import { outOfMemoryScore } from '../../runtime/resources/out-of-memory.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const SCORE = outOfMemoryScore('build');

@@ -14,7 +14,7 @@ import { ownControlGroup } from '../../runtime/resources/cgroup-place.ts';
 import { atLowPriority, atLowPriorityAsMany, starvation } from '../../runtime/resources/low-priority.ts';
 import { openLowPriorityGroup } from '../../runtime/resources/low-priority-group.ts';
 import { MinimumCpuShare } from '../../runtime/resources/minimum-cpu-share.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const HAS_SESSIONS = existsSync('/proc/self/autogroup');
 

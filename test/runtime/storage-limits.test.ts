@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Disk, type LimitedApp, StorageLimits } from '../../runtime/apps/storage-limits.ts';
 import type { HeldRow } from '../../sqlite/host/held.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = Buffer.alloc(2 ** 20, 'x');

@@ -9,7 +9,7 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { askSocket } from '../../runtime/sockets/ask-socket.ts';
 import { bundle, writeUi } from '../../runtime/ui/files.ts';
 import { Ui } from '../../runtime/ui/ui.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

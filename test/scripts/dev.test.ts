@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { ownPort } from '../support/ports.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

@@ -10,7 +10,7 @@ import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { Capture } from '../../runtime/snapshots/take/capture.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

@@ -7,7 +7,7 @@ import { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const YEAR_MS = 365 * 24 * 3_600_000;

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { outOfMemoryScore } from '../../runtime/resources/out-of-memory.ts';
-import { eventually, processes } from '../support/e2e/processes.ts';
+import { eventually, processes } from '../support/processes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 
 const IDS = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(16));

@@ -10,7 +10,7 @@ import { readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { packName } from '../../runtime/snapshots/store/packs.ts';
 import { packsOf } from '../../runtime/snapshots/verify.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
 
 const SHOP = 'aaaaaaaaaaaaaaaa';

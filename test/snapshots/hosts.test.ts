@@ -9,7 +9,7 @@ import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { listSnapshots, manifestName, readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 
 const PREFIX = 'of/cellar/';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { idAt, type Part, readManifest, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { HOURLY } from '../../runtime/snapshots/take/retention.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
 
 const SHOP = 'aaaaaaaaaaaaaaaa';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Listed } from '../../runtime/snapshots/take/listing.ts';
 import { Reader } from '../../runtime/snapshots/take/reader.ts';
-import { eventually, readers } from '../support/e2e/processes.ts';
+import { eventually, readers } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Longer than any timeout of a reader. */

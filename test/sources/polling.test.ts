@@ -7,7 +7,7 @@ import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const SHOP = 'shop'.padEnd(16, '0');

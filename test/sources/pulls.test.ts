@@ -8,7 +8,7 @@ import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const WAIT_MS = 20_000;

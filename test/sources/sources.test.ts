@@ -11,7 +11,7 @@ import { ClosableGate } from '../../runtime/queues/closable-gate.ts';
 import { Refusal } from '../../runtime/refusal.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const SETTINGS = {

@@ -12,7 +12,7 @@ import type { ObjectRecord } from '../../runtime/storage/r2/remote/records.ts';
 import { RemoteStore } from '../../runtime/storage/r2/remote/remote-store.ts';
 import { tidy } from '../../runtime/storage/r2/remote/tidy.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { APP_ID, bodyOf, startBuckets, startRemoteBuckets } from '../support/storage/r2.ts';
 
 const KILLS = Number(process.env.R2_KILLS ?? 6);

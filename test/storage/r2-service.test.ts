@@ -12,7 +12,7 @@ import type { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import type { ServiceOptions } from '../../runtime/storage/r2/messages.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import {
   APP_ID,
   bodyOf,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ReaderEnded, ReaderProcess } from '../../runtime/storage/reader-process.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const LIMIT_BYTES = 1_000_000;
 

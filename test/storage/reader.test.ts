@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, type TestContext, test } from 'node:test';
 import { Serializer } from 'node:v8';
 import { type Question, ReadingRefused, StorageReaders } from '../../runtime/storage/reading.ts';
-import { eventually, readers as readersOf } from '../support/e2e/processes.ts';
+import { eventually, readers as readersOf } from '../support/processes.ts';
 import { ENDLESS_QUERY } from '../support/storage/endless-query.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Relay } from '../../runtime/tcp/relay.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'cellar-tcp-'));
 const path = join(directory, 'host.sock');

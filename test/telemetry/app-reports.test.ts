@@ -6,7 +6,7 @@ import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import { AppReports } from '../../runtime/telemetry/app-reports.ts';
 import { readLine } from '../../runtime/telemetry/logs/log-lines.ts';
 import { ReportIntake } from '../../runtime/telemetry/logs/report-intake.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const NOW = 1_800_000_000_000;
 const input = { channel: 'a', event: 'b' };

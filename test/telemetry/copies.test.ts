@@ -6,7 +6,7 @@ import { Copies } from '../../runtime/telemetry/copies/copies.ts';
 import { Metrics } from '../../runtime/telemetry/metrics/metrics.ts';
 import { Store } from '../../runtime/telemetry/store/store.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { openErrors } from '../support/telemetry/errors.ts';
 import { APP, taken } from '../support/telemetry/parts.ts';
 import { temporaryDirectory } from '../support/temporary.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Listeners } from '../../runtime/telemetry/listeners.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 
 const MIB = 1024 * 1024;
 const APP = 'app1';

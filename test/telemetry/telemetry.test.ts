@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import type { ThreadOptions } from '../../runtime/telemetry/protocol.ts';
 import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 import { Telemetry } from '../../runtime/telemetry/telemetry.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { record } from '../support/telemetry/records.ts';
 
 const APP = '0123456789abcdef';

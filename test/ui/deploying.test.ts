@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { NEEDS_CHROMIUM, type Person } from '../support/ui/browser.ts';
 import { startUi } from '../support/ui/start.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';

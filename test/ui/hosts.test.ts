@@ -1,8 +1,8 @@
 // The UI for several hosts, in a real Chromium: their state and apps, draining, moving an app, and a lost host.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually } from '../support/e2e/processes.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { eventually } from '../support/processes.ts';
 import { accept, becomeFirst, originOf } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 import { acceptedRpcOf, settled } from '../support/ui/views.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox } from '../support/mail/inbox.ts';
+import { eventually } from '../support/processes.ts';
 import { accept, originOf, PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 

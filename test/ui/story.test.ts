@@ -5,8 +5,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { controlPlane, eventually } from '../support/e2e/processes.ts';
 import { welcomeOf } from '../support/e2e/visitor.ts';
+import { controlPlane, eventually } from '../support/processes.ts';
 import { originOf, PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 

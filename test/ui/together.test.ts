@@ -5,9 +5,9 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { welcomeOf } from '../support/e2e/visitor.ts';
+import { eventually } from '../support/processes.ts';
 import { accept, becomeFirst, originOf, PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { NEEDS_CHROMIUM, type Person, type UiBrowser } from '../support/ui/browser.ts';
 import { SHOP } from '../support/ui/shop.ts';
 import { startUi } from '../support/ui/start.ts';

@@ -9,7 +9,7 @@ import type { UploadedVersion } from '../../handlers/contract/host/host-releases
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { Refusal } from '../../runtime/refusal.ts';
 import { type Uploader, Uploads, type UploadsOptions } from '../../runtime/uploads/uploads.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const WORKER = "export default { fetch: () => new Response('fine') };";

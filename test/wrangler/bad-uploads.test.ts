@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import blake3 from 'blake3-wasm';
 import { FormData, fetch } from 'undici';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { eventually } from '../support/processes.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = new Cellar();

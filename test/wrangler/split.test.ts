@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { idOfUuid, uuidOf } from '../../handlers/contract/id.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { eventually } from '../support/processes.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = new Cellar();

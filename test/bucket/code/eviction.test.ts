@@ -8,8 +8,8 @@ import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { openReleases } from '../../support/bucket/releases.ts';
 import { bucketRemote, inBucket } from '../../support/bucket/repositories.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { gitIn } from '../../support/git/remote.ts';
+import { eventually } from '../../support/processes.ts';
 
 after(closeTransfers);
 

@@ -20,7 +20,7 @@ import { MissingObject } from '../../../runtime/bucket/store.ts';
 import { freeMegabytes } from '../../../runtime/disk/disk.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { openReleases } from '../../support/bucket/releases.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeTransfers);

@@ -9,8 +9,8 @@ import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
 import { changed } from '../../../runtime/bucket/code/refs.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { bucketRemote, inBucket } from '../../support/bucket/repositories.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { gitIn } from '../../support/git/remote.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeTransfers);

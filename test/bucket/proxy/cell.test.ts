@@ -9,9 +9,9 @@ import { appKeys } from '../../../runtime/bucket/app-keys.ts';
 import type { S3Place } from '../../../runtime/bucket/place.ts';
 import { startChild } from '../../../runtime/processes/child.ts';
 import { ask, CLUSTER_KEY, startProxy } from '../../support/bucket/proxy.ts';
-import { eventually } from '../../support/e2e/processes.ts';
-import { startS3 } from '../../support/e2e/s3.ts';
+import { startS3 } from '../../support/bucket/s3.ts';
 import { ownPort } from '../../support/ports.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const WORKERD = createRequire(import.meta.url)('workerd').default as string;

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { appKeys } from '../../../runtime/bucket/app-keys.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { ask, CLUSTER_KEY, signedBy, startProxy } from '../../support/bucket/proxy.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 const PATH = '/b/apps/a1/data/k';
 

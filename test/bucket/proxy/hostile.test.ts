@@ -6,7 +6,7 @@ import { AwsClient } from 'aws4fetch';
 import { appKeys } from '../../../runtime/bucket/app-keys.ts';
 import { bucketFetch } from '../../../runtime/bucket/client.ts';
 import { type Asked, ask, CLUSTER_KEY, sendRaw, signedBy, startProxy } from '../../support/bucket/proxy.ts';
-import { startS3 } from '../../support/e2e/s3.ts';
+import { startS3 } from '../../support/bucket/s3.ts';
 
 const SECRET = 'the secret of app b1';
 

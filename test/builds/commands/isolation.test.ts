@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../../support/e2e/cellar.ts';
-import { eventually, processes } from '../../support/e2e/processes.ts';
+import { eventually, processes } from '../../support/processes.ts';
 import { NEEDS_SANDBOX } from '../../support/sandbox.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 import { NEEDS_USERS } from '../../support/users.ts';

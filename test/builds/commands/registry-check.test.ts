@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { closeBundler } from '../../../runtime/builds/release/build.ts';
 import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { buildCommit, makeDirectory } from '../../support/builds/projects.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 const directory = makeDirectory();
 /** Accepts connections and never answers. */

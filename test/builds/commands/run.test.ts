@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { type Command, run } from '../../../runtime/builds/commands/run.ts';
 import { DeployLog } from '../../../runtime/builds/deploy/deploy-log.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 function shell(script: string, more: Partial<Command> = {}) {
   const lines: string[] = [];

@@ -20,7 +20,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import { checkOwner } from '../../../runtime/builds/usage/size.ts';
 import { changeOwner } from '../../../runtime/isolation/rights.ts';
 import { Cellar } from '../../support/e2e/cellar.ts';
-import { eventually, processes } from '../../support/e2e/processes.ts';
+import { eventually, processes } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 import { NEEDS_USERS } from '../../support/users.ts';
 

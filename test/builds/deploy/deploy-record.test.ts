@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import { DeployRecord } from '../../../runtime/builds/deploy/deploy-record.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const FACT: DeployFact = {

@@ -8,7 +8,7 @@ import { layout } from '../../../runtime/disk/data-directory.ts';
 import { BranchChanges } from '../../../runtime/git/branch-changes.ts';
 import { ClosableGate } from '../../../runtime/queues/closable-gate.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const SHA = 'f'.repeat(40);

@@ -35,8 +35,8 @@ import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../../sqlite/host/previews.ts';
 import { commit } from '../../support/builds/projects.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { workerd } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const APP = 'a'.repeat(16);

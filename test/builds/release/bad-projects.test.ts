@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync 
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../../support/e2e/cellar.ts';
-import { eventually, processes } from '../../support/e2e/processes.ts';
+import { eventually, processes } from '../../support/processes.ts';
 
 const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
 before(() => cellar.start());

@@ -8,7 +8,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { closeBundler } from '../../../runtime/builds/release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { buildCommit, commit, exampleApp, type Files, makeDirectory } from '../../support/builds/projects.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 const directory = makeDirectory();
 after(() => {

@@ -12,7 +12,7 @@ import { openLowPriorityGroup } from '../../../runtime/resources/low-priority-gr
 import { outOfMemoryScore } from '../../../runtime/resources/out-of-memory.ts';
 import type { Files } from '../../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../../support/bundler/worktree.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 const worktrees = makeWorktrees();
 const bundlers: Bundler[] = [];

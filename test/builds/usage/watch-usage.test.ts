@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { watchUsage } from '../../../runtime/builds/usage/watch-usage.ts';
 import { startJob } from '../../../runtime/processes/child.ts';
 import { usageBelow } from '../../../runtime/processes/proc.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 /** Starts a shell with children: some compute endlessly, others sleep. @returns the pid of the parent shell */
 async function startShells(t: TestContext, busy: number, waiting: number): Promise<number> {

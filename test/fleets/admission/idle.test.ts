@@ -5,8 +5,8 @@ import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../../runtime/fleets/admission/slots.ts';
 import type { FleetOptions } from '../../../runtime/fleets/life/fleet.ts';
 import { socketPath } from '../../../runtime/fleets/process/cell-directories.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
+import { eventually } from '../../support/processes.ts';
 
 /** A fleet with version 1 of an app, whose process hibernates at the first idle check. */
 async function started(t: TestContext, options: Partial<FleetOptions> = {}): Promise<Harness> {

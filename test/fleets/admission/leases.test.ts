@@ -7,9 +7,9 @@ import { stop } from '../../../runtime/fleets/life/ending.ts';
 import type { FleetOptions } from '../../../runtime/fleets/life/fleet.ts';
 import type { ReleaseRef } from '../../../runtime/fleets/life/launch.ts';
 import { Supervisor } from '../../../runtime/fleets/life/supervisor.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 import { call } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 
 /** A fleet, and release 1 of its app, which is not started. Its process hibernates at the first idle check. */
 async function app(t: TestContext, options: Partial<FleetOptions> = {}) {

@@ -1,8 +1,8 @@
 // Calls that an event waits for are timed in workerd and reported at its end. The app sees no difference.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../support/e2e/processes.ts';
 import { started } from '../../support/fleets/captured.ts';
+import { eventually } from '../../support/processes.ts';
 
 const APP = `
 import { DurableObject } from 'cloudflare:workers';

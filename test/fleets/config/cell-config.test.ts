@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
 import type { Cell } from '../../../runtime/fleets/process/cell.ts';
 import { messageOf } from '../../../runtime/processes/lines.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, entry, makeRelease, startRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const FULL = `

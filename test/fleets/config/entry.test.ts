@@ -8,8 +8,8 @@ import type { Cell } from '../../../runtime/fleets/process/cell.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, entry, makeRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const CLASSES = `

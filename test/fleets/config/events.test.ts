@@ -7,9 +7,9 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '../../support/e2e/processes.ts';
 import { type Started, started } from '../../support/fleets/captured.ts';
 import { call, entry } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 
 /** Each line has the number of the request that its code runs for. */
 const HANDLE = `

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
 import { messageOf } from '../../../runtime/processes/lines.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, makeRelease, startRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 /** An app that loads and runs the code in a request's body. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Release, Workflow } from '../../../bundler/release.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 
 /**
  * `/create?id=…&…` makes an instance. The other parameters decide what `run()` does. `/?id=…` returns its status.

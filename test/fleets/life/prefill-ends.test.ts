@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventually, processes } from '../../support/e2e/processes.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
+import { eventually, processes } from '../../support/processes.ts';
 
 /** Number of cache entries: enough that the prefill still runs when the test finds its process. */
 const FILES = 3_000;

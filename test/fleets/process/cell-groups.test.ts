@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { CellGroups, openCellGroups, useCellGroups } from '../../../runtime/resources/cell-groups.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { harness } from '../../support/fleets/harness.ts';
+import { eventually } from '../../support/processes.ts';
 
 const NAME = `cellar-test-${process.pid}`;
 const groups = openCellGroups(NAME, 128);

@@ -9,8 +9,8 @@ import { BYTES_PER_S, CellOutput, lineSink } from '../../../runtime/fleets/proce
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import type { OutputSink } from '../../../runtime/processes/output-sink.ts';
 import { cpuTime } from '../../support/cpu-time.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const FLOOD = `

@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, makeRelease, startRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;

@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test';
 import { CoreUse } from '../../../runtime/fleets/process/core-use.ts';
 import { ControlGroups, openControlGroups } from '../../../runtime/resources/cgroup.ts';
 import { openLowPriorityGroup } from '../../../runtime/resources/low-priority-group.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { harness } from '../../support/fleets/harness.ts';
+import { eventually } from '../../support/processes.ts';
 
 const opened = openControlGroups(`cellar-test-${process.pid}`);
 const groups = opened instanceof ControlGroups && opened.limits.processors ? opened : null;

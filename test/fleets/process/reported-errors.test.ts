@@ -7,8 +7,8 @@ import { CellOutput, lineSink } from '../../../runtime/fleets/process/cell-outpu
 import { ReportedErrors } from '../../../runtime/fleets/process/reported-errors.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { readLine } from '../../../runtime/telemetry/logs/log-lines.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const line = (message: string) => `${JSON.stringify({ timestamp: 1, level: 'error', message })}\n`;

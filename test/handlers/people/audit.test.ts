@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test';
 import { operations } from '../../../handlers/contract/index.ts';
 import type { Operation } from '../../../handlers/contract/operation.ts';
 import type { AuditEntry } from '../../../handlers/contract/people/audit.ts';
-import { eventually } from '../../support/e2e/processes.ts';
 import { TestControl, TOKEN } from '../../support/handlers/control.ts';
+import { eventually } from '../../support/processes.ts';
 
 let control: TestControl;
 before(async () => {

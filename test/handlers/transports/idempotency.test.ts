@@ -1,8 +1,8 @@
 // The request header `Idempotency-Key`: a repeated call gets the first answer again.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually } from '../../support/e2e/processes.ts';
 import { type Answer, TestControl, TOKEN } from '../../support/handlers/control.ts';
+import { eventually } from '../../support/processes.ts';
 
 let control: TestControl;
 before(async () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Stored } from '../../../runtime/bucket/store.ts';
 import { KeptBytes } from '../../../runtime/storage/r2/remote/kept-bytes.ts';
 import { ObjectClient } from '../../../runtime/storage/r2/remote/object-client.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 /** Each list has one object, and answers when the test resolves its entry of `lists`. */
 class SlowClient extends ObjectClient {

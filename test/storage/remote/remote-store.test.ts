@@ -11,7 +11,7 @@ import { ObjectClient } from '../../../runtime/storage/r2/remote/object-client.t
 import { RemoteStore } from '../../../runtime/storage/r2/remote/remote-store.ts';
 import { tidy } from '../../../runtime/storage/r2/remote/tidy.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { APP_ID, bodyOf, startRemoteBuckets } from '../../support/storage/r2.ts';
 
 const plain = { httpFields: {}, customFields: [] };

@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { eventually } from '../e2e/processes.ts';
+import { eventually } from '../processes.ts';
 
 export const IMAGE = 'localhost/sample';
 /** crun refuses the mixed control groups of some machines: this engine then sees version 1 alone. */

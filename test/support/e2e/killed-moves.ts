@@ -1,11 +1,11 @@
 // Kills the host at random moments of an app's moves between the machine and the bucket.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startS3 } from '../bucket/s3.ts';
 import { bucketSettings } from '../bucket/settings.ts';
 import { Cellar } from './cellar.ts';
 import { MOVING_APP, movingData } from './moving-app.ts';
 import { rpcOf } from './rpc.ts';
-import { startS3 } from './s3.ts';
 
 /**
  * In each round moves an app, and kills the host during the move. Before the first round and after the last one, moves the

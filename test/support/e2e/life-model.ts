@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { controlPlane, eventually, processes } from '../processes.ts';
 import { type Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { type Action, type ApiCall, KILLS, type Program } from './life-programs.ts';
-import { controlPlane, eventually, processes } from './processes.ts';
 
 /** Counts each request in a Durable Object, then waits `ms` milliseconds, then answers. */
 const CODE = `${COUNTER_CLASS}export default {

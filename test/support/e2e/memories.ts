@@ -1,7 +1,7 @@
 // Memory use of a Cellar's processes.
 import { readFileSync } from 'node:fs';
+import { descendants } from '../processes.ts';
 import type { Cellar } from './cellar.ts';
-import { descendants } from './processes.ts';
 
 const SAMPLE_MS = 100;
 

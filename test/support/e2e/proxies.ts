@@ -6,7 +6,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { dieWithParent } from '../../../runtime/isolation/users.ts';
 import { ownPort } from '../ports.ts';
-import { eventually } from './processes.ts';
+import { eventually } from '../processes.ts';
 
 const RECIPES = readFileSync(new URL('../../../docs/proxies.md', import.meta.url), 'utf8');
 

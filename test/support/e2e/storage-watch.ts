@@ -1,7 +1,7 @@
 // A thread that polls `/proc` for two workerd processes on one app's storage.
 import { setInterval } from 'node:timers';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { processes } from './processes.ts';
+import { processes } from '../processes.ts';
 
 /** Polling interval in ms. workerd takes longer to start, and has its storage open from its start on. */
 const EVERY_MS = 10;

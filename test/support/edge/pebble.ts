@@ -5,8 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Agent, fetch } from 'undici';
 import { dieWithParent } from '../../../runtime/isolation/users.ts';
-import { eventually } from '../e2e/processes.ts';
 import { ownPort } from '../ports.ts';
+import { eventually } from '../processes.ts';
 import { NameServer } from './name-server.ts';
 
 export interface Pebble extends AsyncDisposable {

@@ -6,7 +6,7 @@ import type { Cell } from '../../../runtime/fleets/process/cell.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
-import { eventually } from '../e2e/processes.ts';
+import { eventually } from '../processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { call, cellOptions, makeRelease } from './release.ts';
 

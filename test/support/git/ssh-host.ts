@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { eventually } from '../e2e/processes.ts';
 import { ownPort } from '../ports.ts';
+import { eventually } from '../processes.ts';
 
 const SSHD = '/usr/sbin/sshd';
 const START_MS = 30_000;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { Cellar } from '../e2e/cellar.ts';
-import { eventually } from '../e2e/processes.ts';
 import { rpcOf } from '../e2e/rpc.ts';
+import { eventually } from '../processes.ts';
 import type { Person } from './browser.ts';
 import { SHOP, shopFiles } from './shop.ts';
 

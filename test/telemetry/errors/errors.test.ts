@@ -12,7 +12,7 @@ import type { StreamPiece } from '../../../runtime/telemetry/protocol.ts';
 import { Store } from '../../../runtime/telemetry/store/store.ts';
 import { openTelemetryDatabase } from '../../../sqlite/telemetry/database.ts';
 import { LOGS_MIGRATIONS, logQueries } from '../../../sqlite/telemetry/logs.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const APP = 'app1';

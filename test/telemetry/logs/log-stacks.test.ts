@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { SourceStacks } from '../../../runtime/telemetry/errors/source-stacks.ts';
 import type { LogRecord } from '../../../runtime/telemetry/logs/log-lines.ts';
 import { LogStacks } from '../../../runtime/telemetry/logs/log-stacks.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 
 const line = (text: string): LogRecord => ({
   ...{ at: 1, level: 'info', source: 'app', text, fields: null, traceId: null, release: 'r1' },

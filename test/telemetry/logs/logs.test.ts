@@ -8,7 +8,7 @@ import type { LogFollow } from '../../../runtime/telemetry/logs/log-listener.ts'
 import { LINES_PER_S, Logs } from '../../../runtime/telemetry/logs/logs.ts';
 import type { Asks, OutputPiece, StreamPiece } from '../../../runtime/telemetry/protocol.ts';
 import { Store } from '../../../runtime/telemetry/store/store.ts';
-import { eventually } from '../../support/e2e/processes.ts';
+import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
