@@ -352,7 +352,7 @@ export const settings = {
   RUNNER_BUILD_MEMORY_MB: {
     default: '',
     meaning:
-      'MiB of memory for install and build steps. Steps that run at once share it, and each may use at least 2048 of it. A step that needs more is ended; without control groups Cellar looks twice a second. Empty: half of the memory of the machine or container, at least 2048.',
+      'MiB of memory for install and build steps. Steps that run at once share it, and each may use at least 2048 of it. A step that needs more is ended. Without control groups, Cellar measures the memory of steps only twice a second. Empty: half of the memory of the machine or container, at least 2048.',
     schema: z.union([z.literal('').transform(() => null), integer(64, 16_777_216)]),
   },
   RUNNER_BUILD_TIMEOUT_S: {
@@ -542,7 +542,7 @@ export const settings = {
   RUNNER_TELEMETRY_RETENTION_DAYS: {
     default: '30',
     meaning:
-      'Days that metrics, devices, paths, referrers, spans and the backlogs of live streams are kept, and grouped errors, events, users and insights after they were last seen or written.',
+      'Days that metrics, devices, paths, referrers, spans, data points and the backlogs of live streams are kept. Grouped errors, events, users and insights are kept this long after their last change.',
     schema: integer(1, 3_650),
   },
   RUNNER_WAKE_CONCURRENCY: {

@@ -27,7 +27,7 @@ export const deployCommands: readonly Command[] = [
   command({
     words: 'deploy',
     summary:
-      'Deploys the folder by git or by upload, a built folder, or a ref; waits, and ends with 1 when that failed',
+      'Deploys the folder by git or by upload, a built folder, or a ref, and waits. If the deploy fails, the exit code is 1',
     ofApp: true,
     options: [
       {

@@ -80,7 +80,7 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews promote',
-    summary: 'Deploys to the app what a preview shows, waits, and ends with 1 when that failed',
+    summary: 'Deploys what a preview shows to its app, and waits. If the deploy fails, the exit code is 1',
     ofApp: true,
     arguments: [name],
     examples: ['previews promote feature-login'],

@@ -144,7 +144,7 @@ export const workflowCommands: readonly Command[] = [
     },
     show: ({ id, status: word }) => `${plain(id)}  ${status(word)}`,
   }),
-  change('pause', 'Pauses an instance: a step that runs ends first'),
+  change('pause', 'Pauses an instance: lets a running step end first'),
   change('resume', 'Has a paused instance go on'),
   change('terminate', 'Ends an instance'),
   change('restart', 'Runs an instance from its beginning'),

@@ -369,7 +369,9 @@ function notInserted(
   if (refusal === 'quota_exceeded') return tooManyApps();
   return new Problem(
     refusal,
-    app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`,
+    app.owner === null
+      ? 'The first account does not exist yet: Cellar is still starting. Try again in a moment.'
+      : `There is no account ${app.owner}.`,
   );
 }
 

@@ -110,7 +110,10 @@ const systemErrors = {
   storage_unreadable: { status: 500, meaning: 'The stored data of the app cannot be read.' },
   query_timeout: { status: 504, meaning: 'The query exceeded its time limit.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
-  newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },
+  newer_schema: {
+    status: 500,
+    meaning: 'A newer Cellar has used the database, so this one does not use it. Start the newer one.',
+  },
   insufficient_storage: { status: 507, meaning: 'This machine has too little free disk space.' },
   snapshot_failed: {
     status: 502,

@@ -36,7 +36,7 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
   const reader = new ByteReader(decoded(() => source.next(), coding));
   const parsing = isKnownCoding(coding)
     ? parseCommands(reader)
-    : Promise.reject(notUnderstood(`its content coding is ${coding}`));
+    : Promise.reject(notUnderstood(`its content-encoding ${coding} is not supported; use gzip`));
   const push = await parsing.catch(async (error: unknown) => {
     // The client reads the refusal only after it has sent the whole body.
     await discard(await source.whole(length));

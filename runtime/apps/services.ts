@@ -345,7 +345,8 @@ function outboundOnly(fleet: Fleet): Backend {
 const NOT_RESTARTED: Refusal = {
   status: 503,
   code: 'host_unavailable',
-  detail: 'The script could not be restarted for its outbound Worker.',
+  detail:
+    'The script does not use its outbound Worker yet, and could not be restarted. Try again. If this repeats, deploy the script again.',
   retryAfterS: 1,
 };
 const ELSEWHERE: Refusal = {

@@ -83,7 +83,7 @@ export class Emails {
       return [400, why ?? 'The query needs the addresses: ?from=ann@example.com&to=info@example.com'];
     }
     const raw = await readAtMost(request, MAIL_BYTES);
-    if (raw === null) return [413, `An e-mail may have ${MAIL_BYTES} bytes.`];
+    if (raw === null) return [413, `An e-mail may have at most ${MAIL_BYTES} bytes.`];
     const head = headOf(raw);
     if (head === null || valuesOf(head, 'from').length !== 1)
       return [400, 'The body must be an e-mail: headers with one From, an empty line, and the text.'];

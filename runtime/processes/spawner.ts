@@ -272,7 +272,9 @@ async function connected({ connected }: Started): Promise<void> {
   let waitedS = 0;
   const look = setInterval(() => {
     if (++waitedS < STREAMS_S) return;
-    const lost = new Error('too many files are open, and a stream of it was lost');
+    const lost = new Error(
+      'too many files are open, so its input or output could not be connected; raise the limit of open files (ulimit -n)',
+    );
     connected.reject(Object.assign(lost, { code: 'EMFILE' }));
   }, 1_000);
   await connected.promise.finally(() => clearInterval(look));

@@ -145,7 +145,7 @@ export const workflows = [
     status: 201,
     errors: writeErrors,
   }),
-  change('pause', 'Pauses an instance: a step that runs ends first'),
+  change('pause', 'Pauses an instance: lets a running step end first'),
   change('resume', 'Resumes a paused instance'),
   operation({
     name: 'workflows.instances.terminate',

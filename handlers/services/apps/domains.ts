@@ -129,7 +129,7 @@ function reasonOf(hostname: string, lookup: DomainLookup | null): string {
 function refuseOwnNames(hostname: string, { BASE_DOMAIN: base, MACHINE_NAMES }: Env): void {
   const message =
     hostname === base || hostname.endsWith(`.${base}`)
-      ? `names under ${base} belong to this Cellar; use rename`
+      ? `names under ${base} belong to this Cellar; to change the name of an app there, rename the app`
       : base.endsWith(`.${hostname}`)
         ? `is a parent of this Cellar's base domain ${base}; use a name beside or outside of it`
         : /(^|\.)(localhost|localdomain)$/.test(hostname)

@@ -183,7 +183,10 @@ class Conversation {
       this.#say({ id, messageId });
     } catch (error) {
       if (!(error instanceof MailError))
-        log('warn', 'a forward or reply of an app failed', { error: reason(error) });
+        log('warn', 'an app could not forward or reply to an e-mail', {
+          address: this.#incoming.to,
+          error: reason(error),
+        });
       const { code, message } =
         error instanceof MailError ? error : internal('The e-mail could not be sent.');
       this.#say({ id, code, message });

@@ -208,7 +208,7 @@ export class Capture {
     const captured = await captureRelease(store, deployId, capture);
     if (captured !== null) files.set(captured.path, captured);
     else if (!existsSync(this.#paths.release(id, deployId)))
-      throw new Error('its live release is neither in the bucket nor on this machine');
+      throw new Error('its live release is neither in the bucket nor on this machine: deploy the app again');
     return captured !== null;
   }
 

@@ -188,7 +188,7 @@ function page(database, { table, sort, filter, limit, after }) {
     if (!isByKey && conditions.length > (filter === null ? 0 : 1))
       throw new Refusal(
         'query_failed',
-        'the keys of this table are too long to page by; use LIMIT and OFFSET in sql',
+        'the next page has no address: a key or a sorted value is too long; use `sql` with LIMIT and OFFSET',
       );
     return isByKey && offset === null ? place : String((offset ?? 0) + limit);
   };

@@ -59,7 +59,7 @@ export default function Snapshots() {
           <Notice look="warn" icon={IconTriangleAlert}>
             {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
             {state.newest_damaged
-              ? 'The newest is one of them: take another one, which writes the damaged data again.'
+              ? 'The newest is one of them. Take a new snapshot: it does not reuse damaged files, and stores their data again.'
               : 'The newest is intact.'}
           </Notice>
         )}

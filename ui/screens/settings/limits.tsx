@@ -60,7 +60,7 @@ function Form({
         value={client}
         onValue={setClient}
         wrong={clientRpm === undefined ? wrong : null}
-        hint={`One IPv4 address, or an IPv6 /64. Empty: as the machine has it, ${said(limits.defaults.clientRpm)}. 0: no limit.`}
+        hint={`A visitor is one IPv4 address or one IPv6 /64. Empty: the default of this machine, ${said(limits.defaults.clientRpm)}. 0: no limit.`}
       />
       <TextField
         label="From all visitors together"
