@@ -18,7 +18,7 @@ import type { OpenGroup } from '../telemetry/protocol.ts';
 const HOUR_MS = 3_600_000;
 /** Minimum time between two reports of the same topic, in ms. */
 const AGAIN_MS = HOUR_MS;
-/** Maximum events that one alert reports in an hour. Further events are not reported. */
+/** Maximum events that one alert reports in an hour. Further ones are only counted, if their topic was reported before. */
 const REPORTS_AN_HOUR = 30;
 /** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
@@ -370,9 +370,10 @@ export class Alerts {
     const reported = alerts.topic(alert.id, happening.topic);
     // A time in the future was stored before the clock was set back. A near one counts as recent too.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
-    if (isSoon) alerts.countTopic(alert.id, happening.topic);
-    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR)
+    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR) {
+      alerts.countTopic(alert.id, happening.topic);
       return false;
+    }
     alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, reported?.untold ?? 0), now);
     alerts.recordTopic(alert.id, happening.topic, now);
     return true;

@@ -81,7 +81,7 @@ export function alertQueries(database: Database) {
     recordTopic: (alertId: string, name: string, at: number): void => {
       report.run(alertId, name, at);
     },
-    /** Counts an occurrence of a topic that is not reported. */
+    /** Counts an occurrence that is not reported, if its topic was reported before. */
     countTopic: (alertId: string, name: string): void => {
       count.run(alertId, name);
     },

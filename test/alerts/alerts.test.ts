@@ -145,6 +145,24 @@ test('a crash is reported once, and an hour later again with its count since the
   );
 });
 
+test('an event over the limit of an hour is counted in the next message about it', async (t) => {
+  await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  it.alerts.add(APP, { url: 'http://example.com' });
+  it.store.outbox.add(crashed('it ran into a wall'));
+  t.mock.timers.tick(HOUR_MS);
+  for (let n = 0; n < 30; n++) it.alerts.report(APP, newError(String(n)));
+  assert.equal(waiting(it).length, 31);
+  it.store.outbox.add(crashed('it ran into a wall'));
+  assert.deepEqual(waiting(it), []);
+  t.mock.timers.tick(HOUR_MS);
+  it.store.outbox.add(crashed('it ran into a wall'));
+  assert.deepEqual(
+    waiting(it).map(({ data }) => data.repeats),
+    [1],
+  );
+});
+
 test('a healthy or stopped app reports nothing', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
