@@ -110,7 +110,7 @@ export const HostStats = z.strictObject({
    */
   telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
   control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
-  /** The last snapshot: its time, bytes written and total bytes. `problem`: why the last attempt failed. */
+  /** The last snapshot: its time, bytes written and total bytes. `problem`: why the last attempt or verification failed. */
   snapshots: z.strictObject({
     last_at: time.nullable(),
     last_written_bytes: z.int().nullable(),

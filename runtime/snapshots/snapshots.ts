@@ -52,7 +52,7 @@ export interface SnapshotsOptions {
   hosts: SnapshotsHosts | null;
   /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
-  /** Called with the apps that a new snapshot could not read, or with the error of a failed snapshot or verification. */
+  /** Called with the apps that a new snapshot could not read, or with the error of a failed snapshot. */
   onTaken: (failed: Head['failures'] | Error) => void;
 }
 
@@ -302,7 +302,10 @@ export class Snapshots {
       log('info', 'snapshots verified', { snapshots, packs, bytes, damaged: damaged.length, seconds });
       return verified;
     } catch (error) {
-      this.#fail(new Error(`the verification failed: ${reason(error)}`));
+      // Alerts do not hear of it: the existing snapshots may be intact, and new ones may succeed.
+      this.#state = { ...this.#state, problem: `the verification failed: ${reason(error)}` };
+      if (!this.#ending.signal.aborted)
+        log('error', 'snapshots could not be verified', { error: reason(error) });
       throw error;
     }
   }

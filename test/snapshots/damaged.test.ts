@@ -96,6 +96,21 @@ test('a snapshot whose own object is damaged is detected, and no later one build
   assert.ok((await restored(head.id, SHOP)).equals(shop));
 });
 
+test('a failed verification is not reported as a failed snapshot', async (t) => {
+  const taken: unknown[] = [];
+  const { root, snapshots } = startSnapshots(t, { onTaken: (failed) => void taken.push(failed) });
+  await snapshots.take('a test');
+  writeFileSync(join(root, 'snapshots', 'cellar.json'), '{"cellar": "another"}');
+  const lines: string[] = [];
+  const output = t.mock.method(process.stdout, 'write', (text: string) => lines.push(text) > 0);
+  await assert.rejects(snapshots.verify(), /those of another Cellar/);
+  output.mock.restore();
+  assert.match(lines.join(''), /error snapshots could not be verified error="the place of snapshots has/);
+  assert.doesNotMatch(lines.join(''), /a snapshot failed/);
+  assert.match(snapshots.state.problem!, /^the verification failed: the place of snapshots has/);
+  assert.deepEqual(taken, [[]]);
+});
+
 test('snapshots are verified on a schedule, and a damaged newest one is replaced at once', async (t) => {
   const { root, snapshots, restored, shop, pack, reopen } = await oneSnapshot(t);
   const bytes = readFileSync(join(root, 'snapshots', pack));

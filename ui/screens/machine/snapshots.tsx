@@ -52,7 +52,7 @@ export default function Snapshots() {
       <div class="stack">
         {state?.problem && (
           <Notice look="warn" icon={IconTriangleAlert}>
-            The last snapshot has a fault: {state.problem}
+            Snapshots have a fault: {state.problem}
           </Notice>
         )}
         {state && state.verified.damaged.length > 0 && (
