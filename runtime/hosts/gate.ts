@@ -29,6 +29,8 @@ export class Gate {
   /** Resolves when the host may run apps. @throws {Error} while it is cut off; the signal's reason once it is aborted */
   async pass(signal: AbortSignal): Promise<void> {
     await Promise.race([this.#opened.promise, aborted(signal)]);
+    // An open gate wins the race.
+    signal.throwIfAborted();
     if (this.#isShut) throw new Error(CUT_OFF);
   }
 }

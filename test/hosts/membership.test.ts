@@ -148,6 +148,15 @@ test('a host is ready for requests between its start and its end, unless it is c
   assert.equal(membership.problem, 'stopping');
 });
 
+test('an aborted start passes no gate, open or not', async () => {
+  const gate = new Gate();
+  const aborted = AbortSignal.abort(new Error('the app moves'));
+  await assert.rejects(gate.pass(aborted), /the app moves/);
+  gate.open();
+  await assert.rejects(gate.pass(aborted), /the app moves/);
+  await gate.pass(new AbortController().signal);
+});
+
 test('a host that leaves says so once, and reports no more', async (t) => {
   const { membership, reports } = member(t);
   await membership.join();
