@@ -24,7 +24,7 @@ import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** When a write fails and more errors than this are queued, all of them are dropped. */
+/** When a write fails and more errors than this are queued, all of them are only counted. */
 const PENDING_MAX = 200;
 /** Errors are written after this time, in ms. */
 const WRITE_MS = 200;
@@ -94,10 +94,7 @@ export class Errors implements Part {
         if (this.#pending.length >= WRITE_AT_ONCE) this.#write();
         else this.#writeSoon();
       },
-      onDropped: (appId, count) => {
-        this.#dropped += count;
-        this.#addUnreported(appId, count);
-      },
+      onDropped: (appId, count) => this.#drop(appId, count),
       allLength,
     });
     this.#retentionMs = retentionDays * DAY_MS;
@@ -188,6 +185,11 @@ export class Errors implements Part {
     return end;
   }
 
+  #drop(appId: string, count: number): void {
+    this.#dropped += count;
+    this.#addUnreported(appId, count);
+  }
+
   #addUnreported(appId: string, count: number): void {
     this.#unreported.set(appId, (this.#unreported.get(appId) ?? 0) + count);
     this.#writeSoon();
@@ -204,7 +206,7 @@ export class Errors implements Part {
     } catch {
       // The thread's regular flush reports the failure.
       if (this.#pending.length > PENDING_MAX) {
-        this.#dropped += this.#pending.length;
+        for (const { appId } of this.#pending) this.#drop(appId, 1);
         this.#pending = [];
       }
     }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import type { Database } from 'better-sqlite3';
 import { operationsByName } from '../../../handlers/contract/index.ts';
 import { Errors } from '../../../runtime/telemetry/errors/errors.ts';
 import { SourceStacks } from '../../../runtime/telemetry/errors/source-stacks.ts';
@@ -34,6 +35,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Kept {
   errors: Errors;
+  database: Database;
   /** Reports an error, and waits until it is counted. */
   report: (error?: Partial<ReportedError>, release?: string, traceId?: string | null) => Promise<void>;
   list: (status?: 'open' | 'resolved' | 'ignored') => ReturnType<typeof listed>;
@@ -51,6 +53,7 @@ function kept(t: TestContext): Kept {
   mkdirSync(`${directory}/db`);
   const store = new Store(`${directory}/db`);
   t.after(() => store.close());
+  const opened = t.mock.method(store, 'open');
   for (const release of ['r1', 'r2']) {
     mkdirSync(`${directory}/releases/${APP}/${release}/modules`, { recursive: true });
     // In release r1, lines 1 and 2 of the bundle are lines 11 and 12 of the source. In r2 they are lines 12 and 13.
@@ -66,7 +69,8 @@ function kept(t: TestContext): Kept {
     errors.report({ appId: APP, release, at: Date.now(), traceId, error: { ...REPORTED, ...error } });
     return errors.settled();
   };
-  return { errors, report, list: (status = 'open') => listed(errors, status) };
+  const database = opened.mock.calls[0]!.result!;
+  return { errors, database, report, list: (status = 'open') => listed(errors, status) };
 }
 
 test('an error that is being mapped is stored at the end, unless its app was deleted meanwhile', async (t) => {
@@ -192,6 +196,18 @@ test('thousands of different errors are bounded, and those left out are counted'
   const counted = items.reduce((sum, { count }) => sum + count, 0);
   assert.equal(counted, 2_000);
   assert.ok(errors.dropped.errors > 1_000);
+});
+
+test('errors that are dropped after a failed write are counted once writes succeed', async (t) => {
+  const { errors, database, report, list } = kept(t);
+  database.exec("CREATE TRIGGER full BEFORE INSERT ON groups BEGIN SELECT raise(ABORT, 'it is full'); END");
+  const reports = (count: number) => Promise.all(Array.from({ length: count }, () => report()));
+  await reports(150);
+  await reports(80);
+  await eventually(() => errors.dropped.errors > 200, 'they are dropped');
+  database.exec('DROP TRIGGER full');
+  const counted = list().items.reduce((sum, { count }) => sum + count, 0);
+  assert.equal(counted, 230);
 });
 
 test('a group keeps its last 20 occurrences', async (t) => {
