@@ -35,7 +35,7 @@ const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
 /** Most bytes of a source map that error pages read. */
 const MAP_BYTES = 8 * 2 ** 20;
-/** Most characters of a `Launch` as JSON: the gateway's thread parses it. */
+/** Most bytes of a `Launch` as JSON: the gateway's thread parses it. */
 const LAUNCH_BYTES = 512 * 1024;
 
 /** What a launch needs to know of a release. Cached with the files. */
@@ -179,9 +179,10 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     due,
     cpuMs: release.cpuMs ?? null,
   } satisfies Launch);
-  if (launch.length > LAUNCH_BYTES)
+  const launchBytes = Buffer.byteLength(launch);
+  if (launchBytes > LAUNCH_BYTES)
     throw new Error(
-      `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
+      `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launchBytes} bytes, more than ${LAUNCH_BYTES}`,
     );
   const sockets = { bucketSocket, serviceSocket, hostServiceSockets };
   const noSockets = {

@@ -133,7 +133,8 @@ test('a launch description above the size limit is refused', async (t) => {
   const root = temporaryDirectory(t);
   const classes = Array.from({ length: 10_000 }, (_, n) => ({
     className: `C${n}`,
-    storageId: 'x'.repeat(60) + n,
+    // Fewer characters than the limit, but more bytes.
+    storageId: 'ü'.repeat(32) + n,
     sql: true,
   }));
   const { directory } = await makeRelease(`${root}/r`, HELLO, { classes });

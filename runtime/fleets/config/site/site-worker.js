@@ -6,9 +6,10 @@ import { env } from 'cloudflare:workers';
 const MAX_KEYS = 1_000;
 /** Maximum keys of one bulk read, as in KV. */
 const MAX_BULK_KEYS = 100;
-/** Maximum bytes of the files of one bulk read, as in KV. */
+/** Maximum bytes of the texts of one bulk read, as in KV. */
 const MAX_BULK_BYTES = 25 * 2 ** 20;
 
+const encoder = new TextEncoder();
 const paths = new Map(Object.entries(env.MANIFEST).map(([path, key]) => [key, path]));
 const keys = [...paths.keys()].sort();
 
@@ -55,7 +56,7 @@ async function bulk({ keys: asked, type = 'text', withMetadata = false }) {
   let left = MAX_BULK_BYTES;
   for (const key of asked) {
     const text = (await (await read(key))?.text()) ?? null;
-    left -= text?.length ?? 0;
+    if (text !== null) left -= encoder.encode(text).length;
     if (left < 0) return refuse(413, 'Total size of request exceeds the limit of 25MB');
     const value = text !== null && type === 'json' ? JSON.parse(text) : text;
     values[key] = withMetadata && value !== null ? { value, metadata: null } : value;
