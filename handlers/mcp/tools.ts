@@ -111,20 +111,17 @@ function slimInput(input: Json): Tool['inputSchema'] {
   };
 }
 
-/** Drops what a caller does not need: length limits, long patterns, and `additionalProperties`. */
+/**
+ * Drops what a caller does not need: length limits, long patterns, rules for names, encodings that a description names too, and
+ * that other properties are refused. The schema of the values of a record stays.
+ */
 export function slim(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(slim);
   if (typeof value !== 'object' || value === null) return value;
   const kept = Object.entries(value).filter(
     ([key, inner]) =>
-      ![
-        '$schema',
-        'additionalProperties',
-        'minLength',
-        'maxLength',
-        'propertyNames',
-        'contentEncoding',
-      ].includes(key) &&
+      !['$schema', 'minLength', 'maxLength', 'propertyNames', 'contentEncoding'].includes(key) &&
+      !(key === 'additionalProperties' && inner === false) &&
       !(key === 'pattern' && String(inner).length > LONGEST_PATTERN) &&
       !((key === 'minimum' || key === 'maximum') && Math.abs(Number(inner)) === Number.MAX_SAFE_INTEGER),
   );

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../../handlers/contract/operation.ts';
-import { callable, tools } from '../../../handlers/mcp/tools.ts';
+import { callable, inputSchema, tools } from '../../../handlers/mcp/tools.ts';
 import { TestControl } from '../../support/handlers/control.ts';
 
 let control: TestControl;
@@ -62,6 +62,13 @@ test('every tool refuses wrong arguments as JSON-RPC does, by the field', async 
     });
     assert.ok((await Promise.all(compared)).filter(Boolean).length >= wrongInputs(operation).length - 1);
   }
+});
+
+test('an input of values by name says what the values are', () => {
+  const { properties } = inputSchema(callable.find(({ name }) => name === 'deploys.begin_upload')!);
+  const { additionalProperties: file } = properties!.manifest as { additionalProperties: object };
+  assert.deepEqual(Object.keys((file as { properties: object }).properties), ['hash', 'size']);
+  assert.ok(!('additionalProperties' in file));
 });
 
 test('the tools that reach other operations validate their own arguments, too', async () => {
