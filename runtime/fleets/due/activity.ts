@@ -11,7 +11,7 @@ export class Activity {
   readonly #idleMs: number;
   #seen = 0;
   #quietSince = 0;
-  #limitMs: number;
+  #isForDueWork = false;
   #lastMinute: number | null;
 
   /**
@@ -20,7 +20,6 @@ export class Activity {
    */
   constructor(idleMs: number, lastMinute: number | null) {
     this.#idleMs = idleMs;
-    this.#limitMs = idleMs;
     this.#lastMinute = lastMinute;
   }
 
@@ -38,7 +37,7 @@ export class Activity {
   begin(forDueWork: boolean): void {
     // Requests since the last check were for the previous process.
     this.#countRequests();
-    this.#limitMs = forDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
+    this.#isForDueWork = forDueWork;
     this.keep();
   }
 
@@ -49,7 +48,7 @@ export class Activity {
 
   /** Whether the process was started for due work, and no request has come since. */
   get isForDueWork(): boolean {
-    return this.#limitMs < this.#idleMs;
+    return this.#isForDueWork;
   }
 
   /**
@@ -59,12 +58,13 @@ export class Activity {
    */
   isQuiet(open: number): boolean {
     if (this.#countRequests()) {
-      this.#limitMs = this.#idleMs;
+      this.#isForDueWork = false;
       this.keep();
     } else if (open > 0) {
       this.keep();
     }
-    return open === 0 && performance.now() - this.#quietSince >= this.#limitMs;
+    const limitMs = this.#isForDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
+    return open === 0 && performance.now() - this.#quietSince >= limitMs;
   }
 
   /** Whether requests came since the last call. */
