@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { Reader } from 'mmdb-lib';
-import { log, logRarely, reason } from '../../log.ts';
+import { log, reason } from '../../log.ts';
 import { asciiJson } from '../http/body/ascii-json.ts';
 
 /** How often the files are checked for changes, in ms. New versions appear weekly. */
@@ -54,12 +54,11 @@ export class Geo {
         file.changedAt = mtimeMs;
         file.reader = new Reader<never>(bytes, { cache: new BoundedCache<number, never>() as never });
         this.#known.clear();
-        log('info', 'the database of countries was read', { path: file.path, bytes: bytes.length });
+        log('info', 'a database of RUNNER_GEOIP_DB was read', { path: file.path, bytes: bytes.length });
       } catch (error) {
-        logRarely('warn', 'the database of countries could not be read', {
-          path: file.path,
-          error: reason(error),
-        });
+        // Not by `logRarely`, which would name only the first of several files.
+        const about = { path: file.path, error: reason(error) };
+        log('warn', 'a database of RUNNER_GEOIP_DB could not be read', about);
       }
     }
   }

@@ -39,6 +39,26 @@ test('an address is looked up in all databases, and the result is ASCII', async 
     assert.equal(geo.locate(unknown), '');
 });
 
+test('each database that cannot be read is logged, with the setting that names it', async (t) => {
+  const root = temporaryDirectory(t);
+  writeFileSync(`${root}/city.mmdb`, 'no database');
+  const geo = new Geo([`${root}/city.mmdb`, `${root}/asn.mmdb`]);
+  t.after(() => geo.close());
+  const lines: string[] = [];
+  const output = t.mock.method(process.stdout, 'write', (text: string) => {
+    if (text.includes(' a database ')) lines.push(text);
+    return true;
+  });
+  await geo.look();
+  output.mock.restore();
+  assert.equal(lines.length, 2);
+  assert.match(lines[0]!, / a database of RUNNER_GEOIP_DB could not be read path=\S+\/city\.mmdb error=/);
+  assert.match(
+    lines[1]!,
+    / a database of RUNNER_GEOIP_DB could not be read path=\S+\/asn\.mmdb error="ENOENT/,
+  );
+});
+
 test('a changed database is read again, and a damaged one leaves the previous one', async (t) => {
   const root = temporaryDirectory(t);
   const path = `${root}/city.mmdb`;
