@@ -68,7 +68,7 @@ export function attention({ host, deploys }: Stats): string[] {
   if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
   if (host.snapshots.problem !== null) said.push(`Snapshots have a fault: ${host.snapshots.problem}`);
   if (host.snapshots.newest_damaged)
-    said.push('The newest snapshot is damaged. Take another one: it writes the damaged data again.');
+    said.push('The newest snapshot is damaged. Take a new one: it does not reuse damaged files.');
   if (host.bucket !== null && host.bucket.problem !== null)
     said.push(`The bucket cannot be used, so apps with data there do not answer: ${host.bucket.problem}`);
   if (host.queues.outbox_refused > 0)
