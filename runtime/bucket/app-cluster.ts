@@ -1,5 +1,5 @@
-// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members. When a
-// process has ended, the host removes its lease. So other processes need not wait until the lease expires.
+// The workerd cluster of one app: its members are the app's processes, which keep the app's data in the bucket. When a
+// process has ended, the host removes the process's lease. Otherwise other processes would wait until the lease expires.
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -28,9 +28,9 @@ import type { S3Place } from './place.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
-/** Threads that read folders. Only buckets use them: a slow bucket must not delay apps whose data is on this machine's disk. */
+/** Threads that read apps' folders in the bucket, and do nothing else: a slow bucket must not delay apps on the disk. */
 const readers = new WorkerThreads(2);
-/** Threads that change folders, for buckets only. */
+/** A thread that changes apps' folders in the bucket, and does nothing else. */
 const changers = new WorkerThreads(1);
 
 export function closeFolderThreads(): void {
@@ -41,11 +41,11 @@ export function closeFolderThreads(): void {
 const FOLDER = new URL('./app-folder.ts', import.meta.url);
 /** Timeout to read a folder, in ms. */
 const READ_MS = 60_000;
-/** Timeout to copy or remove a folder, in ms. */
+/** Timeout to change a folder, in ms. */
 const CHANGE_MS = 30 * 60_000;
-/** Timeout to remove all leases, in ms. After a failure, the app's objects may answer up to 20 s later. */
+/** Timeout to remove the leases of ended processes, in ms. After it, other processes wait up to 20 s for their expiry. */
 const LEASES_MS = 5_000;
-/** Timeout of one request to read or remove a lease, in ms. */
+/** Timeout of one attempt to list, read or remove leases, in ms. */
 const LEASE_REQUEST_MS = 1_500;
 /** Matches the address in a lease, where the app's other processes reach the process that holds the lease. */
 const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
@@ -57,13 +57,13 @@ export interface AppClusterOptions {
   appId: string;
   /** Returns the address at which the app's processes reach the bucket. */
   endpoint: () => string;
-  /** Resolves when the bucket has passed its checks. @throws {Error} why it has not */
+  /** Resolves when the bucket has passed its checks. @throws {Error} with the reason when it has not */
   ready: () => Promise<void>;
   /** Resolves when the bucket has passed its checks and answers. @throws the signal's reason once it is aborted */
   untilUsable: (signal: AbortSignal) => Promise<void>;
-  /** Whether the bucket does not answer, or has failed its checks. */
+  /** Whether the bucket has not answered for some seconds, or has failed its checks. */
   isAway: () => boolean;
-  /** The directory of restored data that is not in the bucket yet. */
+  /** The directory of the app's restored data that is not in the bucket yet. */
   importing: string;
   /** Left out in a Cellar of one host. */
   hosts?: ClusterHosts | undefined;
@@ -72,7 +72,7 @@ export interface AppClusterOptions {
 
 /** How the cluster spans several hosts. */
 export interface ClusterHosts {
-  /** The IP address of this host. Leases that name another one are of other hosts. */
+  /** The IP address of this host. Leases with another address are of other hosts. */
   host: string;
   /** The port where other hosts reach this host's processes. Default: any free port, for apps with processes on one host only. */
   port?: number;
@@ -84,13 +84,13 @@ export class AppCluster {
   readonly settings: ClusterSettings;
   readonly #options: AppClusterOptions;
   readonly #keys: ReturnType<typeof appKeys>;
-  /** The last removal of leases. Null before one, after a failed one, and after a process has begun or ended. */
+  /** The removal of leases that runs, or succeeded after the latest start or end of a process; null without one. */
   #leasesGone: Promise<void> | null = null;
-  /** Processes of the app that have begun and not ended. */
+  /** Number of the app's processes on this host that have begun and not ended. */
   #processes = 0;
   /** Aborted while the app leaves for another host. */
   #leaving = new AbortController();
-  /** The running import of restored data. */
+  /** The running import of restored data; null without one. */
   #imported: Promise<void> | null = null;
 
   constructor(options: AppClusterOptions) {
@@ -139,7 +139,7 @@ export class AppCluster {
     return this.#options.untilUsable(signal);
   }
 
-  /** The environment of the app's processes: how they reach the bucket. */
+  /** Environment variables of the app's processes: the bucket's address and keys for it. */
   get environment(): Record<string, string> {
     return {
       AWS_ENDPOINT_URL: this.#options.endpoint(),
@@ -161,8 +161,8 @@ export class AppCluster {
   }
 
   /**
-   * Removes the leases of processes of this host that have ended. When that fails, their objects wait up to 20 s for the leases to
-   * expire.
+   * Removes the leases of processes of this host that have ended. Never rejects. After a failure it calls `warn`, and other
+   * processes wait up to 20 s for the leases to expire.
    */
   removeLeases(): Promise<void> {
     this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
@@ -183,7 +183,7 @@ export class AppCluster {
   /** Call it when a process of the app has ended. Resolves as `removeLeases` does; never rejects. */
   async processEnded(): Promise<void> {
     this.#processes--;
-    // A removal under way may have found this process alive.
+    // A running removal may have found this process still listening.
     await this.#leasesGone;
     this.#leasesGone = null;
     await this.removeLeases();
@@ -200,13 +200,13 @@ export class AppCluster {
     );
   }
 
-  /** Returns the time of the app's first alarm, in ms since 1970; null without one. */
+  /** Returns the time of the app's earliest alarm, in ms since 1970; null without one. */
   async nextAlarm(): Promise<number | null> {
     await this.#requireReadable();
     return readers.run<typeof folder.nextAlarm>(FOLDER, 'nextAlarm', [this.#folder], this.#job(READ_MS));
   }
 
-  /** Lists objects of namespaces, by the namespaces' unique keys. */
+  /** Lists objects of namespaces. The keys of `asked` and of the result are the namespaces' unique keys. */
   async objects(
     asked: Record<string, ListedObjects>,
     signal?: AbortSignal,
@@ -220,7 +220,7 @@ export class AppCluster {
     );
   }
 
-  /** Whether restored data waits on the disk. */
+  /** Whether the disk has restored data that is not in the bucket yet. */
   get isImporting(): boolean {
     return existsSync(this.#options.importing);
   }
@@ -247,26 +247,26 @@ export class AppCluster {
     await this.#imported;
   }
 
-  /** Returns the bytes of the app's data and R2 objects. */
+  /** Returns the size of the app's data and R2 objects in the bucket, in bytes. */
   bytes(): Promise<number> {
     const job = this.#job(READ_MS);
     return readers.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);
   }
 
-  /** Removes all objects of namespaces, by their unique keys. No process may use them. */
+  /** Removes all objects of the namespaces with these unique keys. No process may use the objects. */
   async removeObjects(keys: string[]): Promise<void> {
     const job = this.#job(CHANGE_MS);
     await changers.run<typeof folder.removeObjects>(FOLDER, 'removeObjects', [this.#folder, keys], job);
   }
 
-  /** Replaces all data and R2 objects of the app by the files in a directory. No process may use them. */
+  /** Replaces all data and R2 objects of the app by the files in a directory. No process may use the app's data. */
   async fill(directory: string, signal: AbortSignal): Promise<void> {
     await this.#options.ready();
     const job = this.#job(CHANGE_MS, signal);
     await changers.run<typeof folder.replaceFolder>(FOLDER, 'replaceFolder', [this.#folder, directory], job);
   }
 
-  /** The app's data in the bucket. */
+  /** A store of the app's data in the bucket. */
   get store(): S3Store {
     return openFolder(this.#folder);
   }
@@ -276,7 +276,7 @@ export class AppCluster {
     await changers.run<typeof folder.removeApp>(FOLDER, 'removeApp', [this.#folder], this.#job(CHANGE_MS));
   }
 
-  /** @throws {Error} when the bucket does not answer, or an import cannot be finished */
+  /** Finishes the import of restored data. @throws {Error} when that fails, or the bucket does not answer */
   async #requireReadable(): Promise<void> {
     await this.finishImport();
     if (this.isAway()) throw new Error('the bucket does not answer');
@@ -292,7 +292,7 @@ export class AppCluster {
     await Promise.race([each(leases, remove), late]);
   }
 
-  /** Whether a lease is of a process of this host that has ended. An unreadable lease is left to expire. */
+  /** Whether a lease is of a process of this host that has ended. False when that is unknown: the lease then expires. */
   async #isOfEnded(store: S3Store, lease: string): Promise<boolean> {
     const { hosts } = this.#options;
     if (hosts === undefined && this.#processes === 0) return true;
@@ -316,7 +316,7 @@ function addressOf({ host, port = 0 }: ClusterHosts): Pick<ClusterSettings, 'add
   return { address: `${host}:${port}` };
 }
 
-/** Removes an imported directory. Renames it first: after a crash, half of it must not be imported over newer data. */
+/** Removes an imported directory. Renames it first: after a crash, a rest of it must not be imported over newer data. */
 async function putAway(importing: string): Promise<void> {
   const done = `${importing}.done`;
   await rm(done, { recursive: true, force: true });

@@ -8,22 +8,22 @@ import type { S3Place } from './place.ts';
 import { S3Store, SMALL_MS } from './s3-store.ts';
 import { ifThere, type Stored } from './store.ts';
 
-/** The lease records of an app's running processes. They are never copied. */
+/** Folder of the leases of an app's processes. Copies of the app's data leave it out. */
 export const LEASES = 'v1/nodes/';
 export const OBJECTS = 'v1/do/';
 export const ALARMS = 'v1/alarms/';
-/** `v1/do/<namespace>/<object id>/…`. */
+/** Matches `v1/do/<namespace>/<object id>/…`, and captures the object's id. */
 export const OBJECT = /^v1\/do\/[^/]+\/([0-9a-f]{64})\//;
 export const LARGE_VALUES = 'v1/services/kv/';
-/** `v1/services/kv/<object id>/…`. */
+/** Matches `v1/services/kv/<object id>/…`, and captures the object's id. */
 export const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
-/** `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. Its content is the object's name. */
+/** Matches `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. The content is the object's name. */
 export const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
 /** Concurrent requests of one copy or removal. */
 const AT_ONCE = 16;
-/** Most attempts to get a consistent list of alarms. */
+/** Maximum attempts to read a consistent list of alarms. */
 const ROUNDS = 5;
-/** Most alarms of a namespace whose names one call of `readStoredAlarms` reads. */
+/** Maximum alarms of a namespace whose names one call of `readStoredAlarms` reads. */
 const MOST_NAMES = 1_000;
 
 export interface AppFolder {
@@ -31,7 +31,7 @@ export interface AppFolder {
   appId: string;
 }
 
-/** Returns the folder's name below the prefix of the bucket. It ends with `/`. */
+/** Returns the name of the folder of an app's data, without the bucket's prefix. The name ends with `/`. */
 export function folderOf(appId: string): string {
   return `apps/${appId}/data/`;
 }
@@ -51,22 +51,22 @@ export function openObjectsFolder({ place, appId }: AppFolder): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + objectsFolderOf(appId) });
 }
 
-/** Most objects of a namespace that a list names. */
+/** Maximum objects of a namespace that a caller of `listObjects` accepts. */
 export const MOST_LISTED = 2_000;
 
-/** Which objects of a namespace to list: all (at most `MOST_LISTED` + 1), some ids, or a page of ids in their order. */
+/** Which objects of a namespace to list: the first `MOST_LISTED` + 1 (`all`), some ids, or a page of the sorted ids. */
 export type ListedObjects = 'all' | string[] | { after: string | null; limit: number };
 
 export interface ObjectList {
   /** Number of objects in the namespace. `listed` may have fewer. */
   count: number;
-  /** Bytes of all objects; in a KV namespace, with its large values. */
+  /** Bytes of all objects of the namespace; for KV, large values included. */
   bytes: number;
   /** The bytes of each listed object, by id. */
   listed: Record<string, number>;
 }
 
-/** Lists objects of namespaces, by the namespaces' unique keys. */
+/** Lists objects of namespaces. The keys of `asked` and of the result are the namespaces' unique keys. */
 export async function listObjects(
   folder: AppFolder,
   asked: Record<string, ListedObjects>,
@@ -99,7 +99,7 @@ function selected(own: [id: string, bytes: number][], wanted: ListedObjects): [s
   return own.filter(([id]) => after === null || id > after).slice(0, limit);
 }
 
-/** Reads alarms. An alarm that workerd moves between processes may be listed twice; its earlier time counts. */
+/** Returns an app's alarms. An alarm that workerd moves between processes may be listed twice. The earlier time counts. */
 export async function readStoredAlarms(
   folder: AppFolder,
   { earliest, named, before }: AlarmsRequest,
@@ -120,7 +120,7 @@ export async function readStoredAlarms(
       const name = await readIfThere(store, path);
       if (name !== null) names.set(id, name.toString('utf8'));
     });
-    // A new process moves the alarms of the previous one. Then the next list has them under other names.
+    // An alarm is missing when a new process has moved it from the previous process. The next list has its new name.
     if (round < ROUNDS && unnamed.some(({ id }) => !names.has(id))) continue;
     const times = earliest.map((key) => of(key).map(({ time }) => time)).filter((all) => all.length > 0);
     return {
@@ -143,7 +143,7 @@ async function listAlarms(store: S3Store): Promise<{ id: string; time: number; p
   return [...found.values()];
 }
 
-/** Returns the bytes of an app's data and R2 objects. There may be millions of objects: only one page of the list is in memory. */
+/** Returns the size of an app's data and R2 objects, in bytes. Keeps only one page of the list of objects in memory. */
 export async function countBytes(folder: AppFolder): Promise<number> {
   let sum = 0;
   const count = async (store: S3Store) => {
@@ -153,7 +153,7 @@ export async function countBytes(folder: AppFolder): Promise<number> {
   return sum;
 }
 
-/** Removes all objects of namespaces, by their unique keys. No process may use them. */
+/** Removes all objects of the namespaces with these unique keys. No process may use the objects. */
 export async function removeObjects(folder: AppFolder, keys: string[]): Promise<void> {
   const store = openFolder(folder);
   for (const [prefix, pattern] of [
@@ -168,7 +168,7 @@ export async function removeObjects(folder: AppFolder, keys: string[]): Promise<
   }
 }
 
-/** Returns the time of an app's first alarm, in ms since 1970; null without one. */
+/** Returns the time of an app's earliest alarm, in ms since 1970; null without one. */
 export async function nextAlarm(folder: AppFolder): Promise<number | null> {
   const alarms = await openFolder(folder, { deadlineMs: SMALL_MS }).list(ALARMS);
   const times = alarms.flatMap(({ name }) => ALARM.exec(name)?.[1] ?? []);
@@ -220,7 +220,7 @@ async function replaceFiles(
   await each(files, (name) => store.writeFile(name, pathOf(name)));
 }
 
-/** Lists a folder's content without the lease records. */
+/** Lists the content of an app's data folder, without the leases. */
 export async function contentOf(store: S3Store): Promise<Stored[]> {
   return (await store.list('')).filter(({ name }) => !name.startsWith(LEASES));
 }
@@ -230,7 +230,7 @@ export function readIfThere(store: S3Store, name: string): Promise<Buffer<ArrayB
   return ifThere(store.read(name));
 }
 
-/** Does `work` for each item, a few at a time. After a failure it starts no other item, and rejects once the running ones end. */
+/** Does `work` for each item, `AT_ONCE` at a time. After a failure it starts no more, waits for the rest, and rejects. */
 export async function each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
   const left = items.values();
   let hasFailed = false;

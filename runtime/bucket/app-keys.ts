@@ -1,10 +1,10 @@
-// Derives an app's secrets for the bucket from the host's cluster key.
+// Derives an app's secrets for the bucket from the Cellar's cluster key.
 import { createHmac } from 'node:crypto';
 
 export interface AppKeys {
-  /** The S3 access key: the app's id. */
+  /** The S3 access key for the app's data: the app's id. */
   accessKey: string;
-  /** The S3 secret key, 64 hexadecimal characters. */
+  /** The S3 secret key for the app's data, 64 hexadecimal characters. */
   secretKey: string;
   /** The S3 access key for the app's R2 objects. */
   objectsAccessKey: string;

@@ -4,9 +4,9 @@ import { log, logRarely } from '../log.ts';
 import { bucketFetch } from './client.ts';
 import type { S3Place } from './place.ts';
 
-/** Outages shorter than this, in ms, are ignored, because workerd repeats failed requests. */
+/** An outage shorter than this, in ms, does not abort `lost`, because workerd repeats failed requests. */
 const GRACE_MS = 3_000;
-/** Pause between two tests whether the bucket is back, in ms. */
+/** Pause between two tests whether the bucket answers again, in ms. */
 const ASK_EVERY_MS = 500;
 /** Timeout of one such test, in ms. */
 const ANSWER_MS = 2_000;
@@ -22,7 +22,7 @@ export class Away {
   /** Start of the outage, as `performance.now()`. */
   #since = 0;
 
-  /** @param onBack called when the bucket answers again. `wasLong`: whether it was away for so long that processes ended */
+  /** @param onBack called when the bucket answers again. `wasLong`: whether the outage was long enough to abort `lost` */
   constructor(place: S3Place, onBack: (wasLong: boolean) => void) {
     this.#place = place;
     this.#onBack = onBack;
@@ -33,17 +33,17 @@ export class Away {
     return this.#reason;
   }
 
-  /** Whether the bucket has not answered for so long that processes end. */
+  /** Whether the bucket has not answered for `GRACE_MS`. Processes of apps then end. */
   get isAway(): boolean {
     return this.lost.aborted;
   }
 
-  /** A signal that aborts once the bucket is away. When the bucket is back, this returns a new one. */
+  /** A signal that aborts once `isAway` becomes true. When the bucket answers again, a new signal replaces it. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Records that the bucket has not answered, and asks it until it does. */
+  /** Records that the bucket has not answered, and tests it until it answers. */
   failed(reason: string): void {
     if (this.#reason !== null || this.#closing.signal.aborted) return;
     this.#reason = reason;

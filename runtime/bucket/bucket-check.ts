@@ -29,13 +29,13 @@ export class BucketCheck {
     this.#onPassed = onPassed;
   }
 
-  /** Why the bucket cannot be used; null when nothing is known to be wrong. */
+  /** Why the bucket cannot be used, or that its clock differs too much; null without a known problem. */
   get problem(): string | null {
     return this.#problem;
   }
 
   /**
-   * Whether the bucket has passed all checks since the start. Then this Cellar owns it, and its conditional writes work as
+   * Whether the bucket has passed its checks since the host's start: this Cellar owns it, and its conditional writes work as
    * workerd needs.
    */
   get isPassed(): boolean {

@@ -1,4 +1,4 @@
-// The bucket as the host uses it: whether it can be used, and the clusters of the apps whose data is there.
+// The bucket as the host uses it: its checks and outages, the proxy, and the clusters, code and records of apps.
 import type { AppRecordQueries } from '../../sqlite/host/app-records.ts';
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import type { Layout } from '../disk/data-directory.ts';
@@ -31,7 +31,7 @@ export interface BucketOptions {
   removals: FolderRemovalQueries;
   /** How apps' clusters span several hosts. Left out in a Cellar of one host. */
   hosts?: ClusterHosts | undefined;
-  /** The id of this host; left out in a Cellar of one. */
+  /** The id of this host. Left out in a Cellar of one host. */
   self?: string | null;
   /** Disk space that must stay free, in MiB. */
   floorMb: number;
@@ -44,7 +44,7 @@ export class Bucket {
   /** Removes the folders of apps that were deleted or have moved to a disk. */
   readonly removals: FolderRemovals;
   readonly #away: Away;
-  /** What another machine needs to run the apps. */
+  /** Writes records of apps, which another machine needs to run the apps. */
   readonly records: AppRecords;
   /** The first check of the bucket. Null before `start`. */
   #started: Promise<void> | null = null;
@@ -89,7 +89,7 @@ export class Bucket {
     });
   }
 
-  /** Why the bucket cannot be used; null when nothing is known to be wrong. */
+  /** Why the bucket cannot be used or does not answer, or that its clock differs too much; null without a known problem. */
   get problem(): string | null {
     return this.#check.problem ?? this.#away.reason;
   }
@@ -99,7 +99,7 @@ export class Bucket {
     return this.#check.clockMs;
   }
 
-  /** Requests of each app since the host's start. */
+  /** Requests and transferred bytes of each app since the host's start. */
   get counts(): ReadonlyMap<string, Counts> {
     return this.#counts;
   }
@@ -157,8 +157,8 @@ export class Bucket {
 
   /**
    * Returns the cluster of an app.
-   * @param warn gets messages for the app's owner
-   * @param hosts how the cluster spans several hosts. Default: as the options say
+   * @param warn called with messages for the app's owner
+   * @param hosts how the cluster spans several hosts. Default: `hosts` of the constructor's options
    */
   cluster(
     appId: string,

@@ -6,7 +6,7 @@ import type { S3Place } from './place.ts';
 /** Sends a signed request to a path of the bucket, such as `/name` or `?list-type=2`. Rejects once the signal is aborted. */
 export type BucketFetch = (path: string, init: RequestInit, signal: AbortSignal) => Promise<Response>;
 
-/** Returns a function that signs requests with the place's keys and sends them. It rejects redirects. */
+/** Returns a function that signs requests with the place's keys and sends them. A redirect is an error. */
 export function bucketFetch(place: S3Place): BucketFetch {
   const { accessKey, secretKey, region } = place;
   const client = new AwsClient({ accessKeyId: accessKey, secretAccessKey: secretKey, service: 's3', region });
@@ -24,8 +24,8 @@ export function bucketUrl({ endpoint, bucket }: S3Place): string {
 }
 
 /**
- * Returns the innermost cause of an error: the error of `fetch` itself says only that it failed. An `AggregateError`, which a
- * hostname with several addresses causes, counts as its first error.
+ * Returns the innermost cause of an error, because `fetch` itself throws only `fetch failed`. An `AggregateError`, as of a
+ * hostname with several addresses, counts as its first error.
  */
 export function innermostCause(error: unknown): unknown {
   if (error instanceof AggregateError && error.errors.length > 0) return innermostCause(error.errors[0]);
@@ -49,7 +49,7 @@ export function storeFailure(error: unknown): string {
     : reason(cause);
 }
 
-/** Returns the start of a store's text as one line, for messages. */
+/** Returns the first `length` characters of a store's text as one line, for messages. */
 export function shownText(text: string, length: number): string {
   return text.slice(0, length).replace(/\p{Cc}+/gu, ' ');
 }

@@ -12,7 +12,7 @@ export class FolderRemovals {
 
   /**
    * @param ready resolves when the bucket may be used
-   * @param remove removes an app's folder from the bucket. Later changes of that folder wait for it
+   * @param remove removes an app's folder from the bucket. Later changes of that folder wait for the removal
    * @param recorded resolves when the app's record in the bucket has the deletion or the move. @throws {OtherHome} when another
    *   host has the app
    */
@@ -28,7 +28,7 @@ export class FolderRemovals {
     this.#recorded = recorded;
   }
 
-  /** Removes every folder that is due. Never rejects. Concurrent calls share one run. */
+  /** Tries to remove every folder that is due. Never rejects. Concurrent calls share one run. */
   run(): Promise<void> {
     this.#round ??= this.#run().finally(() => {
       this.#round = null;
@@ -54,7 +54,7 @@ export class FolderRemovals {
       await this.#remove(appId);
       this.#queries.removed(appId, dueAt);
     } catch (error) {
-      // Another host took over the app or preview while this one was frozen.
+      // Another host took over the app or preview while this host was frozen.
       if (error instanceof OtherHome) return this.#queries.delete(appId);
       log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
         app: appId,

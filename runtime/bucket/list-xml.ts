@@ -1,4 +1,4 @@
-// Reads the answers of stores to lists of objects. What a store answers is checked: names become paths and addresses.
+// Parses a store's lists of objects, which are XML. Their content is checked, because names become paths and URLs.
 import type { Stored } from './store.ts';
 
 /** Maximum bytes of a list: 1,000 names of 1,024 bytes, each byte perhaps written as an entity, and the objects' other fields. */
@@ -7,10 +7,10 @@ const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"'
 const LAST_CHARACTER = 0x10ffff;
 
 /**
- * Returns the objects in a list. It leaves out names that Cellar never writes: an address or a path with them would lead
+ * Returns the objects in a list. Leaves out names with a NUL or a segment `.` or `..`: a path or a URL with them would lead
  * elsewhere.
- * @param prefix that is left out of their names
- * @throws {Error} when the size or the time of an object is not what S3 answers
+ * @param prefix removed from the objects' names. Objects without it are left out
+ * @throws {Error} when the size or the time of an object is missing or invalid
  */
 export function listEntries(xml: string, prefix: string): Stored[] {
   const entries: Stored[] = [];
@@ -29,12 +29,12 @@ export function listEntries(xml: string, prefix: string): Stored[] {
   return entries;
 }
 
-/** Whether a name has neither a NUL nor a segment `.` or `..`, which would change a path or an address that contains it. */
+/** Whether a name has neither a NUL nor a segment `.` or `..`. These would change a path or a URL that contains the name. */
 export function isPlain(name: string): boolean {
   return !name.includes('\0') && !name.split('/').some((segment) => segment === '.' || segment === '..');
 }
 
-/** Returns the folders in a list. @param prefix that is left out of their names */
+/** Returns the folders in a list. @param prefix removed from the folders' names. Folders without it are left out */
 export function listFolders(xml: string, prefix: string): string[] {
   return [...contentsOf(xml, 'CommonPrefixes')]
     .map((entry) => element(entry, 'Prefix'))
@@ -42,7 +42,7 @@ export function listFolders(xml: string, prefix: string): string[] {
     .map((name) => name.slice(prefix.length));
 }
 
-/** Yields the content of each element with this name. A regular expression would take quadratic time when end tags are missing. */
+/** Yields the content of each element `name`. A regular expression would take quadratic time when end tags are missing. */
 function* contentsOf(xml: string, name: string): Generator<string> {
   const [start, last] = [`<${name}>`, `</${name}>`];
   for (let at = xml.indexOf(start); at >= 0; ) {

@@ -17,13 +17,13 @@ export interface BucketOwner {
   cellar: string;
   /** The id of the machine's data directory. A lost machine that comes back has another id than the one that replaced it. */
   machine: string;
-  /** Whether other hosts have the bucket too. Then the owner names no machine. */
+  /** Whether several hosts share the bucket. Then the object in the bucket names no machine. */
   several?: boolean;
-  /** Proves the cluster key, as `proofOf` makes it. */
+  /** Proof of the cluster key, as `proofOf` returns it. */
   proof: string;
 }
 
-/** The owner that a bucket names. An older Cellar has written only its id. */
+/** The owner that a bucket names. An older version of Cellar wrote only `cellar`. */
 export interface FoundOwner extends Partial<BucketOwner> {
   cellar: string;
   /** The etag of the object that names the owner. */
@@ -71,10 +71,10 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 }
 
 /**
- * Claims an unused bucket for this Cellar, or joins the hosts that have it.
+ * Claims an unused bucket for this Cellar. Checks that this host may use any other bucket, and adds what its owner lacks.
  * @param hasData whether this Cellar has data in its bucket
- * @throws {UnusableStore} when another Cellar or machine has it, the cluster key differs, its data is in another bucket, or the
- *   bucket does not answer
+ * @throws {UnusableStore} when another Cellar or machine has the bucket, the cluster key differs, this Cellar's data is in
+ *   another bucket, several hosts use the bucket and this one does not join them, or the bucket does not answer
  */
 export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boolean): Promise<void> {
   const found = await readOwner(place);
@@ -126,7 +126,7 @@ export async function takeUnused(place: S3Place, own: BucketOwner): Promise<bool
 
 /**
  * Takes a bucket over from a lost machine of the same Cellar.
- * @throws {UnusableStore} when the cluster key is another, another machine has just taken it, or the bucket does not answer
+ * @throws {UnusableStore} when the cluster key differs, another machine has just taken the bucket, or it does not answer
  */
 export async function takeBucket(place: S3Place, found: FoundOwner, own: BucketOwner): Promise<void> {
   requireKey(found, own.proof, place);
@@ -142,7 +142,7 @@ export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Pla
   );
 }
 
-/** @param etag of the content to replace; null: a new object @throws {UnusableStore} */
+/** Writes the bucket's owner. @param etag of the content to replace; null for a new object @throws {UnusableStore} */
 async function write(
   place: S3Place,
   { cellar, machine, several, proof }: BucketOwner,

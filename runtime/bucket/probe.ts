@@ -14,13 +14,13 @@ const CHECKS_MS = 60_000;
 /** Pause before a retry, in ms. R2 accepts one write of a name in a second, and answers the next with 429. */
 const RETRY_MS = 1_100;
 const RETRIES = 2;
-/** Answers of a store that cannot take a request now. */
+/** Statuses of a store that cannot take a request now. */
 const BUSY = [429, 503];
 /** Timeout to remove one object, in ms. */
 const REMOVE_MS = 2_000;
-/** Most bytes of an answer. */
+/** Maximum bytes of an answer. */
 const ANSWER_BYTES = 64 * 1024;
-/** Most characters of an answer in a message. */
+/** Maximum characters of an answer in a message. */
 const SHOWN = 200;
 
 export interface Probed {
@@ -40,7 +40,7 @@ export class UnusableStore extends Error {
 }
 
 /**
- * Writes, reads and removes some small objects below `probe/`.
+ * Checks a store: writes, reads, lists and removes some small objects below `probe/`.
  * @throws {UnusableStore} naming the check that failed
  */
 export async function probe(place: S3Place): Promise<Probed> {
@@ -74,9 +74,9 @@ export async function probe(place: S3Place): Promise<Probed> {
 }
 
 /**
- * Returns the least difference by which this machine's clock is ahead of a store's; negative when it is behind. Times are in ms.
- * A slow answer proves no difference.
- * @param date the store's time in its answer, cut to the second; NaN when it is unknown
+ * Returns the smallest possible difference by which this machine's clock is ahead of a store's; negative when it is behind.
+ * Times are in ms. A slow answer proves no difference: the result is 0.
+ * @param date the store's time in its answer, rounded down to the second; NaN when it is unknown
  */
 export function clockDifference(
   date: number,
@@ -160,7 +160,7 @@ class ProbedStore {
     await this.#ask('remove', `/${name}`, { method: 'DELETE', signal }).catch(() => {});
   }
 
-  /** Returns the deadline of a request that begins now. */
+  /** Returns a signal that aborts at the timeout of a request that begins now. */
   #deadline(): AbortSignal {
     const leftMs = Math.max(0, Math.ceil(this.#endsAt - performance.now()));
     return AbortSignal.timeout(Math.min(REQUEST_MS, leftMs));

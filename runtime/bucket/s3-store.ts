@@ -18,15 +18,15 @@ import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { ChangedObject, ifThere, MissingObject, type Store, type Stored } from './store.ts';
 
-/** Timeout of one attempt, in ms. Most objects in memory are packs of snapshots, with little more than 16 MiB. */
+/** Timeout of one attempt, in ms: enough for packs of snapshots, which have little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
 /** Timeout of one attempt for small objects and lists, in ms: callers wait for these. */
 export const SMALL_MS = 5_000;
-/** Timeout of one attempt for an object that is a file on the disk, in ms. */
+/** Timeout of one attempt to receive a file, and the longest one to send a file, in ms. */
 const FILE_DEADLINE_MS = 20 * 60_000;
 /** Longest wait for the next bytes of a file that is read, in ms. */
 const PAUSE_MS = 10_000;
-/** Slowest upload of a file: its timeout is the longest wait plus the file's size at this rate. */
+/** Slowest upload of a file: its timeout is `PAUSE_MS` plus the time for the file's size at this rate. */
 const SLOWEST_BYTES_PER_MS = 256;
 /** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
 const TRIES = 6;
@@ -42,7 +42,7 @@ const REFUSAL_BYTES = 64 * 1024;
 const REFUSAL_LENGTH = 300;
 /** Maximum objects of a list in memory. */
 const MOST_LISTED = 5_000_000;
-/** Maximum pages without an object in a row: a list with more is taken as endless. */
+/** Maximum successive pages without an object. A list with more is treated as endless. */
 const EMPTY_PAGES = 100;
 
 /** Opens a store of small objects, whose callers wait for each request. */
@@ -59,8 +59,8 @@ export class S3Store implements Store {
   readonly #mostBytes: number;
 
   /**
-   * @param options.deadlineMs timeout of one attempt, except of files. Default: `DEADLINE_MS`
-   * @param options.pauseMs longest pause of a file. Default: `PAUSE_MS`
+   * @param options.deadlineMs timeout of one attempt in ms, except for files. Default: `DEADLINE_MS`
+   * @param options.pauseMs longest wait for the next bytes of a file, in ms. Default: `PAUSE_MS`
    * @param options.mostBytes maximum bytes of an object in memory. Default: `OBJECT_BYTES`
    */
   constructor(
@@ -88,7 +88,7 @@ export class S3Store implements Store {
   /**
    * Yields the objects of a folder, a page at a time.
    * @param after yields only objects whose names come after this one. Default: all
-   * @throws {Error} also when the pages have no end
+   * @throws {Error} when the store refuses or does not answer, or when the pages have no end
    */
   async *pages(folder: string, after = ''): AsyncGenerator<Stored[]> {
     const prefix = this.#prefix + folder;
@@ -121,7 +121,7 @@ export class S3Store implements Store {
     return (await this.#ask('GET', this.#path(name), { headers: range ? { range } : {} })).bytes;
   }
 
-  /** As `read`, with the tag of the object's content. */
+  /** Returns an object's bytes and etag. @throws {MissingObject} */
   readTagged(name: string): Promise<Tagged> {
     return this.#ask('GET', this.#path(name));
   }
@@ -129,7 +129,7 @@ export class S3Store implements Store {
   /**
    * Writes an object unless another writer has changed it.
    * @param etag of the content to replace; null for a new object
-   * @returns the tag of the new content
+   * @returns the etag of the new content
    * @throws {ChangedObject}
    */
   async writeIf(name: string, bytes: Buffer<ArrayBuffer>, etag: string | null): Promise<string> {
@@ -140,7 +140,7 @@ export class S3Store implements Store {
     } catch (error) {
       if (!(error instanceof ChangedObject || error instanceof MissingObject)) throw error;
     }
-    // The answer to an earlier attempt may have been lost.
+    // An earlier attempt may have written the object, and its answer was lost. Also reached when the store sent no etag.
     const found = await this.readTagged(name).catch((error: unknown) => {
       throw error instanceof MissingObject ? new ChangedObject(name) : error;
     });
@@ -148,7 +148,7 @@ export class S3Store implements Store {
     return found.etag;
   }
 
-  /** Writes a file as an object, without loading it into memory. A store accepts at most 5 GB in one request. */
+  /** Writes a file as an object, without loading it into memory. A store accepts at most 5 GiB in one request. */
   async writeFile(name: string, path: string): Promise<void> {
     const sum = createHash('sha256');
     await pipeline(createReadStream(path), sum);
@@ -160,7 +160,7 @@ export class S3Store implements Store {
 
   /**
    * Reads an object into a new file, without loading it into memory.
-   * @throws {MissingObject}; {Error} also when it has more bytes than `mostBytes`
+   * @throws {MissingObject}; {Error} when it has more bytes than `mostBytes`, or the store refuses or does not answer
    */
   async readFile(name: string, path: string, mostBytes: number = FILE_BYTES): Promise<void> {
     const most = Math.min(mostBytes, FILE_BYTES);
@@ -174,7 +174,7 @@ export class S3Store implements Store {
     return (await this.etagOf(name)) !== null;
   }
 
-  /** Returns the tag of an object's content; null when it is missing. */
+  /** Returns the etag of an object; null when the object is missing. */
   async etagOf(name: string): Promise<string | null> {
     return (await ifThere(this.#ask('HEAD', this.#path(name))))?.etag ?? null;
   }
@@ -262,7 +262,7 @@ export class S3Store implements Store {
   }
 }
 
-/** An object's content, and a tag that changes with it. */
+/** An object's content, and its etag, which changes with the content. */
 export interface Tagged {
   bytes: Buffer<ArrayBuffer>;
   etag: string;
@@ -274,7 +274,7 @@ interface Init {
   body?: Buffer<ArrayBuffer> | Blob;
   /** The body's SHA-256, if known. */
   sum?: string;
-  /** Takes the body of a success. It may be called again after a failure. */
+  /** Reads the body of a successful response. A retry calls it again. */
   take?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
   /** Timeout of one attempt, in ms. Default: the store's timeout. */
   deadlineMs?: number;
@@ -286,7 +286,7 @@ type Timed = Init & { deadlineMs: number; mostBytes: number };
 
 /** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
-/** Statuses of a write whose condition does not hold, or that meets another write of the object. */
+/** Statuses of a write whose condition does not hold, or that conflicts with a concurrent write of the object. */
 const CHANGED = [409, 412];
 
 /** The store refused the request: a retry would not help. */
@@ -314,7 +314,7 @@ async function* noting(body: AsyncIterable<Uint8Array>, onChunk: () => void) {
   }
 }
 
-/** Returns the reason of a failure. For `fetch failed` and `terminated`, that is their cause. */
+/** Returns the reason of a failure: of `fetch failed` and `terminated`, their cause. */
 function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'

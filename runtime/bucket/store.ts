@@ -12,7 +12,7 @@ export interface Stored {
 export interface Store {
   /** Returns the objects of a folder, such as `packs/`, sorted by name. */
   list(folder: string): Promise<Stored[]>;
-  /** Returns the object's bytes, or a part of them. @throws {MissingObject} */
+  /** Returns an object's bytes, or the given part of them. @throws {MissingObject} */
   read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>>;
   /** Writes an object atomically, even through a power cut. Replaces an existing one. */
   write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void>;

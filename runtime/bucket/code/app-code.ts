@@ -13,7 +13,7 @@ export interface AppCodeOptions extends CodeFolderOptions {
 export class AppCode {
   readonly repository: BucketRepository;
   readonly releases: BucketReleases;
-  /** Loads a release from the bucket into its directory, unless it is there. */
+  /** Loads a release from the bucket into its directory, unless the directory exists. */
   readonly load = (directory: string): Promise<void> => this.releases.load(basename(directory));
 
   constructor({ paths, ...options }: AppCodeOptions) {

@@ -11,7 +11,7 @@ import { limited } from '../../resources/limited.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 import { ARCHIVE } from './code-names.ts';
 
-/** Timeout of packing or unpacking, in ms. */
+/** Timeout of packing, unpacking or checking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
 /** Makes tar print one byte for each MB that it unpacks, so that `limitBytes` of the output limits the unpacked size. */
 const COUNTED = ['--checkpoint=100', '--checkpoint-action=dot'];
@@ -61,7 +61,7 @@ export class BucketReleases {
   }
 
   /**
-   * Brings a release to the disk, if it is not there.
+   * Loads a release from the bucket, unless the disk has it.
    * @throws {MissingObject}; {Error} when the bucket does not answer, the disk has no room, or the app was deleted
    */
   async load(deployId: string): Promise<void> {
@@ -86,7 +86,7 @@ export class BucketReleases {
     return Math.max(this.#allUsedAt, this.#usedAt.get(deployId) ?? 0);
   }
 
-  /** Counts all releases on the disk as used now. Call it before reading them. */
+  /** Records that all releases on the disk are used now. Call it before reading them. */
   useAll(): void {
     this.#allUsedAt = Date.now();
   }
@@ -107,7 +107,7 @@ export class BucketReleases {
     return true;
   }
 
-  /** Stores a release that the bucket lacks, if the disk has it, as after a restore or from an older Cellar. Never rejects. */
+  /** Stores a release that only the disk has, as after a restore or from an older version of Cellar. Never rejects. */
   async storeIfMissing(deployId: string, signal?: AbortSignal): Promise<void> {
     if (this.#stored.has(deployId) || !existsSync(this.#options.directory(deployId))) return;
     this.#stored.add(deployId);
@@ -124,9 +124,9 @@ export class BucketReleases {
   }
 
   /**
-   * Removes all other releases from the bucket. Never rejects; the next call tries again.
-   * @param until when the caller decided which to keep, in ms since 1970. Newer releases stay: while this host was frozen,
-   *   another host may have taken over the app and stored them
+   * Removes all releases except `deployIds` from the bucket. Never rejects; the next call tries again.
+   * @param until when the caller decided which to keep, in ms since 1970. Releases stored later stay: while this host was
+   *   frozen, another host may have taken over the app and stored them
    */
   async keepOnly(deployIds: ReadonlySet<string>, until: number): Promise<void> {
     for (const deployId of this.#usedAt.keys()) if (!deployIds.has(deployId)) this.#usedAt.delete(deployId);
@@ -174,10 +174,10 @@ export class BucketReleases {
     if (this.#options.isDeleted()) throw new Error('the app was deleted');
   }
 
-  /** Removes a release that was loaded after the app's deletion, and its folder when that is empty. */
+  /** Removes a release that was loaded after the app's deletion, and the app's folder of releases when that is empty. */
   async #removeLate(target: string): Promise<void> {
     await removeTree(target);
-    // The folder may still have other releases, which the app's deletion moves to the trash.
+    // Fails while the folder has other releases. The app's deletion moves these to the trash.
     await rmdir(dirname(target)).catch(() => {});
   }
 }
@@ -189,7 +189,7 @@ function because(what: string): (error: unknown) => never {
 }
 
 /**
- * Checks an unpacked release, whose files the host opens: a link would lead elsewhere, and a pipe would never answer.
+ * Checks an unpacked release, whose files the host opens: a link would lead elsewhere, and reading a pipe would never end.
  * @throws {Error} when a directory has something other than plain files and folders, or a file with setuid or setgid
  */
 async function requireFiles(directory: string): Promise<void> {

@@ -18,10 +18,10 @@ import { type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
 /** A file in the repository on the disk: the etag and the packs of the `refs.json` that the disk last equalled. */
 const MARKER = 'cellar-bucket.json';
-/** The packs are joined into one whenever this many more have been added. */
+/** The packs are joined into one when a change makes their number a multiple of this. */
 const MOST_PACKS = 20;
 
-/** The repository's state in the bucket; `etag` is null when it has none yet. */
+/** The repository's state in the bucket. `etag`: of `refs.json`; null while the bucket has no `refs.json`. */
 type Known = RefsContent & { etag: string | null };
 
 export interface BucketRepositoryOptions extends CodeFolderOptions {
@@ -40,11 +40,11 @@ export class BucketRepository {
   #known: Known | null = null;
   /** Whether the refs on the disk are known to equal the refs in the bucket. */
   #isEqual = false;
-  /** Running changes. Each moves the disk's refs after the bucket's, so the two may differ meanwhile. */
+  /** Number of running changes. Each moves the disk's refs after the bucket's, so the two may differ meanwhile. */
   #changes = 0;
-  /** The tidying after earlier changes, as `#settle` does it. */
+  /** Resolves when all calls of `#settle` have ended. */
   #settling: Promise<void> = Promise.resolve();
-  /** Running reads and changes. While there are any, the files must stay on the disk. */
+  /** Number of running reads and changes. During these the files must stay on the disk. */
   #uses = 0;
   #usedAt = 0;
   /** Reads and writes of the bucket, one at a time. */
@@ -67,7 +67,8 @@ export class BucketRepository {
   /**
    * Runs a read of the repository, once the disk has what the bucket has. During an outage, the disk may lack the changes of
    * another machine.
-   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
+   * @throws {Refusal} without a copy on the disk: 503 when the bucket does not answer, 404 when the app was deleted
+   * @throws what `read` throws
    */
   reading<T>(read: () => Promise<T>): Promise<T> {
     return this.#using(async () => {
@@ -91,7 +92,7 @@ export class BucketRepository {
 
   /**
    * Runs a change of the repository, which calls `store` before it moves refs.
-   * @throws {Refusal} 503 when the bucket does not answer; what `change` throws
+   * @throws {Refusal} 503 when the bucket does not answer, 404 when the app was deleted; what `change` throws
    */
   during<T>(change: () => Promise<T>): Promise<T> {
     return this.#using(async () => {
@@ -150,7 +151,8 @@ export class BucketRepository {
   /**
    * Stores an update of refs in the bucket, with the objects that it needs. Call it within `during`, before the refs on the disk
    * move; the objects must be on the disk.
-   * @throws {Refusal} 409 when a ref is not where the update expects it, 503 when the bucket does not take it
+   * @throws {Refusal} 409 when a ref is not where the update expects it, 400 for too many refs, 503 when the bucket does not
+   *   take the update
    */
   store(updates: readonly RefUpdate[]): Promise<void> {
     return this.#work.run(async () => {
@@ -169,7 +171,7 @@ export class BucketRepository {
     return this.#work.run(async () => (await this.#read()).refs[ref] ?? null);
   }
 
-  /** Resolves when the tidying after earlier changes has ended. Call it while no change runs. */
+  /** Resolves when the work after earlier changes has ended: updating the disk, joining packs. Call it between changes. */
   async settled(): Promise<void> {
     await this.#settling;
   }
@@ -178,7 +180,7 @@ export class BucketRepository {
     return this.#isEqual || (this.#changes > 0 && this.#known !== null);
   }
 
-  /** Whether the disk has a copy that was complete at some time. */
+  /** Whether the disk has a copy of the repository, perhaps an old one. */
   async #hasCopy(): Promise<boolean> {
     if (existsSync(join(this.#path, MARKER))) return true;
     return existsSync(this.#path) && Object.keys(await readRefs(this.#path)).length > 0;
@@ -235,7 +237,7 @@ export class BucketRepository {
     return this.#known;
   }
 
-  /** Adds packs of the bucket to the repository. */
+  /** Adds packs of the bucket to the repository on the disk. */
   async #load(names: string[]): Promise<void> {
     try {
       for (const name of names.filter((each) => !hasPack(this.#path, each)))
@@ -254,7 +256,7 @@ export class BucketRepository {
     try {
       await setRefs(this.#path, local, refs);
     } catch (error) {
-      // Objects may be missing, despite what the marker says. Without the marker, the next use loads all packs.
+      // Objects may be missing, despite what the marker says. Without the marker, the next use loads all missing packs.
       await rm(join(this.#path, MARKER), { force: true });
       throw error;
     }
@@ -285,12 +287,12 @@ export class BucketRepository {
     this.#known = { etag: written, refs, packs };
   }
 
-  /** Puts all objects into one pack. Removes all other packs, including those of a killed host. */
+  /** Puts all objects into one pack. Removes all other packs from the bucket, including those that a killed host left. */
   async #consolidate(): Promise<void> {
     const known = this.#known;
     if (known === null || !this.#isEqual || this.#changes > 0) return;
     const pack = await this.#sendPack(Object.values(known.refs), []);
-    // Listed before the write, so that packs which another machine adds later stay.
+    // The packs are listed before the write, so that packs which another machine adds later stay.
     const listed = await this.#folder.list(PACKS);
     await this.#writeRefs({ ...known, packs: pack === null ? [] : [pack] });
     await this.#writeMarker();

@@ -38,7 +38,7 @@ interface Copy {
   /** The deploy of a release. Null for the repository. */
   deployId: string | null;
   path: string;
-  /** In ms since 1970. */
+  /** When the copy was last used or came to the disk, in ms since 1970. */
   usedAt: number;
 }
 
@@ -59,7 +59,7 @@ export class CodeCache {
     return this.#megabytes === null ? null : Math.round(this.#megabytes * BYTES_IN_MB);
   }
 
-  /** Removes copies until the rest is within the limit. Concurrent calls share one run. Never rejects. */
+  /** Removes unused copies until the rest is within the limit. Concurrent calls share one run. Never rejects. */
   trim(): Promise<void> {
     this.#round ??= this.#trim().finally(() => {
       this.#round = null;
@@ -67,7 +67,7 @@ export class CodeCache {
     return this.#round;
   }
 
-  /** Removes copies until `enough` resolves with true. Never rejects. */
+  /** Removes unused copies until `enough` resolves with true, or none is left. Never rejects. */
   async makeRoom(enough: () => Promise<boolean>): Promise<void> {
     await this.#evictUntil(enough, await this.#copies());
   }
@@ -148,7 +148,7 @@ export class CodeCache {
   async #evict(copy: Copy): Promise<boolean> {
     const { apps, paths } = this.#options;
     const { appId, deployId, code, hasLeft } = copy;
-    // Asked first, because asking the bucket costs requests.
+    // Checked here too, because `evict` costs requests to the bucket.
     if (!this.#mayGo(copy)) return false;
     const evict = () =>
       deployId === null
@@ -156,7 +156,7 @@ export class CodeCache {
         : code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
     if (hasLeft) return evict();
     try {
-      // Runs as a change of the app, which a move waits for: a move to this machine's disk takes over these files.
+      // A move to this machine's disk takes over these files. It waits for changes of the app, so the removal runs as one.
       return (await apps.get(apps.originOf(appId))?.changes.during(evict)) ?? false;
     } catch (error) {
       if (error instanceof Refusal) return false;
@@ -176,7 +176,7 @@ export class CodeCache {
     return Date.now() - code.releases.usedAt(deployId) >= IN_USE_MS;
   }
 
-  /** Whether main has been deployed. `MissedDeploys` looks only at repositories on the disk, so one with a missed push stays. */
+  /** False when a push to main was missed: `MissedDeploys` needs the repository on the disk, so the repository stays. */
   #isDeployed({ appId, hasLeft }: Copy, refs: Refs): boolean {
     const tip = refs[DEPLOY_REF];
     return hasLeft || tip === undefined || !isMissed(this.#options.store, appId, tip);

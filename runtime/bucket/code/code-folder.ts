@@ -9,7 +9,7 @@ import { MissingObject, type Stored } from '../store.ts';
 import { type CodePart, codePlace } from './code-names.ts';
 import type * as transfer from './file-transfer.ts';
 
-/** Transfers mostly wait for the network. At most 4 are of one account, so that its slow transfers do not block the others. */
+/** 8 threads, because transfers mostly wait for the network. One account gets at most 4, so that others need not wait. */
 const transfers = new WorkerThreads(8, 4);
 const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 /** Timeout of the transfer of one file, in ms. */
@@ -25,7 +25,7 @@ export function closeTransfers(): void {
 export interface CodeFolderOptions {
   place: S3Place;
   appId: string;
-  /** Returns the app's account. */
+  /** Returns the id of the app's account. */
   owner: () => string;
   /** Resolves when the bucket may be used, with a signal that aborts when it no longer answers. @throws {Error} why it may not */
   ready: () => Promise<AbortSignal>;

@@ -8,15 +8,15 @@ export type CodePart = 'repository' | 'releases';
 export const REFS = 'refs.json';
 /** The folder of packs, which have the refs' objects, below `repository/`. */
 export const PACKS = 'packs/';
-/** Suffix of a release's name, which begins with the id of its deploy. */
+/** Suffix of a release's object, whose name begins with the id of the deploy. */
 export const ARCHIVE = '.tar.gz';
 
-/** Returns where a part of an app's code is. */
+/** Returns the place of a part of an app's code in the bucket. */
 export function codePlace(place: S3Place, appId: string, part: CodePart): S3Place {
   return { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
 }
 
-/** Returns the name of a pack in the repository. */
+/** Returns the name of a pack's object, below `repository/`. */
 export function packObject(name: string): string {
   return `${PACKS}${name}.pack`;
 }

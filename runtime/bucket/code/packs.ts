@@ -13,7 +13,7 @@ function scratchOf(repository: string): string {
   return join(repository, 'tmp_bucket');
 }
 
-/** Runs `work` with an empty directory inside the repository. Calls must not overlap. */
+/** Runs `work` with an empty directory inside the repository. Calls for one repository must not overlap. */
 export async function withScratch<T>(repository: string, work: (scratch: string) => Promise<T>): Promise<T> {
   const scratch = scratchOf(repository);
   await rm(scratch, { recursive: true, force: true });
@@ -27,7 +27,7 @@ export async function withScratch<T>(repository: string, work: (scratch: string)
 
 /**
  * Packs the objects that `tips` reach and `known` do not. The pack has no deltas against objects outside it.
- * @returns its name, a hash of its content, without `.pack`; null when no pack was needed
+ * @returns the pack's name, `pack-` and a hash, without `.pack`; null when no object is to be packed
  */
 export async function makePack(
   repository: string,

@@ -19,7 +19,7 @@ export function refsJson({ refs, packs }: RefsContent): Buffer<ArrayBuffer> {
   return Buffer.from(JSON.stringify({ format: FORMAT, refs, packs }));
 }
 
-/** @param name of the object, for messages @throws {Error} when it is damaged, or of a newer Cellar */
+/** Parses `refs.json`. @param name of the object, for messages @throws {Error} when it is damaged, or of a newer Cellar */
 export function readRefsJson(bytes: Buffer, name: string): RefsContent {
   try {
     const { format, refs, packs } = JSON.parse(bytes.toString('utf8'));

@@ -5,13 +5,13 @@ import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
 
-/** Most refs of a repository in the bucket: each push writes them all. */
+/** Maximum refs of a repository in the bucket. It is limited, because each push writes all refs. */
 const MOST_REFS = 20_000;
-/** Most bytes of the names of all refs. */
+/** Maximum bytes of the names of all refs. */
 const MOST_BYTES = 2 * 2 ** 20;
 const NO_SHA = /^0+$/;
 
-/** Shas by the refs' full names. */
+/** Object ids of refs, by the refs' full names. */
 export type Refs = Record<string, string>;
 
 /** Returns the refs on the disk. */
@@ -21,7 +21,7 @@ export async function readRefs(repository: string): Promise<Refs> {
   return Object.fromEntries(lines.map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0]!]));
 }
 
-/** Changes the refs on the disk from `before` to `after`, the refs in the bucket. Their objects must be on the disk. */
+/** Changes the refs on the disk from `before` to `after`. The objects of `after` must be on the disk. */
 export async function setRefs(repository: string, before: Refs, after: Refs): Promise<void> {
   const deleted = Object.entries(before).filter(([ref]) => !Object.hasOwn(after, ref));
   const moved = Object.entries(after).filter(([ref, sha]) => before[ref] !== sha);
@@ -54,8 +54,8 @@ export function areSame(one: Refs, other: Refs): boolean {
 }
 
 /**
- * Returns the refs after a change.
- * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when it adds refs or bytes of names above the limit
+ * Returns the refs after updates.
+ * @throws {Refusal} 409 when a ref is not where an update expects it, 400 when the updates add refs or bytes above the limit
  */
 export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
   const after = { ...refs };

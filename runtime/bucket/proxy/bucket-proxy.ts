@@ -1,5 +1,5 @@
-// Runs the bucket proxy. Besides the host, only this process has the bucket's keys. The host keeps the listening socket, so
-// requests wait during a restart.
+// Runs the bucket proxy. Processes of apps and the bucket service reach the bucket only through it, because they lack the
+// bucket's keys. The host keeps the listening socket, so requests wait during a restart.
 import { getCACertificates } from 'node:tls';
 import { KeptProgram } from '../../isolation/kept-program.ts';
 import type { User } from '../../isolation/users.ts';
@@ -8,7 +8,7 @@ import type { Counts, Report, Setup } from './messages.ts';
 import { noCounts } from './reports.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Limit of the process's data segment (RLIMIT_DATA). Node reserves 560 MiB of it. */
+/** Limit of the process's data segment (RLIMIT_DATA), in bytes. Node reserves 560 MiB of it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 /** Limit of Node's heap, in MiB. */
 const HEAP_MB = 256;
@@ -16,11 +16,11 @@ const HEAP_MB = 256;
 export interface BucketProxyOptions extends Omit<Setup, 'authorities'> {
   /** Default: any free port. */
   port?: number;
-  /** The user that runs it; `null`: the host's own user. */
+  /** Returns the user that runs the proxy; null for the host's own user. */
   user: () => User | null;
   /** Called at most once a second for an app that has used the bucket, with its totals since this object was made. */
   onCounts: (appId: string, counts: Counts) => void;
-  /** Called when the store no longer answers, with the reason, and with null once it does. */
+  /** Called with the reason when the store no longer answers, and with null when it answers again. */
   onAway: (reason: string | null) => void;
 }
 
@@ -45,7 +45,7 @@ export class BucketProxy {
     });
   }
 
-  /** The process id, while it runs. */
+  /** The id of the proxy's process; null while none runs. */
   get pid(): number | null {
     return this.#program.pid;
   }

@@ -22,7 +22,7 @@ export interface Counts {
 
 export type Report =
   | { type: 'listening' }
-  /** What apps have done since their last report. */
+  /** Requests of apps since the proxy's previous report. */
   | { type: 'counts'; apps: [appId: string, counts: Counts][] }
-  /** Why the store does not answer; null: it answers again. */
+  /** `reason`: why the store does not answer; null when it answers again. */
   | { type: 'away'; reason: string | null };

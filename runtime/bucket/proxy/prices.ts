@@ -1,6 +1,6 @@
 // What the requests to a bucket cost.
 
-/** US dollars per million requests. Lists are writes. */
+/** US dollars per million requests. Lists count as writes. */
 export interface BucketPrices {
   writes: number;
   reads: number;
@@ -8,11 +8,11 @@ export interface BucketPrices {
 }
 
 const R2: BucketPrices = { writes: 4.5, reads: 0.36, deletes: 0 };
-/** Counts over a shorter time, in ms, say little about a month. */
+/** Minimum time of counts for an estimate of a month, in ms. */
 const ENOUGH_MS = 3_600_000;
 const MONTH_MS = 30 * 24 * 3_600_000;
 
-/** Returns the prices in the settings, or else R2's for a bucket there; null for another store. */
+/** Returns the prices in the settings, or else R2's prices for a bucket in R2; null for another store. */
 export function bucketPrices({
   RUNNER_BUCKET_PRICES,
   RUNNER_BUCKET_ENDPOINT,
@@ -26,8 +26,8 @@ export function bucketPrices({
 }
 
 /**
- * Returns what the counted requests would cost in 30 days, in US dollars and whole cents; null when that cannot be estimated.
- * @param elapsedMs the time in which they were counted; less than an hour is too little
+ * Returns the estimated cost of requests in 30 days, in US dollars, rounded to cents; null when there is no estimate.
+ * @param elapsedMs the time in which the requests were counted; there is no estimate for less than `ENOUGH_MS`
  */
 export function monthlyCost(
   counts: readonly Record<keyof BucketPrices, number>[],

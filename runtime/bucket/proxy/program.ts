@@ -18,7 +18,7 @@ process.once('message', (setup: Setup, listener: unknown) => {
   });
   server.listen(listener as object, () => {
     report({ type: 'listening' });
-    // Saved now, because the host kills this process.
+    // Saves compiled code now, because the host later kills this process, and Node would save it only at an exit.
     flushCompileCache();
   });
 });

@@ -1,4 +1,4 @@
-// Batches reports to the host, at most one a second.
+// Batches reports to the host: sends them at most once a second.
 import type { Counts, Report } from './messages.ts';
 
 const INTERVAL_MS = 1_000;
@@ -11,9 +11,9 @@ export class Reports {
   readonly #send: (report: Report) => void;
   #apps = new Map<string, Counts>();
   #away: string | null = null;
-  /** The state reported last. Null before the first report: the host may hold the state of an earlier process. */
+  /** The state in the latest report. Null before the first one: the host may have the state of an earlier process. */
   #isReportedAway: boolean | null = null;
-  /** Whether a request has failed since the last report. */
+  /** Whether a request has failed since the latest report. */
   #hasFailed = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -45,7 +45,7 @@ export class Reports {
 
   #report(): void {
     this.#timer = null;
-    // Repeated while requests fail: the host may have heard from the store since the last report.
+    // Repeated while requests fail: after the latest report, the store may have answered a test of the host.
     if ((this.#isAway && this.#hasFailed) || this.#isAway !== this.#isReportedAway) {
       this.#isReportedAway = this.#isAway;
       this.#hasFailed = false;

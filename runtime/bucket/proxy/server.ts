@@ -1,4 +1,4 @@
-// The server of the proxy: lets each app reach its own names in the bucket, and nothing else.
+// The server of the proxy: gives each app access to the names in its own folder of the bucket, and to nothing else.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -12,9 +12,9 @@ import { type Operation, operationOf, readTarget, type Target } from './target.t
 import { type Sender, verify } from './verify.ts';
 import { Watch } from './watch.ts';
 
-/** Concurrent requests for the data of one app, and for its R2 objects. */
+/** Maximum concurrent requests for the data of one app, and for its R2 objects. */
 const OF_APP = { data: 64, r2: 128 };
-/** Concurrent requests of all apps. R2 objects get fewer, so that leases can be renewed: without its lease, a process ends. */
+/** Maximum concurrent requests of all apps. R2 gets fewer, so that processes can renew their leases: otherwise they end. */
 const OF_ALL = { data: 512, r2: 320 };
 const ALL = 512;
 const HEAD_BYTES = 16 * 1024;
@@ -26,14 +26,14 @@ const IDLE_MS = 60_000;
 const REQUEST_MS = 60 * 60_000;
 /** How often Node's server checks these timeouts, in ms. */
 const CHECK_MS = 1_000;
-/** Longest body of a refused request that is still read. A longer body ends the connection. */
+/** Longest body of a refused request that is still read, in bytes. After a longer one, the connection is closed. */
 const SKIPPED_BYTES = 64 * 1024;
-/** Most bytes of an error of the store that are read. */
+/** An error of the store is read until it has more bytes than this. */
 const ERROR_BYTES = 64 * 1024;
 
-/** Request headers that the store gets, besides those that begin with `META`. All others are dropped. */
+/** Headers of an app's request that are passed to the store, besides those that begin with `META`. */
 const PASSED = ['content-length', 'content-md5', 'content-type', 'if-match', 'if-none-match', 'range'];
-/** The other `x-amz-` headers that a request may have. */
+/** The `x-amz-` headers that a request may have, besides those that begin with `META`. */
 const OWN = ['x-amz-content-sha256', 'x-amz-date'];
 const META = 'x-amz-meta-';
 const ANSWERED = [
@@ -54,9 +54,9 @@ export class ProxyServer {
   readonly #setup: Setup;
   readonly #reports: Reports;
   readonly #store: Store;
-  /** Running requests, by app and by the folder that they reach. */
+  /** Number of running requests, by `<app id>/<folder>`. */
   readonly #running = new Map<string, number>();
-  /** Running requests of all apps, by the folder that they reach. */
+  /** Number of running requests of all apps, by folder. */
   readonly #sum = { data: 0, r2: 0 };
 
   constructor(setup: Setup, reports: Reports) {
@@ -136,7 +136,7 @@ export class ProxyServer {
     };
   }
 
-  /** @throws {Error} when the store does not answer, or the client leaves */
+  /** Sends a request to the store. @throws {Error} when the store does not answer, or the client disconnects or pauses */
   async #send(request: IncomingMessage, verified: Verified): Promise<Answer> {
     const { sender, target, operation, headers, watch } = verified;
     const passed = [...headers].filter(([name]) => PASSED.includes(name) || name.startsWith(META));
@@ -156,7 +156,7 @@ export class ProxyServer {
         watch.signal,
       );
     } catch (error) {
-      // A request body that ends early or pauses is the client's fault.
+      // Not reported when the client has disconnected, or paused in the request's body: the store has not failed.
       if (!watch.signal.aborted || watch.isStoreLate) this.#reports.storeIsAway(storeFailure(error));
       throw error;
     }
@@ -194,7 +194,7 @@ export class ProxyServer {
     );
   }
 
-  /** Answers with an error message of the proxy's own: the store's message may contain the real keys. */
+  /** Sends an error with a message of the proxy: the store's message may contain the real access key. */
   async #fail(answer: Answer, response: ServerResponse, method: string, watch: Watch): Promise<void> {
     const { statusCode: status } = answer;
     watch.awaitsStore();

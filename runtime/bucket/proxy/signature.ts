@@ -1,4 +1,4 @@
-// AWS signature version 4 for S3: to verify what apps send, and to sign what the store gets.
+// AWS signature version 4 for S3: to verify requests of apps, and to sign requests to the store.
 import { createHmac, hash } from 'node:crypto';
 
 export const ALGORITHM = 'AWS4-HMAC-SHA256';
@@ -38,7 +38,7 @@ export function authorizationOf(signed: Signed, keys: { accessKey: string; secre
   return `${ALGORITHM} Credential=${credential}, SignedHeaders=${namesOf(signed.headers)}, Signature=${signature}`;
 }
 
-/** Encodes text as signatures need it: all but letters, digits and `-._~`. */
+/** Percent-encodes text as signatures need it: all but letters, digits and `-._~`. */
 export function encode(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,

@@ -4,9 +4,9 @@ import { Refused } from './refused.ts';
 import { encode } from './signature.ts';
 import type { Sender } from './verify.ts';
 
-/** Most bytes of a part of an upload, and of an object that one request writes. */
+/** Maximum bytes of a part of an upload, and of an object that one request writes. */
 const PART_BYTES = 5 * 2 ** 30;
-/** Most bytes of the list of parts that completes an upload. */
+/** Maximum bytes of the list of parts that completes an upload. */
 const PARTS_LIST_BYTES = 4 * 2 ** 20;
 /** Folder of large KV values, below an app's data. */
 const VALUES = 'v1/services/';
@@ -14,7 +14,7 @@ const VALUES = 'v1/services/';
 export const VALUE_BYTES = 16 * 2 ** 20;
 const KEY_BYTES = 1_024;
 
-/** The target of a request, decoded once. */
+/** The target of a request, percent-decoded once. */
 export interface Target {
   path: string;
   query: Map<string, string>;
@@ -23,9 +23,9 @@ export interface Target {
 /** An allowed operation, and its class in the price lists of stores. */
 export interface Operation {
   counts: 'writes' | 'reads' | 'deletes';
-  /** Most bytes of its body. */
+  /** Maximum bytes of the request's body. */
   mostBytes: number;
-  /** The path to ask the store for. */
+  /** The path of the request to the store, not encoded. */
   path: string;
 }
 
@@ -57,7 +57,7 @@ const LIST_QUERY = new Set([
   'x-id',
 ]);
 
-/** Reads a target. @throws {Refused} when its encoding is not the one that signatures have */
+/** Parses a request target. @throws {Refused} unless it is percent-encoded exactly as in signatures */
 export function readTarget(target: string): Target {
   const [rawPath, rawQuery = ''] = splitAt(target, '?');
   if (!rawPath.startsWith('/')) throw unclear('it must begin with /');
@@ -75,7 +75,7 @@ export function readTarget(target: string): Target {
   return { path, query };
 }
 
-/** @throws {Refused} unless the app may do this */
+/** Returns the operation of a request. @throws {Refused} unless the app may do it */
 export function operationOf(
   method: string,
   { path, query }: Target,
@@ -113,7 +113,7 @@ function requireList(method: string, query: Target['query'], own: string): void 
   requireOwn(prefix.endsWith('/') ? `${prefix}-` : prefix, own);
 }
 
-/** @throws {Refused} unless the key is below `own`, however a store reads paths */
+/** @throws {Refused} unless the key is below the folder `own`, even for a store that normalizes or decodes names */
 function requireOwn(key: string, own: string): void {
   if (!key.startsWith(own)) throw denied(`names must begin with ${own}`);
   if (Buffer.byteLength(key) > KEY_BYTES) throw denied(`names have at most ${KEY_BYTES} bytes`);

@@ -4,7 +4,7 @@ import { appKeys, type Opens, parseAccessKey } from '../app-keys.ts';
 import { Refused } from './refused.ts';
 import { encodePath, encodeQuery, signatureOf, UNSIGNED } from './signature.ts';
 
-/** Maximum difference between the signer's clock and this one, in ms, as S3 allows. */
+/** Maximum difference between the signer's clock and this machine's, in ms, as S3 allows. */
 const SKEW_MS = 15 * 60_000;
 const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/,\s]*)\/(\d{8})\/([a-z0-9-]{1,32})\/s3\/aws4_request, ?SignedHeaders=([a-z0-9;-]+), ?Signature=([0-9a-f]{64})$/;
@@ -24,13 +24,14 @@ export interface Received {
 
 export interface Sender {
   appId: string;
-  /** What its key gives access to. */
+  /** What the access key gives access to. */
   opens: Opens;
   /** The signed hash of the body, or `UNSIGNED`. The store compares the hash with the body. */
   bodyHash: string;
 }
 
 /**
+ * Returns the sender of a request.
  * @param nowMs the time, in ms since 1970
  * @throws {Refused} unless the request is signed with the key of the app that it names
  */

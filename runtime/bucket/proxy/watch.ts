@@ -4,7 +4,7 @@
 const HEAD_MS = 10_000;
 /** Longest silence of a client that sends or reads a body, in ms. */
 const SILENCE_MS = 30_000;
-/** Longest silence of the store in an answer's body, in ms. A starting workerd waits for it, and repeats a cut request. */
+/** Longest silence of the store in an answer's body, in ms. It is short, because a starting workerd waits for it. */
 const STORE_SILENCE_MS = 10_000;
 
 export class Watch {
@@ -32,7 +32,7 @@ export class Watch {
     this.#wait(STORE_SILENCE_MS, () => this.abort('the body of an answer was silent for 10 s'));
   }
 
-  /** Call it when the whole request is sent. */
+  /** Call it when only the head of the store's answer is awaited. */
   awaitsHead(): void {
     this.#wait(HEAD_MS, () => {
       this.#isStoreLate = true;
@@ -49,7 +49,7 @@ export class Watch {
     clearTimeout(this.#timer);
   }
 
-  /** Ends the timeout for good: the end of a request body may be noticed after the answer, and would start it again. */
+  /** Ends the timeout for good. After `end`, a request body that ends later than the answer would start it again. */
   finish(): void {
     this.end();
     this.#isFinished = true;

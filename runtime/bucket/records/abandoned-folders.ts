@@ -7,7 +7,7 @@ import { deletedNameOf, RECORDS } from './app-records.ts';
 
 /** How long a removal by the app's own host must be overdue before another host does it, in ms. */
 const LATE_MS = 24 * 3_600_000;
-/** Records of fewer bytes are those of deleted apps, which have about half as many. All other records have more. */
+/** Records with fewer bytes than this are read: those of deleted apps have about half as many, all others have more. */
 const DELETED_BYTES = 256;
 
 export interface AbandonedFoldersOptions {
@@ -18,7 +18,7 @@ export interface AbandonedFoldersOptions {
   remove: (appId: string) => Promise<void>;
 }
 
-/** Removes every folder that is overdue by `LATE_MS`, with its record. Never rejects. @param now in ms since 1970 */
+/** Removes every folder that is overdue by `LATE_MS`, and the app's records. Never rejects. @param now in ms since 1970 */
 export async function removeAbandonedFolders(
   { store, ready, remove }: AbandonedFoldersOptions,
   now = Date.now(),

@@ -14,7 +14,7 @@ const DELETED = 'deleted/';
 
 export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'remove'>;
 
-/** Attempts to take a record while its writer keeps changing it. */
+/** Maximum attempts to take a record while another host keeps changing it. */
 const TAKES = 5;
 
 /** Another host is the app's home: the host that runs the app and writes its record. */
@@ -43,7 +43,7 @@ export class NewerRecord extends Error {
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
-  /** The write after the running one. The running one may have read the record before the last change. */
+  /** The write after the running one, which may have read the app before the latest change. */
   next: Promise<void> | null;
 }
 
@@ -62,7 +62,7 @@ export class AppRecords {
 
   /**
    * @param ready resolves when the bucket may be used
-   * @param self the id of this host; null in a Cellar of one
+   * @param self the id of this host; null in a Cellar of one host
    */
   constructor(
     queries: AppRecordQueries,
@@ -90,7 +90,7 @@ export class AppRecords {
   }
 
   /**
-   * Writes every changed record. Concurrent calls share one run.
+   * Writes every changed record, except of apps that another host has taken. Concurrent calls share one run.
    * @throws {Error} when the bucket refuses a record; the next call tries again
    */
   storeAll(): Promise<void> {
@@ -101,8 +101,8 @@ export class AppRecords {
   }
 
   /**
-   * Returns the record of an app, also of another host's; null without one, and for a deleted app.
-   * @throws {Error} when the bucket does not answer
+   * Returns the record of an app of this or another host; null without one, and for a deleted app.
+   * @throws {Error} when the bucket does not answer, or the record is damaged
    */
   async read(appId: string): Promise<AppRecord | null> {
     await this.#ready();
@@ -134,7 +134,7 @@ export class AppRecords {
   }
 
   /**
-   * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
+   * Takes the records of an app and of its previews: from now on this host can write them, and an earlier home cannot.
    * @param wanted the app's state, with this host as its home. If that undeletes the app, its record from before the deletion is
    *   restored
    * @returns the records, the app's first; null when the bucket has none
@@ -201,7 +201,7 @@ export class AppRecords {
         const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);
         this.#elsewhere.delete(appId);
         this.#etags.set(appId, etag);
-        // If this fails, the next deletion replaces the object.
+        // The app is no longer deleted. If this removal fails, the next deletion replaces the object.
         if ('deletedApp' in found.record) await this.#store.remove(deletedNameOf(appId)).catch(() => {});
         return record;
       } catch (error) {
@@ -237,7 +237,7 @@ export class AppRecords {
     }
   }
 
-  /** Returns the tag of a record in the bucket; null without one. @throws {OtherHome} */
+  /** Returns the etag of a record in the bucket; null without a record. @throws {OtherHome} */
   async #tagOf(appId: string): Promise<string | null> {
     if (this.#self === null) return this.#store.etagOf(nameOf(appId));
     const found = await this.#read(appId);
@@ -269,7 +269,7 @@ export class AppRecords {
     return running;
   }
 
-  /** Stores a deleted app's last record, before the deletion replaces it. Does nothing for an app that has only moved. */
+  /** Stores a deleted app's last record, before the deletion replaces it. Does nothing for an app that moved to a disk. */
   async #storeDeleted(appId: string): Promise<void> {
     const kept = this.#queries.kept(appId);
     if (kept === null) return;
@@ -277,7 +277,7 @@ export class AppRecords {
     await this.#store.writeIf(name, bytesOf(kept.record), await this.#store.etagOf(name));
   }
 
-  /** Each write is conditional on the etag: an earlier write that arrives late must not replace a newer one. */
+  /** Writes or removes an app's record. Writes are conditional on the etag: a delayed write must not replace a newer one. */
   async #storeOne(appId: string): Promise<void> {
     const changed = this.#queries.changeOf(appId);
     if (changed === null) return;
@@ -298,7 +298,7 @@ export class AppRecords {
       try {
         this.#etags.set(appId, await this.#store.writeIf(name, bytesOf(record), etag));
       } catch (error) {
-        // Finds out whether another host has taken the app.
+        // Throws `OtherHome` if another host has taken the app.
         if (error instanceof ChangedObject) await this.#tagOf(appId);
         throw error;
       }

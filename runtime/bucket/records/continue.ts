@@ -1,4 +1,4 @@
-// Lets an empty machine continue the Cellar of a bucket, whose machine was lost.
+// Lets an empty machine continue the Cellar of a bucket whose machine was lost, or join the hosts of that Cellar.
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
@@ -26,10 +26,11 @@ import { damagedRecord, readRecord } from './record-content.ts';
 import { beginSecrets, fetchSecrets } from './secrets.ts';
 
 /**
- * Fills an empty data directory with the Cellar of the bucket, if it has one. A machine that continues a lost machine's Cellar
- * takes all apps in the bucket. A host that joins others takes none, because it is decided later which host runs which app.
+ * Fills an empty data directory with the Cellar of the bucket, if the bucket has one. A machine that continues a lost
+ * machine's Cellar takes all apps in the bucket. A host that joins others takes none: the control plane decides later which
+ * host runs which app. With `RUNNER_ADDRESS`, an unused bucket gets a new Cellar.
  * The data of the control plane, and data, releases and repositories of apps, are read from the bucket when they are used.
- * @throws {Error} when the bucket does not answer, or belongs to a Cellar with another `RUNNER_CLUSTER_KEY`
+ * @throws {Error} when the bucket does not answer, or this machine cannot continue or join its Cellar
  */
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {
   const place = bucketPlace(config);
@@ -59,7 +60,7 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
   } finally {
     release();
   }
-  // Another host has begun the Cellar first: this one joins it.
+  // Another host has begun the Cellar first: this host joins it.
   if (!isBegun) await continueFromBucket(config, paths);
 }
 
@@ -76,7 +77,7 @@ function requireContinuable(owner: FoundOwner, clusterKey: string, several: bool
   requireSameKind(owner, several);
 }
 
-/** Begins a Cellar of several hosts, which may all start at this moment. @returns false when another one has begun it */
+/** Begins a Cellar of several hosts, which may all start at this moment. @returns false when another host has begun it */
 async function begin(place: S3Place, paths: Layout, clusterKey: string, beside: string): Promise<boolean> {
   await probe(place);
   await beginSecrets(place, paths, clusterKey);
@@ -90,7 +91,7 @@ async function begin(place: S3Place, paths: Layout, clusterKey: string, beside: 
   }
 }
 
-/** @throws {Error} when no host of this Cellar has stored its secrets in the bucket */
+/** Joins the hosts of a Cellar. @throws {Error} when no host has stored the Cellar's secrets in the bucket */
 async function join(
   place: S3Place,
   paths: Layout,
@@ -126,9 +127,9 @@ async function takeOver(
 }
 
 /**
- * Replaces the rows of apps in the bucket, in a host's database, by their records in the bucket, which are newer.
- * @param path of the database; created if missing. No host uses it
- * @returns the ids of the apps that have a record, and the id of the new machine
+ * Replaces a database's rows about apps in the bucket by the apps' records in the bucket, which are newer.
+ * @param path of the database of a host that does not run; created if missing
+ * @returns the ids of the apps that have a record, and the id of the machine in the database
  */
 export async function takeRecords(
   place: S3Place,

@@ -1,4 +1,4 @@
-// Finds out when the apps of a lost machine have work to do. Runs after the start, because it needs a request for each app.
+// Reads when the apps of a lost machine have their next work. Runs after the start, because it needs a request for each app.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
@@ -8,7 +8,7 @@ import { each } from '../app-folder.ts';
 const RETRY_MS = 10_000;
 
 export interface LearningApp {
-  /** Reads from the bucket when the app has work to do. @throws {Error} when the bucket does not answer */
+  /** Reads the time of the app's next work from the bucket. @throws {Error} when the bucket does not answer */
   learn: () => Promise<void>;
 }
 

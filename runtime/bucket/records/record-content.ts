@@ -123,8 +123,8 @@ const appRecord = z.looseObject({
 const deletedApp = z.looseObject({ deletedApp: id, removeAt: z.iso.datetime() });
 
 /**
- * Reads a record.
- * @param appId the app in the name of the record
+ * Parses and checks a record.
+ * @param appId the id in the name of the record
  * @throws {Error} when it is damaged, or of a newer Cellar
  */
 export function readRecord(bytes: Buffer, appId: string): AppRecord | DeletedApp {
@@ -142,7 +142,7 @@ export function readRecord(bytes: Buffer, appId: string): AppRecord | DeletedApp
   return record;
 }
 
-/** @param name of a record's object */
+/** Returns the error for a record that cannot be used. @param name of the record's object */
 export function damagedRecord(name: string, error: unknown): Error {
   return new Error(
     `${name} in the bucket cannot be used: ${reason(error)}. Repair it, or remove it to leave that app out`,

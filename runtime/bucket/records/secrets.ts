@@ -16,7 +16,7 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Writes the secrets, unless the bucket has the same. @throws {UnusableStore} as `fetchSecrets` does */
+/** Writes this machine's secrets to the bucket, unless it has the same. @throws {UnusableStore} as `fetchSecrets` does */
 export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
   const secrets = JSON.stringify(ownSecrets(paths));
   if ((await read(place, clusterKey)) === secrets) return;
@@ -24,7 +24,7 @@ export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: st
 }
 
 /**
- * As `storeSecrets`, for one of several hosts. Never overwrites a secret in the bucket, because other hosts use it.
+ * As `storeSecrets`, for one of several hosts. Never changes a secret in the bucket, because other hosts use it.
  * @throws {UnusableStore} also when this host has a different secret
  */
 export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
@@ -45,7 +45,7 @@ export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: st
 }
 
 /**
- * Makes the secrets of a new Cellar in an empty data directory. If another host is faster, fetches that host's secrets.
+ * Makes the secrets of a new Cellar in an empty data directory, and stores them. If the bucket has secrets, fetches these.
  * @throws {UnusableStore} as `fetchSecrets` does
  */
 export async function beginSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
@@ -62,7 +62,7 @@ export async function beginSecrets(place: S3Place, paths: Layout, clusterKey: st
 
 /**
  * Writes the secrets of the bucket into a data directory.
- * @param replaces whether secrets that are there already are replaced. Default: they stay
+ * @param replaces whether existing secrets in the directory are replaced. Default: they stay
  * @returns whether the bucket has secrets
  * @throws {UnusableStore} when they were encrypted with another cluster key, or the bucket does not answer
  */
