@@ -1,4 +1,4 @@
-// The addresses that a browser may reach: the same as its app.
+// The addresses that a browser may connect to: the same as those of apps.
 import { BlockList, isIPv6 } from 'node:net';
 import { plainAddress } from '../isolation/address-ranges.ts';
 import { Egress, HELD_V4, HELD_V6 } from '../isolation/egress.ts';
@@ -10,7 +10,7 @@ export class AppAddresses {
   readonly #ranges: BlockList;
   readonly #held = listOf([...HELD_V4, ...HELD_V6]);
 
-  /** @param allowed private addresses and CIDR ranges that apps may reach */
+  /** @param allowed private addresses and CIDR ranges that apps may connect to */
   constructor(allowed: readonly string[]) {
     const egress = new Egress(allowed);
     this.#named = listOf(egress.named);

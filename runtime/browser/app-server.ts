@@ -1,4 +1,4 @@
-// Serves the browser binding of one app, at the app's own socket: the calls of Cloudflare's Puppeteer and Playwright.
+// Serves the browser binding of one app, at that app's socket: the calls of Cloudflare's Puppeteer and Playwright.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -12,7 +12,7 @@ import type { Sessions } from './sessions.ts';
 
 /** Bounds and default of `keep_alive`, the time that a browser waits for a command, in ms. */
 const KEEP_ALIVE_MS = { least: 10_000, normal: 60_000, most: 600_000 };
-/** Maximum bytes of a request. */
+/** Maximum bytes of a request's body. */
 const REQUEST_BYTES = 64 * 1024;
 const REQUEST_MS = 30_000;
 const LIMITS = {
@@ -25,8 +25,9 @@ const LIMITS = {
 const ID = '([0-9a-f-]{36})';
 const DEVTOOLS = new RegExp(`^/v1/devtools/browser/${ID}(/.*)?$`);
 const DETAIL = new RegExp(`^/v1/devtools/session/${ID}$`);
-/** Paths of a session that DevTools answers itself. */
+/** Paths below a session whose HTTP requests are passed on to the browser's DevTools server. */
 const JSON_PATH = /^\/json(?:\/(?:version|list|protocol|new|(?:activate|close)\/[0-9A-Za-z-]{1,64}))?$/;
+/** Paths below a session for the DevTools WebSocket of one page. */
 const PAGE_PATH = /^\/page\/[0-9A-Za-z-]{1,64}$/;
 
 interface Answer {
@@ -49,7 +50,7 @@ export class AppServer {
     this.#options = options;
   }
 
-  /** Listens at a socket that only the app can reach. */
+  /** Serves an app at a socket that only this app can reach. */
   static async listen(listener: SocketHandle, options: AppServerOptions): Promise<HttpAnswerer> {
     const server = new AppServer(options);
     const http = await answerHttp(
@@ -72,7 +73,7 @@ export class AppServer {
       const { status, body } = await this.#called(request);
       response.writeHead(status, { 'content-type': 'application/json' });
       if (typeof body === 'string') response.end(body);
-      // Streamed, not buffered: the body may be large, because a page chooses its title and its address.
+      // Streamed, not buffered: the list of pages may be large, because a page chooses its title and its address.
       else await pipeline(body, response);
     } catch (error) {
       if (response.headersSent) return void response.destroy();
@@ -147,14 +148,15 @@ export class AppServer {
 }
 
 /**
- * Refuses guardrails, which limit what a page may reach: without them, a session would be less safe than the app asked for.
+ * Refuses a request for guardrails (limits of what a page may reach). If they were ignored, the session would be less safe
+ * than the app asked for.
  */
 function requireNoGuardrails({ headers }: IncomingMessage, body?: Buffer): void {
   if (headers['cf-brapi-guardrails'] !== undefined || body?.includes('"guardrails"'))
     throw invalid('"guardrails" are not available on this Cellar');
 }
 
-/** Returns the query for `/json/new`: only the tab's address. */
+/** Returns the query for `/json/new`: the new tab's address, if the app gave one. */
 function newTab(search: string): string {
   const url = new URLSearchParams(search).get('url');
   return url === null ? '' : `?${encodeURIComponent(url)}`;

@@ -1,6 +1,6 @@
 // Errors of the browser service. Puppeteer and Playwright show the status and the text.
 
-/** An error whose message the app gets. */
+/** An error whose message is sent to the app. */
 export class BrowserError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -12,7 +12,7 @@ export class BrowserError extends Error {
 export const invalid = (message: string) => new BrowserError(400, message);
 export const notFound = (message: string) => new BrowserError(404, message);
 export const tooMany = (message: string) => new BrowserError(429, message);
-/** The browser failed, or has ended. */
+/** For a browser that failed or has ended, and for a service that has none free. */
 export const failed = (message: string) => new BrowserError(503, message);
 export const notSet = () =>
   failed(

@@ -1,4 +1,5 @@
-// Starts the browsers of the browser service, each in its own sandbox. Runs in the host: the service may not make sandboxes.
+// Starts the browsers of the browser service, each in its own sandbox. Runs in the host, because the service may not make
+// sandboxes.
 import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Isolation, makeView } from '../isolation/isolation.ts';
@@ -12,13 +13,13 @@ import type { BrowserEnd, BrowserRequest } from './messages.ts';
 import { sessionSocket } from './messages.ts';
 
 const PROGRAM = new URL('./sandbox-program.js', import.meta.url).pathname;
-/** Maximum memory of a browser, in MiB. */
+/** Maximum memory of the processes of a browser, in MiB. */
 const MEMORY_MB = 1024;
-/** Maximum size of each of its two directories in memory, in MiB. */
+/** Maximum size of each of the two in-memory directories of a browser's sandbox, in MiB. */
 const DIRECTORY_MB = 128;
 /** Maximum processes and threads of a browser. */
 const TASKS = 512;
-/** Maximum browsers that the service may ask for. The service's own limit is lower. */
+/** Maximum browsers of a service at a time. The service itself has a lower limit. */
 const BROWSERS = 64;
 /** Programs to start in place of Debian's launcher scripts, which add extensions and flags. */
 const LAUNCHERS: Record<string, string> = { '/usr/bin/chromium': '/usr/lib/chromium/chromium' };
@@ -31,7 +32,7 @@ export interface LauncherOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;
   isolation: Isolation;
-  /** The user that runs browsers, not the same as that of the service; `null`: the host's own user. */
+  /** The user that runs browsers: another one than the service's user. Null: the host's own user. */
   user: () => User | null;
 }
 
@@ -41,7 +42,7 @@ interface Browser {
   job: Job | null;
 }
 
-/** Starts and ends the browsers that a process of the service asks for, until that process ends. */
+/** Starts and ends browsers as the service's process asks. Ends all when that process has ended. */
 export function serveLaunches(child: Child, options: LauncherOptions): void {
   const browsers = new Map<number, Browser>();
   const end = (browser: Browser) => {
@@ -55,7 +56,7 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
     if (known !== undefined || browsers.size >= BROWSERS || child.hasEnded()) return;
     const browser: Browser = { isWanted: true, job: null };
     browsers.set(number!, browser);
-    // A restarted service counts from 1 again, while browsers of the earlier process still end.
+    // A restarted service counts from 1 again, while browsers of its earlier process may still be ending.
     const name = `${child.pid}-${number}`;
     void launch(name, sessionSocket(options.sockets, number!), browser, options)
       .catch((error: unknown) => {
@@ -74,7 +75,7 @@ export function serveLaunches(child: Child, options: LauncherOptions): void {
   });
 }
 
-/** Runs a browser to its end. @returns why it ended */
+/** Starts a browser, and waits until it has ended. @returns why it ended, for the app */
 async function launch(
   name: string,
   socket: string,
@@ -119,12 +120,12 @@ async function launch(
     return why;
   } finally {
     await group?.remove();
-    // Removes the directories at which the sandbox was mounted. The files in it were in memory.
+    // Removes the mount points of the sandbox's directories. The files in these directories were in memory.
     rmSync(place, { recursive: true, force: true });
   }
 }
 
-/** Waits for the end of a browser. `why` is the last line that it printed. */
+/** Waits until a browser has ended. `why` is the last line that it printed to stderr. */
 async function ended(job: Job): Promise<{ why: string; failed: boolean }> {
   let last = '';
   const lines = new LineReader((line) => {

@@ -1,4 +1,5 @@
-// The browser service: a process that gives apps browsers, and connects them with the internet. The host starts the browsers.
+// The browser service: a process that serves the browser bindings of apps, and connects browsers with the internet. The host
+// starts the browsers.
 import { totalmem } from 'node:os';
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { AppAddresses } from './app-addresses.ts';
@@ -18,7 +19,7 @@ const GIB = 1024 ** 3;
 const MOST = 16;
 
 const { sockets, egress, url } = serviceOptions<BrowserServiceOptions>();
-/** Maximum browsers. On this machine, each may use 1 GiB of memory, and all together half of the machine's. */
+/** Maximum sessions at a time. For browsers on this machine: one for each 2 GiB of the machine's memory, at least two. */
 const all = url === '' ? Math.max(2, Math.min(MOST, Math.floor(totalmem() / 2 / GIB))) : MOST;
 const addresses = new AppAddresses(egress);
 // One account may have half of the browsers, so that other accounts get one too.

@@ -1,4 +1,4 @@
-// The browser of a session at the operator's endpoint (RUNNER_BROWSER_URL), which gives each connection a browser of its own.
+// The browser of a session at the operator's endpoint (RUNNER_BROWSER_URL), which starts one browser for each connection.
 import { type ClientRequest, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { invalid } from './errors.ts';

@@ -1,4 +1,4 @@
-// The browser of a session, in its own sandbox on this machine. All its connections go through the session's socket.
+// The browser of a session, in its own sandbox on this machine. All connections of the sandbox use the session's socket.
 import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
@@ -11,7 +11,7 @@ import { read, serveSocks } from './socks.ts';
 
 /** Maximum connections of the sandbox: to the internet, and for DevTools. */
 const SANDBOX_CONNECTIONS = 256;
-/** Maximum unused connections to DevTools: the sandbox offers one at a time. */
+/** Maximum unused connections to DevTools. Enough, because the sandbox offers one at a time. */
 const OFFERED = 4;
 /** Maximum DNS lookups of a session at a time. All sessions share Node's few threads for lookups. */
 const LOOKUPS = 2;
@@ -20,9 +20,9 @@ const APP_CONNECTIONS = 16;
 /** Maximum bytes of the browser's answer about its version. */
 const VERSION_BYTES = 64 * 1024;
 
-/** What a browser in a sandbox uses on this machine. */
+/** What a `SandboxBrowser` needs of this machine. */
 export interface Place {
-  /** Path of its socket. */
+  /** Path of the session's socket. */
   socket: string;
   /** Asks the host to start or end the browser. */
   ask: (wanted: boolean) => void;
@@ -57,7 +57,7 @@ export class SandboxBrowser implements Browser {
     rmSync(this.#place.socket, { force: true });
     this.#server.listen(this.#place.socket, SANDBOX_CONNECTIONS);
     await once(this.#server, 'listening');
-    // The browser runs as another user. Its sandbox contains no other socket.
+    // Any user may connect, because the browser runs as another user. Its sandbox contains no other socket.
     chmodSync(this.#place.socket, 0o666);
     this.#place.ask(true);
     const request = (await this.request('/json/version', 'GET', {}, signal)).end();
@@ -90,7 +90,7 @@ export class SandboxBrowser implements Browser {
     rmSync(this.#place.socket, { force: true });
   }
 
-  /** Takes a connection from the sandbox. Its first byte names its purpose. */
+  /** Takes a connection from the sandbox. The first byte names its purpose: see `sandbox-program.js`. */
   async #connected(socket: Socket): Promise<void> {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));

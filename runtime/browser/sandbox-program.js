@@ -1,5 +1,5 @@
-// Runs in the sandbox of one browser session: starts Chromium there, and connects it with the service outside. The sandbox's
-// network has only loopback, so all connections go through the session's socket. The first byte of each says where it leads.
+// Runs in the sandbox of one browser session: starts Chromium, and connects it with the browser service outside. The network
+// of the sandbox has only loopback, so all connections use the session's socket. Their first byte names their purpose.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const chromium = spawn(
     '--headless=new',
     '--remote-debugging-port=0',
     `--proxy-server=socks5://127.0.0.1:${proxy.address().port}`,
-    // Loopback too goes to the proxy, which refuses it.
+    // Requests to loopback use the proxy, too, which refuses them.
     '--proxy-bypass-list=<-loopback>',
     '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
     '--user-data-dir=/tmp/profile',
@@ -63,7 +63,7 @@ for await (const line of createInterface({ input: chromium.stderr })) {
 chromium.stderr.on('error', () => {}).resume();
 setInterval(checkMemory, MEMORY_POLL_MS);
 
-/** Offers the service one connection to DevTools, and the next one once it is in use. */
+/** Offers the service one connection to DevTools, and the next one once the service uses it. */
 function waitForDevtools(port) {
   const outer = connectOut(DEVTOOLS);
   outer.once('readable', () => {
@@ -91,7 +91,7 @@ function join(one, other) {
   }
 }
 
-/** Ends the session when its processes have too much memory together. Shared libraries do not count. */
+/** Ends the session when all processes of the sandbox together use too much memory. Mapped files do not count. */
 function checkMemory() {
   let bytes = 0;
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -106,7 +106,7 @@ function checkMemory() {
   if (bytes > memoryBytes) fail(`the browser used more than ${memoryBytes / 2 ** 20} MiB of memory`);
 }
 
-/** Ends the session: the sandbox's first process waits for this one, and all others end with it. */
+/** Ends the session: the sandbox's first process waits for this one, and all others end with the first process. */
 function fail(reason) {
   process.stderr.write(`${reason}\n`, () => process.exit(1));
 }

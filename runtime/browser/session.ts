@@ -1,4 +1,4 @@
-// One browser session of an app: its limits in time, and its connections to the browser's DevTools.
+// One browser session of an app: its timeouts, and its connections to the browser's DevTools.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
@@ -8,7 +8,7 @@ import { BrowserError, failed, tooMany } from './errors.ts';
 
 /** Timeout for the start of a browser, in ms: many may start at once on a busy machine. */
 const START_MS = 120_000;
-/** Timeout for a connection to DevTools, and for its answers besides WebSockets, in ms. */
+/** Timeout for an HTTP request to DevTools with its response, and for opening a WebSocket to DevTools, in ms. */
 const DEVTOOLS_MS = 15_000;
 
 /** Reasons for the end of a session, with Cloudflare's numbers. */
@@ -16,14 +16,14 @@ export const CLOSED = { normal: 1, idle: 2, error: 3 };
 
 /** The browser of a session. */
 export interface Browser {
-  /** Maximum connections of the app. When it is 1, the browser ends with its connection. */
+  /** Maximum WebSockets of the app to the browser. When it is 1, the session ends with its WebSocket. */
   readonly connections: number;
   /** The error message for the app when the browser does not answer. */
   readonly silence: string;
   start(signal: AbortSignal): Promise<void>;
   /**
    * Opens a request to DevTools. The caller sends it with `end()`.
-   * @param path null: the WebSocket of the browser itself
+   * @param path null: the path of the browser's own WebSocket
    */
   request(
     path: string | null,
@@ -58,7 +58,7 @@ export class Session {
   #hasStarted = false;
   readonly #ending = new AbortController();
 
-  /** @param keepAliveMs how long the browser may wait for a command */
+  /** @param keepAliveMs how long the browser may wait for a command, in ms @param onEnd called once, at the session's end */
   constructor(browser: Browser, keepAliveMs: number, onEnd: () => void) {
     this.#browser = browser;
     this.#keepAliveMs = keepAliveMs;
@@ -106,8 +106,8 @@ export class Session {
 
   /**
    * Connects a WebSocket of the app to DevTools.
-   * @param path below `/devtools`; null: the browser itself
-   * @throws {BrowserError} before anything was sent to the client
+   * @param path of a page's WebSocket, starting with `/devtools/page/`; null: the browser's own WebSocket
+   * @throws {BrowserError} when no WebSocket was opened; then nothing was sent to the client
    */
   async connect(
     path: string | null,
@@ -200,7 +200,7 @@ export class Session {
   }
 
   #used(): void {
-    // The start has a timeout of its own.
+    // Until the browser has started, only the timeout of the start applies.
     if (this.hasEnded || !this.#hasStarted) return;
     clearTimeout(this.#idle);
     const seconds = this.#keepAliveMs / 1000;

@@ -7,9 +7,9 @@ import { type Browser, CLOSED, Session, type SessionInfo } from './session.ts';
 /** Maximum launches of an account in a minute. */
 const LAUNCHES = 30;
 const MINUTE_MS = 60_000;
-/** Maximum ended sessions of an app that `history` lists. */
+/** Maximum ended sessions of an app that are remembered, for `history`. */
 const HISTORY = 50;
-/** Maximum browsers that start at a time: more at once would all be late. One account may start all but one of them. */
+/** Maximum browsers that start at a time: more at once would all be slow. One account may start one fewer at a time. */
 const STARTING = Math.max(2, availableParallelism());
 
 export interface SessionLimits {
@@ -58,7 +58,7 @@ export class Sessions {
     return session;
   }
 
-  /** @throws {BrowserError} when the app has no such session */
+  /** Returns an open session. @throws {BrowserError} when the app has no such session, or it has ended */
   find(app: string, id: string): Session {
     const found = this.#of(app).find((session) => session.id === id);
     if (found !== undefined) return found;
@@ -79,7 +79,7 @@ export class Sessions {
     return [...this.list(app).reverse(), ...(this.#ended.get(app) ?? [])];
   }
 
-  /** Returns the limits of an account, by Cloudflare's names. */
+  /** Returns an app's open sessions and its account's limits, by Cloudflare's names. */
   limits(app: string, owner: string) {
     const launches = this.#recentLaunches(owner);
     const isFull = launches.length >= LAUNCHES;
@@ -96,7 +96,7 @@ export class Sessions {
     this.#known.get(browser)?.session.end(CLOSED.error, why);
   }
 
-  /** Ends all sessions of an app, and forgets its ended ones. */
+  /** Ends all sessions of an app, and deletes its history. */
   endAll(app: string): void {
     for (const session of this.#of(app)) session.end(CLOSED.normal, 'the app was stopped');
     this.#ended.delete(app);

@@ -1,4 +1,4 @@
-// The proxy of a browser (SOCKS5, RFC 1928): connects it to the addresses that its app may reach.
+// The proxy of a browser (SOCKS5, RFC 1928): connects the browser to the addresses that apps may connect to.
 import { lookup } from 'node:dns/promises';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import type { FairQueue } from '../queues/fair-queue.ts';
@@ -9,9 +9,9 @@ const CONNECT = 1;
 const REPLY = { ok: 0, notAllowed: 2, unreachable: 4, unsupported: 7 };
 /** Kinds of addresses in a SOCKS5 request. */
 const [IPV4, NAME, IPV6] = [1, 3, 4];
-/** Timeout for the request of a connection, for finding the address, and for reaching it, in ms. */
+/** Idle timeout of a connection until it is established, in ms: for the SOCKS5 request, the DNS lookup and the connect. */
 const TIMEOUT_MS = 30_000;
-/** Idle timeout of a connection, in ms. */
+/** Idle timeout of an established connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
 
 /**
@@ -41,7 +41,7 @@ async function connect(
   addresses: AppAddresses,
   lookups: FairQueue,
 ): Promise<void> {
-  // Connects to the address that was checked: a second lookup of the name could return another.
+  // Connects to an address that was checked: a second lookup of the name could return another one.
   const known = isIP(host)
     ? [{ address: host }]
     : await lookups.run({ owner: '' }, () => addressesOf(client, host));
@@ -67,7 +67,7 @@ async function connect(
   });
 }
 
-/** Finds the addresses of a name, unless the browser has disconnected. */
+/** Returns the addresses of a name; none if the lookup fails, or the browser has disconnected. */
 async function addressesOf(client: Socket, name: string): Promise<{ address: string }[]> {
   if (client.destroyed) return [];
   return lookup(name, { all: true, verbatim: true }).catch(() => []);
@@ -81,7 +81,7 @@ async function readHost(client: Socket, kind: number): Promise<string | null> {
   return Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(2 * index).toString(16)).join(':');
 }
 
-/** Returns the next bytes of a paused stream. @throws {Error} when it ends before */
+/** Returns the next `bytes` bytes of a paused stream. @throws {Error} when the stream ends before them */
 export async function read(socket: Socket, bytes: number): Promise<Buffer> {
   if (bytes === 0) return Buffer.alloc(0);
   for (;;) {

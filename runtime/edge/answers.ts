@@ -22,7 +22,7 @@ export interface Answer {
   body: string;
 }
 
-/** The response of a site that the host serves itself: an answer, or a refusal in the form that the client prefers. */
+/** The response of a site that the host serves itself. A refusal is sent in the form that the client prefers. */
 export type LocalAnswer = Answer | { refusal: Refusal };
 
 /**
@@ -57,7 +57,7 @@ export function refusalAnswer(
   return { status, headers, body: `${JSON.stringify(problem)}\n` };
 }
 
-/** Returns a refusal as raw bytes, for a request that could not be parsed. The connection must be closed after it. */
+/** Returns a refusal as the text of a whole response, when no request was parsed. The caller must close the connection. */
 export function rawRefusal(refusal: Refusal, requestId: string): string {
   const { status, headers, body } = refusalAnswer(refusal, [], requestId);
   let head = statusLine(status) + dateLine();

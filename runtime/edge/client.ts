@@ -6,8 +6,9 @@ import { AddressRanges, plainAddress } from '../isolation/address-ranges.ts';
 export class TrustedProxies extends AddressRanges {
   /**
    * Returns the client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. The client may have
-   * forged the entries before it. An entry that is not an IP address ends the search.
-   * @param peer address of the connection's other end, which is returned without `X-Forwarded-For`
+   * forged the entries before that address. If all are trusted proxies, returns the first. An entry that is not an IP
+   * address ends the search.
+   * @param peer address of the connection's other end; returned when there is no `X-Forwarded-For`
    */
   client(forwardedFor: string | undefined, peer: string): string {
     if (forwardedFor === undefined) return peer;

@@ -51,7 +51,7 @@ const THROTTLE_JITTER_MS = 1_000;
 const REMEMBERED_MS = 5_000;
 /** Longest head from another host, in bytes. That host adds lines, and may percent-encode characters of the path. */
 const HOSTS_HEAD_BYTES = 1.5 * HEAD_BYTES;
-/** A connection with this many unread bytes is paused: a body that is not forwarded yet, or pipelined requests. */
+/** A connection with this many unread bytes is paused. They belong to an unforwarded body, or to pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
 /** `head`: waits for a request. `exchange`: one is in flight. `closing`: input is dropped. `tunnel`: no longer HTTP. */
@@ -59,21 +59,24 @@ type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
 
 /** A request in flight with its response, as the connection sees it. */
 export interface CarriedRequest {
-  /** Whether the client has not yet read what was written. */
+  /** Whether the buffer of the client's socket is full. */
   readonly blocked: boolean;
-  /** Forwards bytes of the body. Returns false when the process's buffer is full; once it has room, `resumeBody` is called. */
+  /**
+   * Forwards bytes of the body. Returns false when the buffer of the process's socket is full. Once it has room,
+   * `Connection.resumeBody` is called.
+   */
   sendBody(pieces: Buffer[], last: boolean): boolean;
   /** Called when more bytes were buffered: the connection's `keptBytes` has changed. */
   kept(): void;
   /** Called when the body does not match its framing. */
   broken(): void;
-  /** Called when the client has read what was written. */
+  /** Called when all bytes that the client's socket had buffered are sent. */
   drained(): void;
   /** Called when the client has ended its side, or the connection has closed. */
   gone(): void;
   /** Destroys the tunnel if it has been blocked too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void;
-  /** Gracefully ends a stream or a tunnel that would never end by itself. */
+  /** Gracefully ends an event stream or a tunnel that would never end by itself. */
   endEndless(): void;
 }
 
@@ -86,13 +89,14 @@ export interface ConnectionOwner {
   begin(connection: Connection, head: RequestHead): void;
   /** Called when the connection buffers `more` bytes more; negative for fewer. This may destroy the connection. */
   countKept(more: number): void;
-  /** Called when the connection has closed, or has written everything. */
+  /** Called when the connection has closed, or has sent all of its output. */
   closed(connection: Connection): void;
 }
 
 /**
  * Where a connection was accepted. `port`: a TCP port for clients. `host`: a TCP port for other hosts. `proxy`: a unix
- * socket that only our own proxy uses. A function: a unix socket for the calls of one app; the function routes them.
+ * socket that only our own proxy uses. A function: a unix socket for the calls of one app, or of a process that receives
+ * e-mails or TCP connections. The function routes these calls.
  */
 export type Entrance = 'port' | 'host' | 'proxy' | Resolve;
 
@@ -103,7 +107,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly isOwnProxy: boolean;
   /** Whether the connection comes from another host, whose headers describe the client. */
   readonly isOfHost: boolean;
-  /** Routes its requests, when it belongs to an app that calls other apps; null for all other connections. */
+  /** Routes its requests, when it was accepted at a unix socket for calls; null for all other connections. */
   readonly resolve: Resolve | null;
   /** The peer's address, truncated for logs. */
   readonly network: string;
@@ -126,7 +130,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   /** Received bytes that neither a head nor a body reader has taken yet. */
   readonly #waiting = new Backlog();
   readonly #heads: HeadReader;
-  /** The part of `keptBytes` that was reported to the owner. */
+  /** The value of `keptBytes` at the last report to the owner. */
   #reportedBytes = 0;
   /** Reads the body of the request in flight; null once all of it was read. */
   #body: BodyReader | null = null;
@@ -240,7 +244,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     if (this.#waiting.length > 0 && !this.#throttled) setImmediate(this.#onWaiting);
   }
 
-  /** Answers an invalid request and closes the connection. */
+  /** Sends a refusal, when no request was parsed, and closes the connection. */
   refuse(refusal: OwnRefusal): void {
     send(this.socket, rawRefusal(refusal, randomHex(16)));
     this.close();

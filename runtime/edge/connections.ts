@@ -1,12 +1,12 @@
-// The open connections, grouped by visitor: an IPv4 address or an IPv6 /64. At the limit, the visitor with most connections
-// loses one to a newcomer.
+// The open connections, grouped by visitor: an IPv4 address or an IPv6 /64. At the limit, a new connection replaces one of
+// the visitor with the most connections.
 import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 import { Queue, type Queued } from './upstream/queue.ts';
 
-/** Maximum number of open connections. The next 10 % are refused with a response, further ones are dropped. */
+/** Maximum number of open connections. Up to 10 % more may be open to get a refusal; further ones are dropped. */
 export const CONNECTIONS_MAX = 8_192;
 /** Maximum unread bytes that all connections together buffer. */
 const KEPT_MAX = 192 * 2 ** 20;
@@ -23,10 +23,10 @@ class Visitor extends Queue<Connection> implements Queued<Visitor> {
 export class Connections implements Iterable<Connection> {
   readonly #keptMax: number;
   #size = 0;
-  /** Connections of trusted proxies, which carry many clients. */
+  /** Connections of trusted proxies, and those of unix sockets. A proxy's connection carries many clients. */
   readonly #trusted = new Queue<Connection>();
   readonly #visitors = new Map<number | string, Visitor>();
-  /** Visitors by their number of connections: at index 0 those with one, at the end those with most. */
+  /** Visitors by their number of connections: at index 0 those with one, at the end those with the most. */
   readonly #ranks: Queue<Visitor>[] = [];
   #loggedAt = -LOG_EVERY_MS;
   /** Unread bytes that all connections buffer together. */
@@ -45,7 +45,10 @@ export class Connections implements Iterable<Connection> {
     for (const visitor of this.#visitors.values()) yield* visitor;
   }
 
-  /** Adds a connection. At the limit, evicts one of another visitor, or refuses this one and keeps it until it has closed. */
+  /**
+   * Adds a connection. At the limit, closes one of another visitor. If none can be closed, refuses the new connection, and
+   * counts it until it has closed.
+   */
   add(connection: Connection): void {
     const visitor = this.#visitorOf(connection);
     const isFull = this.#size >= CONNECTIONS_MAX;
@@ -75,8 +78,8 @@ export class Connections implements Iterable<Connection> {
   }
 
   /**
-   * Counts `more` buffered bytes; negative for fewer. Above the limit, closes the connections of the visitors for whom most is
-   * buffered.
+   * Counts `more` buffered bytes; negative for fewer. Above the limit, closes the connections of the visitors with the most
+   * buffered bytes.
    */
   countKept(more: number): void {
     this.#kept += more;
@@ -123,14 +126,14 @@ export class Connections implements Iterable<Connection> {
     if (this.#ranks.at(-1)!.size === 0) this.#ranks.pop();
   }
 
-  /** The visitor with most connections; null when all connections are of trusted proxies. */
+  /** The visitor with the most connections; null when all connections are trusted. */
   get #greediest(): Visitor | null {
     return this.#ranks.at(-1)?.first ?? null;
   }
 
   /**
-   * Evicts a connection of the visitor with most connections, preferably an idle one. Returns false, and evicts
-   * nothing, if no visitor has more connections than the newcomer's visitor would have.
+   * Closes a connection of the visitor with the most connections, preferably an idle one. Returns false, and closes
+   * nothing, if no visitor has more connections than the visitor of the new connection would have.
    */
   #makeRoom(newcomerHas: number): boolean {
     const greediest = this.#greediest;

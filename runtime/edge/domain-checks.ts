@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 
-/** Maximum number of addresses, and of TXT records, in a result. */
+/** Maximum length of each list of addresses, and of TXT records, in a result. */
 const RECORDS = 20;
 /** Longest TXT record in a result, in characters; longer ones are cut. */
 const TEXT_LENGTH = 255;
@@ -124,7 +124,7 @@ export class DomainChecks {
   }
 }
 
-/** Returns the IPv4 and IPv6 addresses of a name; null when none was found and a lookup failed. */
+/** Returns the IPv4 and IPv6 addresses of a name; null if none was found and DNS failed, other than with `NOTHING`. */
 async function addressesOf(lookups: Lookups, name: string): Promise<string[] | null> {
   const both = await Promise.allSettled([lookups.resolve4(name), lookups.resolve6(name)]);
   const found = both.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));

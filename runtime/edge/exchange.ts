@@ -1,4 +1,4 @@
-// One request and its response: proxied to a process, or answered by the gateway itself.
+// One request and its response: proxied to a process or another host, or answered by the gateway itself.
 import type { Socket } from 'node:net';
 import { wallClock } from '../sockets/clock.ts';
 import { reset, send } from '../sockets/gateway-socket.ts';
@@ -35,9 +35,9 @@ import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstr
 
 /** The gateway, as an exchange sees it. */
 export interface ExchangeOwner {
-  /** Whether the gateway drains: new requests are refused, and connections close after the current response. */
+  /** Whether the gateway drains. Then new requests are refused, except calls of apps. Connections close after a response. */
   readonly closing: boolean;
-  /** Whether connections close after the current response, but new requests are still answered. */
+  /** Whether each connection closes after its next response, while new requests are still served. */
   readonly leaving: boolean;
   /** Whether the client expects JSON-RPC responses. */
   isRpc(head: RequestHead): boolean;
@@ -50,7 +50,7 @@ export interface ExchangeOwner {
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
-/** Maximum repeats of a request that another host has taken and has not answered. */
+/** Maximum repeats of a request for which another host has accepted a connection. */
 const TAKEN_AGAIN_MAX = 3;
 
 export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
@@ -58,9 +58,9 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly tally = new Tally();
   site = '';
   readonly connection: Connection;
-  /** Decides on the request's admission; null before it is routed. */
+  /** Decides on the request's admission; null before the request is routed, and when the gateway answers it. */
   backend: Backend | null = null;
-  /** Set when the request is a call from another app; null for other requests. */
+  /** Set when the request is a call (see `Call`); null for other requests. */
   call: Call | null = null;
   /** The key under which `Shares` counts the request; null when it is not counted. */
   share: string | null = null;
@@ -72,7 +72,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly #owner: ExchangeOwner;
   readonly #forwarded: ForwardedHeaders;
   #upstream: Upstream | null = null;
-  /** Set while the request is sent to another host. */
+  /** Set when the request was forwarded to another host; null when it was not. */
   #hop: Hop | null = null;
   #process: UpstreamConnection | null = null;
   /** Decrements the upstream's count of requests in flight. */
@@ -81,19 +81,18 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #request: Outgoing | null = null;
   /** The response to the client; null before it begins. */
   #response: Outgoing | null = null;
-  /** The part of the process's response that the client gets; null for all of it. */
+  /** The part of the process's response that is sent to the client; null for the whole response. */
   #part: PartialAnswer | null = null;
   #tunnel: Tunnel | null = null;
   #over = false;
   #retried = false;
-  /** How often another host has taken the request, and has not answered. */
+  /** How often another host has accepted a connection for the request, and has not answered or has sent the request back. */
   #unanswered = 0;
   /** Why the gateway refused the request; null when it did not. */
   #refused: string | null = null;
   #continued = false;
   /** Whether the request's body is read from the client. */
   #takesBody = false;
-  /** Whether the client has not yet read what was written. */
   #blocked = false;
   /** Whether the whole response was written. */
   #answered = false;
@@ -180,7 +179,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.#over;
   }
 
-  /** Whether the client has not yet read what was written. */
+  /** Whether the buffer of the client's socket is full. */
   get blocked(): boolean {
     return this.#blocked;
   }
@@ -209,7 +208,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (this.#request !== null) this.sendBody([], !head.hasBody);
   }
 
-  /** Whether the body is sent only once another host asks for it. Until then the request can be sent again. */
+  /** Whether the body is sent only once another host asks for it with a 100. Until then the request can be sent again. */
   get #asksFirst(): boolean {
     return this.#hop !== null && this.head.hasBody;
   }
@@ -243,10 +242,10 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return socketName === null ? lines : `${lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 
-  /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `onRoom` is called. */
+  /** Forwards bytes of the body. Returns false when the buffer of the process's socket is full; `onRoom` is called later. */
   sendBody(pieces: Buffer[], last: boolean): boolean {
     for (const { length } of pieces) this.tally.received(length);
-    // The process has answered already, or has all of the request.
+    // The whole response has arrived already, or the request has failed: the rest of the body is dropped.
     if (this.#request === null) return true;
     const room = this.#request.write(pieces, last);
     if (last) {
@@ -310,7 +309,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.#tunnel?.check(now);
   }
 
-  /** Gracefully ends a tunnel or an endless event stream. Any other response may finish. */
+  /** Gracefully ends an endless event stream, or a tunnel unless it ends by itself. Any other response may finish. */
   endEndless(): void {
     if (this.call?.endsItself !== true) this.#tunnel?.close();
     if (this.#process === null || this.#response === null || !this.#isEndless) return;
@@ -318,7 +317,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onBody([], true);
   }
 
-  /** Called when the client has read what was written. */
+  /** Called when all bytes that the client's socket had buffered are sent. */
   drained(): void {
     if (!this.#blocked) return;
     this.#blocked = false;
@@ -401,8 +400,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   /**
-   * Whether the other host shuts down and the request can be sent again. An app may set the header too, which repeats
-   * only its own requests.
+   * Whether the other host shuts down and the request can be sent again. An app may forge the header. This only repeats
+   * requests to that app.
    */
   #isSentBack({ status, headers }: AnswerHead): boolean {
     if (status !== CLOSING.status || this.#takesBody || this.#unanswered >= TAKEN_AGAIN_MAX) return false;
@@ -457,7 +456,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     else if (last) this.#end();
   }
 
-  /** Applies backpressure: pauses the process until the client has read what was written. */
+  /** Applies backpressure: stops reading the process's response until the buffer of the client's socket is sent. */
   #block(): void {
     this.#blocked = true;
     this.#process?.pause();

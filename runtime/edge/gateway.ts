@@ -19,7 +19,7 @@ export type { Refusal } from './refusals.ts';
 export type { Resolve, Spans, Target } from './target.ts';
 
 export interface GatewayOptions {
-  /** Called once per request, synchronously. */
+  /** Routes each request, except those at a socket of `listenService`. Called once per request, synchronously. */
   resolve: Resolve;
   /** Whether refusals of a request must be JSON-RPC. Default: never. */
   isRpc?: (head: RequestHead) => boolean;
@@ -35,14 +35,14 @@ export interface GatewayOptions {
   shareMax?: number;
 }
 
-/** How often timeouts are checked and idle visitors are forgotten, in ms. */
+/** How often timeouts are checked, and counters of idle visitors are deleted, in ms. */
 const SWEEP_MS = 1_000;
 /**
  * Length of the kernel's accept queue: the Linux default. Node's default of 511 is too short: one client that opens and
  * closes connections quickly makes the kernel drop those of other clients, who retry a second later.
  */
 const BACKLOG = 4_096;
-/** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */
+/** How long before the end of the grace period queued requests are refused, in ms: at most half of the period. */
 const REFUSED_BEFORE_MS = 1_000;
 
 /** An HTTP gateway on any number of ports. */
@@ -57,7 +57,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   readonly #observers = new Observers();
   readonly #sweep: NodeJS.Timeout;
   readonly #servers = new Set<Server>();
-  /** The servers for calls between apps. */
+  /** The servers of `listenService`. */
   readonly #services = new Set<Server>();
   readonly #connections = new Connections();
   #drained: Promise<{ cut: number }> | null = null;
@@ -86,7 +86,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a unix socket and replaces a stale one. Its clients count as trusted proxies.
+   * Listens on a unix socket for our own proxy (Caddy), and replaces an existing socket. The proxy's headers are trusted.
    * @throws {Error} of the system when it cannot listen
    */
   async listenUnix(path: string): Promise<void> {
@@ -95,9 +95,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a unix socket for the calls of one app to others, and replaces a stale one. Resolves with a function that
-   * stops listening.
-   * @param resolve routes its requests @throws {Error} of the system when it cannot listen
+   * Listens on a unix socket for calls to apps: from one app, or from a process that receives e-mails or TCP connections.
+   * Replaces an existing socket. Resolves with a function that stops listening.
+   * @param resolve routes the requests at this socket @throws {Error} of the system when it cannot listen
    */
   async listenService(path: string, resolve: Resolve): Promise<() => void> {
     rmSync(path, { force: true });
@@ -126,9 +126,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Answers new requests with 503, closes idle connections and waits up to `graceMs` for requests in flight. Shortly
-   * before the end, refuses queued requests. Then destroys the rest; `cut` is the number of requests that this broke off.
-   * A second call returns the first promise.
+   * Answers new requests with 503, except calls of apps. Closes idle connections, and waits up to `graceMs` for requests in
+   * flight. Shortly before the end, refuses queued requests. At the end, destroys the connections that are still open;
+   * `cut` is the number of their requests. A second call returns the first promise.
    */
   drain(graceMs: number): Promise<{ cut: number }> {
     this.#drained ??= this.#drain(graceMs);

@@ -1,11 +1,11 @@
-// Measures how often load balancers ask for `/ready`. A host that is about to stop goes on serving until they have noticed that
-// it is not ready.
+// Measures how often load balancers ask for `/ready`. A host that leaves its Cellar goes on serving until the load balancers
+// have noticed that it is not ready.
 
 /** Times of `GET /ready` by one client. */
 interface Asked {
-  /** The last time, on the clock of `performance.now()`. */
+  /** Time of the latest request, on the clock of `performance.now()`. */
   at: number;
-  /** The last intervals, in ms. */
+  /** The latest intervals between two requests, in ms. */
   intervals: number[];
 }
 
@@ -16,8 +16,8 @@ const INTERVAL_MAX_MS = 10_000;
 /** Maximum number of remembered clients. */
 const CLIENTS_MAX = 64;
 /**
- * Number of remembered intervals. A load balancer may check several times in a row, once for each of its routes to the
- * host.
+ * Number of remembered intervals of each client. A load balancer may check several times in a row, once for each of its
+ * routes to the host.
  */
 const INTERVALS = 8;
 
@@ -35,8 +35,8 @@ export class HealthChecks {
   }
 
   /**
-   * Returns how long it takes until every load balancer has noticed that the host is not ready, in ms; 0 without load
-   * balancers.
+   * Estimates how long it takes until every load balancer has noticed that the host is not ready, in ms. Returns 0 if no
+   * client has asked repeatedly.
    */
   noticedMs(now = performance.now()): number {
     const recent = [...this.#clients.values()].filter(({ at }) => now - at <= CHECKS * INTERVAL_MAX_MS);

@@ -1,4 +1,4 @@
-// The HTML page for responses of the gateway itself: what happened, and what the visitor can do.
+// The HTML page of a refusal: what happened, and what the visitor or the app's owner can do.
 import { STATUS_CODES } from 'node:http';
 import { escapeHtml } from '../../bundler/escape-html.ts';
 import { PAGE_STYLE, type PageColour } from '../../handlers/contract/pages.ts';
@@ -14,7 +14,7 @@ interface Advice {
   visitor: string;
   /** What the app's owner can do, in whole sentences. */
   owner: string;
-  /** Whether a retry may succeed in a moment. */
+  /** Whether the page has a link that tries again. */
   again: boolean;
 }
 
@@ -210,7 +210,7 @@ function stateLine({ state, shape, colour }: Advice): string {
   return `<p class="state">${drawn}${state}</p>\n`;
 }
 
-/** The link `href=""` reloads this page, without form data that the first request may have sent. */
+/** Returns the advice as HTML. The link `href=""` requests the same URL by GET, without form data of the first request. */
 function adviceFor({ visitor, owner, again }: Advice): string {
   return `<div class="advice">
 <section><h2>If you are visiting</h2>

@@ -20,23 +20,23 @@ export type RefusalReason =
   | 'exceeded_cpu'
   | 'closing';
 
-/** Why the gateway answers a request itself. `code` is sent to the client; `retryAfterS` sets `Retry-After`. */
+/** Why a request is refused. `code` is for programs; `retryAfterS` sets `Retry-After`, in seconds. */
 export interface Refusal {
   status: number;
   code: string;
-  /** More exact than `code`, for the HTML page and the request's record. Default: `code` alone. */
+  /** More exact than `code`. Selects the advice on the HTML page, and replaces `code` in the request's record. */
   reason?: RefusalReason;
-  /** One sentence for the client. Never contains a secret or a path of the host. */
+  /** The message for the client. Never contains a secret or a path of the host. */
   detail: string;
   retryAfterS?: number;
-  /** HTML of the app's owner, instead of Cellar's page. */
+  /** HTML of the app's owner, instead of Cellar's page. Null or absent: Cellar's page. */
   page?: string | null;
 }
 
 /** A refusal whose `code` is an error code of the contract. */
 export type OwnRefusal = Refusal & { code: ErrorCode };
 
-/** Longest request line and headers together, in bytes. Larger ones are answered with 431. */
+/** Longest request line and headers together, in bytes. A longer head is answered with 431. */
 export const HEAD_BYTES = 32 * 1024;
 /** How long a client may take to send a head, in ms. */
 export const HEAD_TIMEOUT_MS = 15_000;
@@ -120,7 +120,7 @@ const BROKEN_OFF: OwnRefusal = {
   reason: 'no_answer',
   detail: 'What serves this address ended the connection before it had answered.',
 };
-/** For the requests of a process that is killed because its app exceeds the CPU time limit. */
+/** For requests to a process that is killed because its app exceeds the CPU time limit. */
 export const EXCEEDED_CPU: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
@@ -168,7 +168,7 @@ export function tooManyRequests(retryAfterS: number): OwnRefusal {
   return { status: 429, code: 'rate_limited', reason: 'rate_limited', detail, retryAfterS };
 }
 
-/** Returns the refusal for a process that did not answer. @param sent whether the process may have seen the request */
+/** Returns the refusal for a process that sent no response. @param sent whether the process may have seen the request */
 export function failure(sent: boolean): OwnRefusal {
   return sent ? BROKEN_OFF : NOT_THERE;
 }

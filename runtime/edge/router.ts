@@ -23,7 +23,7 @@ export class Router {
   readonly #shares: Shares;
 
   /**
-   * @param resolve routes requests from a port, or from our own proxy
+   * @param resolve routes the requests of connections that have no `resolve` of their own
    * @param holdTimeoutMs longest total time that a request may be queued, in ms
    * @param shareMax maximum number of open requests with the same `share` (see `Target`)
    */
@@ -63,7 +63,7 @@ export class Router {
     this.admit(exchange);
   }
 
-  /** Call it once a request has ended. */
+  /** Stops counting a request that has ended. */
   ended({ share }: Exchange): void {
     if (share !== null) this.#shares.give(share);
   }
@@ -86,12 +86,12 @@ export class Router {
     void this.#hold(exchange, ready);
   }
 
-  /** Refuses queued requests, and those that would be queued later. */
+  /** Refuses queued requests, and requests that would be queued later. */
   refuseHeld(): void {
     this.#requestQueues.close();
   }
 
-  /** Forgets idle visitors. Needed when no request comes, because only requests do it otherwise. */
+  /** Deletes the counters of idle visitors. Call it regularly, because otherwise only new requests delete them. */
   sweep(now: number): void {
     this.#limiter.sweep(now);
   }

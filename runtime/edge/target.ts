@@ -1,4 +1,4 @@
-// Routing targets, as `sites.ts` decides them.
+// Where a request goes, as a `Resolve` function decides it.
 import type { LocalAnswer } from './answers.ts';
 import type { RequestHead } from './http/head/head.ts';
 import type { SiteLimits } from './limits/rate-limits.ts';
@@ -16,9 +16,9 @@ export type Target = { limits?: SiteLimits; share?: string } & (
   | { kind: 'respond'; respond: Respond }
 );
 
-/** A request from one app to another. */
+/** A request to an app from another app or from Cellar, such as an e-mail; or a call of `HOST` from another host. */
 export interface Call {
-  /** The listening socket of the process that receives it; null for the default one. */
+  /** Name of the listening socket of the process that receives the call; null for the default one. */
   socketName: string | null;
   /** Additional header lines, each with its CRLF. */
   lines: string;
@@ -32,7 +32,7 @@ export interface Call {
   ended(): void;
 }
 
-/** The request's own span in its trace, and its caller's. */
+/** The ids of a request's own span in its trace, and of its caller's span. */
 export interface Spans {
   spanId: string;
   parentSpanId: string | null;

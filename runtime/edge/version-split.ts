@@ -6,7 +6,7 @@ import { headerValue } from './http/head/fields.ts';
 const KEY_HEADER = 'cloudflare-workers-version-key';
 /** Names a version for each Worker: `my-worker="<version id>", other="<version id>"`. */
 const OVERRIDES_HEADER = 'cloudflare-workers-version-overrides';
-/** Longest part of either header that is parsed, in characters, because strangers choose its length. */
+/** Longest part of either header that is parsed, in characters, because clients choose the header's length. */
 const LENGTH = 1_024;
 const OVERRIDE = /^[ \t]*([a-z0-9_.*-]+)[ \t]*=[ \t]*"([^"]*)"[ \t]*$/;
 
@@ -18,7 +18,7 @@ export interface VersionSplit {
   first: string;
   /** The version id of the other version: a UUID. */
   second: string;
-  /** The percentage of the requests that the second version gets. */
+  /** The percentage of the requests without an override that go to the second version. */
   share: number;
 }
 

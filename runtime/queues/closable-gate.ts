@@ -1,4 +1,4 @@
-// A gate for work. Closing it lets the running work end and refuses new work.
+// A gate for work. Closing it refuses new work, and waits until the running work has ended.
 import { Refusal } from '../refusal.ts';
 
 export class ClosableGate {
@@ -7,12 +7,12 @@ export class ClosableGate {
   #isClosed = false;
   #onUnused: () => void = () => {};
 
-  /** @param refusal the message of the errors while the gate is closed */
+  /** @param refusal the message of the errors that are thrown while the gate is closed */
   constructor(refusal: string) {
     this.#refusal = refusal;
   }
 
-  /** Runs `work`; `closed` waits for its end. @throws {Refusal} 503 while the gate is closed */
+  /** Runs `work`. The method `closed` waits until it has ended. @throws {Refusal} 503 while the gate is closed */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.requireOpen();
     this.#running++;

@@ -1,19 +1,19 @@
-// A fair queue: shares a resource between owners by round robin, with a limit for each, and errors that name the resource.
+// A fair queue: shares a resource between owners by round robin, with limits for each owner. Its errors name the resource.
 
 export interface QueueLimits {
-  /** The shared resource, as the errors name it: "storage reads". */
+  /** The shared resource, as the errors name it, such as "storage reads". */
   name: string;
-  /** Most jobs that run at once. */
+  /** Maximum jobs that run at once. */
   running: number;
-  /** Most running jobs of one owner. */
+  /** Maximum running jobs of one owner. */
   runningPerOwner: number;
-  /** How many of `running` are reserved for owners without a running job: a few owners cannot occupy everything. Default: 0. */
+  /** How many of `running` are reserved for owners without a running job. So a few owners cannot use all. Default: 0. */
   firstPlaces?: number;
-  /** Most waiting jobs of one owner. */
+  /** Maximum waiting jobs of one owner. */
   waitingPerOwner: number;
 }
 
-/** The queue holds too many jobs of the owner. */
+/** Too many jobs of the owner wait, or a job has waited for too long. */
 export class QueueFull extends Error {}
 
 export interface JobOfOwner {
@@ -21,7 +21,7 @@ export interface JobOfOwner {
   owner: string;
   /** Jobs with the same key, such as an app's id, run one after another. */
   key?: string;
-  /** Ends the wait. The job itself has to watch the signal too. */
+  /** Ends the wait for the job's turn. A running job is not ended: `work` has to watch the signal itself. */
   signal?: AbortSignal | undefined;
 }
 
@@ -30,7 +30,7 @@ interface Waiting {
   begin: () => void;
 }
 
-/** Runs jobs within the limits, in turns between owners. */
+/** Runs jobs within the limits. Owners take turns. */
 export class FairQueue {
   readonly #limits: QueueLimits;
   /** Waiting jobs by owner, in the order of turns: an owner whose job starts moves to the end. */

@@ -16,18 +16,18 @@ export interface SocketRequest {
   path?: string;
   headers?: Record<string, string>;
   body?: string | Uint8Array | StreamedBody;
-  /** Most bytes of the response. */
+  /** Maximum bytes of the response's body. */
   limitBytes: number;
   signal: AbortSignal;
 }
 
 export interface SocketAnswer {
   status: number;
-  /** `null`: the response was too long. */
+  /** The response's body; null if it was longer than `limitBytes`. */
   text: string | null;
 }
 
-/** Sends a request to `socketPath`. @throws {Error} without a complete response; the signal's reason once it is aborted */
+/** Sends a request to `socketPath`. @throws {Error} without a complete response; the signal's reason once it has aborted */
 export async function askSocket(socketPath: string, asked: SocketRequest): Promise<SocketAnswer> {
   const { status, bytes } = await askSocketForBytes(socketPath, asked);
   return { status, text: bytes?.toString('utf8') ?? null };

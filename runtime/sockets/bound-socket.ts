@@ -1,7 +1,7 @@
-// A bound TCP socket that the host holds for another process.
+// A bound TCP socket that the host keeps open for another process.
 import net, { type Server } from 'node:net';
 
-/** Node's internal handle of a bound socket. A process that receives it listens. The port is taken while any process holds it. */
+/** Node's internal handle of a bound socket, on which another process listens. The port is in use while a handle is open. */
 interface TcpHandle {
   getsockname(into: { port?: number }): number;
   close(): void;
@@ -13,6 +13,7 @@ export interface BoundSocket {
 }
 
 /**
+ * Binds a TCP socket, without listening.
  * @param port 0 for any free port
  * @param address `::` becomes `0.0.0.0` on a machine without IPv6
  * @throws {Error} when the port cannot be bound

@@ -2,15 +2,15 @@
 // socket needs the time often. So the clock is frozen during the read, and the system is asked once.
 import { performance } from 'node:perf_hooks';
 
-/** Time until a step of the system clock is noticed, in ms. */
+/** Maximum time until a step of the system clock is noticed, in ms. */
 const STEP_SEEN_MS = 1_000;
 
 let stands = false;
-/** The first reading since the clock was frozen; NaN before. */
+/** The frozen time: the first reading since `freezeClock`, in ms; NaN before that reading. */
 let stoodAt = Number.NaN;
 /** The wall-clock time at which `performance.now()` was 0, in ms since 1970. */
 let origin = 0;
-/** When `origin` was measured, as `performance.now()`. */
+/** When `origin` was measured, on the clock of `performance.now()`. */
 let foundAt = Number.NEGATIVE_INFINITY;
 
 /** Returns `performance.now()`, which never goes back, in ms. While frozen: its value at the first call since the freeze. */

@@ -1,14 +1,14 @@
-// The gateway's sockets, to clients and to processes. Each reports its events to one `SocketUser`.
+// The gateway's sockets: to clients, to processes and to other hosts. Each reports its events to one `SocketUser`.
 import { createServer, type Server, Socket } from 'node:net';
 import { freezeClock, resumeClock } from './clock.ts';
 import { Prefixes } from './prefixes.ts';
 
-/** Most bytes of one read from a process: a body of 64 KiB arrives in one read with its head. */
+/** Maximum bytes of one read from a process: a body of 64 KiB arrives in one read with its head. */
 const READ_BYTES = 80 * 1024;
 /** All connections to processes share one read buffer: garbage collection of a buffer per read costs more than the read. */
 const room = new Prefixes(READ_BYTES);
 const { buffer } = room;
-/** Most bytes that a paused client's socket buffers: Node reads once more, into a buffer of this size. */
+/** Maximum bytes that a paused client's socket buffers: Node reads once more, into a buffer of this size. */
 export const READ_AHEAD_BYTES = 64 * 1024;
 /** High-water mark for backpressure: bytes that may wait to be sent. */
 const ROOM_BYTES = 64 * 1024;
@@ -29,9 +29,9 @@ export function ownCopy(bytes: Buffer): Buffer {
 export interface SocketUser {
   /** Data arrived. It is valid until this returns; to keep it, call `ownCopy`. */
   onRead(bytes: Buffer): void;
-  /** The peer sends no more. */
+  /** The peer has ended its side, and sends no more. */
   onEnd(): void;
-  /** All waiting bytes are sent. */
+  /** All buffered bytes are sent, after backpressure. */
   onDrain(): void;
   /** The process no longer accepts data, so written bytes are lost. It may still send. Never called for a client. */
   onLost?(): void;
@@ -85,10 +85,10 @@ function report(socket: UsedSocket): void {
     .on('error', onError);
 }
 
-/** A socket to a process. A failed write is lost, and data from the process can still be read. */
+/** A socket to a process or another host. After a failed write, the written data is lost, but data can still be read. */
 class ProcessSocket extends Socket {
   readonly user: SocketUser;
-  /** Whether data goes to the reader of the stream, and no longer to `user`. */
+  /** Whether data is read from the socket as a stream, and no longer passed to `user`. */
   isStream = false;
 
   constructor(user: SocketUser) {
@@ -102,7 +102,7 @@ class ProcessSocket extends Socket {
     return true;
   }
 
-  /** Reads nothing while paused: Node would fill the stream's buffer, and drop it if the peer then resets. */
+  /** Reads nothing while paused: Node would fill the stream's buffer, and drop the buffered data if the peer then resets. */
   override read(size?: number): unknown {
     return size === 0 && this.isPaused() ? null : super.read(size);
   }
@@ -122,8 +122,9 @@ class ProcessSocket extends Socket {
 }
 
 /**
- * Returns a server of clients' sockets; give each to `acceptSocket` at once. The high-water mark of 1 byte limits what a paused
- * socket buffers to a single read. Otherwise Node would keep thousands of small reads, each with an object.
+ * Returns a server for clients. `onSocket` must pass each socket to `acceptSocket` at once. The high-water mark of 1 byte
+ * limits what a paused socket buffers to a single read. Otherwise Node would keep thousands of small reads, each with an
+ * object.
  */
 export function createSocketServer(onSocket: (socket: Socket) => void): Server {
   const tcp = { noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_AFTER_MS };
@@ -138,8 +139,8 @@ export function acceptSocket(accepted: Socket, user: SocketUser): void {
 }
 
 /**
- * Connects to a unix socket, or to a port of a process. Data written before it is connected is sent then.
- * @param onConnect called when it is connected; on failure, `onClose` is called instead
+ * Connects to a unix socket, or to a port. Data written before the socket is connected is sent once it is.
+ * @param onConnect called when the socket is connected; on failure, `SocketUser.onClose` is called instead
  */
 export function connectSocket(
   to: { socketPath: string } | { host: string; port: number },

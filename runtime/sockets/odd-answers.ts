@@ -2,7 +2,7 @@
 // switch protocols.
 import type { ClientRequest } from 'node:http';
 
-/** Most answers with a status of 100 to 199 before the response. */
+/** Maximum interim answers (1xx) before the response. */
 const INTERIM_MOST = 10;
 
 /**

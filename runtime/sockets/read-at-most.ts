@@ -1,4 +1,4 @@
-// Reads data from a peer, up to a limit.
+// Reads all data of a peer, up to a limit, or drops it.
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 

@@ -1,14 +1,14 @@
 // One TCP connection, passed on to its app over a WebSocket through the host, which finds or starts the app's process.
-// `tcp-event-module.js` is at the other end of the WebSocket. It describes the messages.
+// `tcp-event-module.js` is at the other end of the WebSocket. That file describes the messages.
 import { connect, type Socket } from 'node:net';
 import { Agent, WebSocket } from 'undici';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { CALLER_HEADER, type Caller } from './messages.ts';
 
-/** Flow-control window: most unacknowledged bytes in each direction, buffered here. The app's side has the same limit. */
+/** Flow-control window, in bytes. The client is paused at this many unacknowledged bytes, the maximum for the app. */
 const WINDOW_BYTES = 128 * 1024;
-/** Most bytes that wait to be sent to the host. A window, one read more and the acknowledgements always fit. */
+/** Maximum bytes that wait to be sent to the host. A window, one read more and the acknowledgements always fit. */
 const WAITING_BYTES = 4 * WINDOW_BYTES;
 /** Timeout for the start of an app's process, in ms. */
 const START_MS = 120_000;
@@ -22,11 +22,11 @@ const WHOLE = [1000, 1012];
 export class Connection {
   readonly #client: Socket;
   readonly #socket: WebSocket;
-  /** The connection to the host. */
+  /** The connection to the host's socket; null before it is opened. */
   #host: Socket | null = null;
-  /** Bytes that the app has not acknowledged. */
+  /** Bytes sent to the app that it has not acknowledged. */
   #sent = 0;
-  /** Bytes that the client has not taken. */
+  /** Bytes from the app that are not sent to the client yet. */
   #written = 0;
 
   /**
@@ -105,7 +105,7 @@ export class Connection {
 
   #told(text: string): void {
     const { ack, end } = toldOf(text);
-    // Acknowledging more than was sent would let the client send without a limit.
+    // A negative `ack` is invalid. One of more bytes than were sent would let the client send without a limit.
     if (!(ack >= 0 && ack <= this.#sent)) {
       this.#breakOff();
       return;

@@ -1,4 +1,5 @@
-// Runs the process that relays TCP connections. It sends them to a socket of the gateway, which finds the app by the port.
+// Runs the process that relays TCP connections (the relay). It sends them to a socket of the gateway. There `IncomingTcp`
+// finds the app by the port.
 import { type IncomingOptions, IncomingProgram } from '../apps/incoming-program.ts';
 import type { RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -6,9 +7,9 @@ import type { Backend } from '../edge/upstream/backend.ts';
 import { CALLER_HEADER, type Caller, type PortRange, type Setup } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Memory limit of the process. Node alone reserves 560 MiB of it. */
+/** Limit of the relay's writable memory, in bytes. Node alone reserves 560 MiB of it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
-/** Limit of the process's JavaScript heap, in MiB. */
+/** Limit of the relay's JavaScript heap, in MiB. */
 const HEAP_MB = 512;
 
 const NO_APP: Target = {
@@ -53,7 +54,7 @@ export class IncomingTcp {
     return this.#program.start(null);
   }
 
-  /** Ends the process and all its connections. */
+  /** Ends the relay and all its connections. */
   close(): Promise<void> {
     return this.#program.close();
   }
@@ -66,7 +67,7 @@ export class IncomingTcp {
     } = JSON.parse(headerValue(headers, CALLER_HEADER) ?? '{}') as Partial<Caller>;
     const backend = port === undefined ? null : this.#backendOf(port);
     if (backend === null) return NO_APP;
-    // Without the port, and without the brackets of IPv6.
+    // The client's address, without the port and the brackets of IPv6.
     const client = remote.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
     // `endsItself: false`: when a deploy replaces the app's process, the connection is closed, like a WebSocket.
     const to = { backend, client, endsItself: false };

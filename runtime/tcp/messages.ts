@@ -3,7 +3,7 @@
 /** The header of the relay's requests to the host: a `Caller` as JSON. */
 export const CALLER_HEADER = 'x-cellar-tcp';
 
-/** A range of ports, with both its ends. */
+/** A range of ports, from `first` to `last`, both included. */
 export interface PortRange {
   first: number;
   last: number;
@@ -21,10 +21,10 @@ export interface Setup {
 
 /** A connection, as the relay describes it. */
 export interface Caller {
-  /** The port that was reached. */
+  /** The port at which the relay accepted the connection. */
   port: number;
   /** The client's address and port, such as `192.0.2.1:5000` or `[2001:db8::1]:5000`. */
   remote: string;
-  /** The address and port that the client has reached. */
+  /** The address and port of this machine to which the client connected. */
   local: string;
 }

@@ -5,7 +5,7 @@ import { log, reason } from '../log.ts';
 import type { Setup } from './messages.ts';
 import { Relay } from './relay.ts';
 
-/** Idle time before the first probe of a client that may have vanished, in ms. */
+/** Idle time before the first TCP keep-alive probe, in ms. Without probes, vanished clients would hold connections open. */
 const PROBE_AFTER_MS = 60_000;
 
 process.on('message', (message: Setup) => void listen(message));

@@ -1,19 +1,19 @@
-// Accepts or refuses TCP connections. Each visitor and each port has a share, so that neither can use up all connections.
+// Accepts or refuses TCP connections. Each visitor and each port has a limit, so that none of them uses up all connections.
 import type { Socket } from 'node:net';
 import { visitorOf } from '../edge/limits/networks.ts';
 import { Limiter } from '../edge/limits/rate-limits.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { Connection } from './connection.ts';
 
-/** Most open connections in total. */
+/** Maximum open connections in total. */
 const CONNECTIONS = 1_000;
-/** Most open connections of one port. */
+/** Maximum open connections of one port. */
 const CONNECTIONS_OF_PORT = 250;
-/** Most open connections of one visitor. */
+/** Maximum open connections of one visitor: an IPv4 address or an IPv6 /64. */
 const CONNECTIONS_OF_VISITOR = 100;
-/** Most new connections of one visitor in a minute. */
+/** Maximum new connections of one visitor to one port in a minute. */
 const VISITOR_RPM = 300;
-/** Most new connections to one port in a minute. */
+/** Maximum new connections to one port in a minute. */
 const PORT_RPM = 3_000;
 
 interface Open {
@@ -28,7 +28,7 @@ export class Relay {
   /** Open connections, the oldest first. */
   readonly #open = new Set<Open>();
 
-  /** @param socket path of the gateway's socket that leads to the apps */
+  /** @param socket path of the gateway's socket, which forwards to the apps */
   constructor(socket: string) {
     this.#socket = socket;
   }
@@ -37,7 +37,7 @@ export class Relay {
   take(client: Socket, port: number): void {
     const { remoteAddress } = client;
     client.on('error', () => {});
-    // The client has left already.
+    // Node knows no address once the client has disconnected.
     if (remoteAddress === undefined) {
       client.destroy();
       return;
@@ -53,7 +53,11 @@ export class Relay {
     new Connection(client, port, this.#socket);
   }
 
-  /** At a limit, ends another connection for the newcomer. Returns false when the newcomer already has its share. */
+  /**
+   * Returns whether one more connection may be opened. At the limit of a port, resets a connection of the visitor with the
+   * most connections to that port. At the total limit, resets a connection of the port with the most. Returns false at the
+   * limit of a visitor, and if the newcomer's own visitor or port would have the most.
+   */
   #makeRoom(newcomer: Open): boolean {
     const all = [...this.#open];
     if (all.filter(({ visitor }) => visitor === newcomer.visitor).length >= CONNECTIONS_OF_VISITOR)
@@ -76,9 +80,9 @@ export class Relay {
 }
 
 /**
- * Groups connections by visitor or by port, and returns the largest group.
+ * Groups connections by visitor or by port, and returns the largest group. Returns null if the newcomer's group would be
+ * as large with the newcomer.
  * @param keyOf returns a connection's visitor or port
- * @param newcomer if its own group would become as large as the largest, null is returned
  */
 function greediest(all: Open[], keyOf: (open: Open) => number | string, newcomer?: Open): Open[] | null {
   const groups = Map.groupBy(all, keyOf);

@@ -5,28 +5,28 @@ import { configText, embed, type Fields } from '../fleets/config/capnp.ts';
 import { heapFlags } from '../fleets/config/heap.ts';
 import { WORKER } from './files.ts';
 
-/** Maximum size of its JavaScript heap, in MiB. */
+/** Maximum size of the process's JavaScript heap, in MiB. */
 const HEAP_MB = 256;
 const DATE = '2026-10-01';
 
-/** A provider may be in a private network, or on this machine. Its address comes from the settings alone. */
+/** An OpenID provider may be in a private network, or on this machine. Only the settings choose its address. */
 const CONNECTED = { allow: ['public', 'private', 'local'], tlsOptions: { trustBrowserCas: true } };
 
 export interface UiConfig {
   files: UiFiles;
   /** Path of the API's socket. */
   apiSocket: string;
-  /** Path of the socket of its database, a service of the control plane's process. */
+  /** Path of the socket of the UI's database, a service of the control plane's process. */
   databaseSocket: string;
-  /** Whether the process may connect to other machines. It needs that only to sign people in by an OpenID provider. */
+  /** Whether the process may connect to other machines. Needed only for sign-in by an OpenID provider. */
   isConnected: boolean;
   /** Names of the text bindings, whose values are in the process's environment. */
   variables: string[];
 }
 
 /**
- * Returns the text of the config, a file beside the Worker. It declares the socket `http`, and the disk `files`, whose path
- * is set at the start. The process can reach only the API and its database, unless people sign in by a provider.
+ * Returns the text of workerd's config, for a file beside `worker.js`. It declares the socket `http`, and the disk `files`,
+ * whose path is set at the start. The process can connect only to the API and its database, unless `isConnected`.
  */
 export function uiConfig({ files, apiSocket, databaseSocket, isConnected, variables }: UiConfig): string {
   const ui: Fields = {

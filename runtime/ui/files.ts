@@ -1,4 +1,5 @@
-// Writes the control UI's files to the disk for its server: compressed where that saves bytes, and reused until the sources change.
+// Writes the control UI's files to the disk for its server, with compressed variants of larger text files. Later starts
+// reuse the files until the sources change.
 import { createHash } from 'node:crypto';
 import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -15,10 +16,10 @@ import {
   type UiFiles,
 } from '../../handlers/contract/host/ui-files.ts';
 
-/** Minimum bytes of a file to compress. */
+/** Minimum size of a compressed file, in bytes before compression. */
 const PACKED_FROM = 512;
 const PACKED_TYPES = /^(text\/|application\/(json|javascript|manifest\+json)|image\/svg\+xml)/;
-/** Saves 90 % of what the best quality saves, in a tenth of its time: a visitor waits for the first start. */
+/** Saves 90 % of what the best quality saves, in a tenth of its time. The first visitor waits for the compression. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } };
 
 const packers: Record<Encoding, (bytes: Uint8Array) => Promise<Buffer>> = {
@@ -26,7 +27,7 @@ const packers: Record<Encoding, (bytes: Uint8Array) => Promise<Buffer>> = {
   gzip: (bytes) => promisify(gzip)(bytes),
 };
 
-/** Names in the UI's directory. */
+/** Names of a file and a directory in the UI's directory. */
 export const WORKER = 'worker.js';
 export const FILES = 'files';
 
@@ -35,7 +36,7 @@ const KEPT = 'kept.json';
 /** Folders with the sources of the bundles, and with the code that bundles them. */
 const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui', 'docs'];
 
-/** The bundled files, and the key of their sources. */
+/** The content of `KEPT`: the written files, and the key of their sources. */
 interface Kept {
   key: string;
   files: UiFiles;
@@ -58,7 +59,7 @@ export async function bundle(): Promise<Bundled> {
 }
 
 /**
- * Writes the UI and its server into `directory`, unless it has them already. No process may use the directory.
+ * Writes the UI and its server into `directory`, unless the directory has them already. No process may use it meanwhile.
  * @param bundled the bundles to write; null: bundles the current sources
  * @returns the files for the server
  * @throws {Error} esbuild's, with file and line
@@ -75,7 +76,7 @@ export async function writeUi(directory: string, bundled: Bundled | null = null)
   return files;
 }
 
-/** Returns the contents that an earlier host has written; null when a file is missing. */
+/** Returns the content of `KEPT`; null when it is missing or invalid, or one of its files is missing. */
 async function readKept(directory: string): Promise<Kept | null> {
   try {
     const kept: Kept = JSON.parse(await readFile(join(directory, KEPT), 'utf8'));

@@ -1,11 +1,11 @@
-// Checks the provider by which people sign in, at the start: the log shows a wrong setting before anybody signs in.
+// Checks the OpenID provider for sign-in when the host starts. So the log shows a wrong setting before anybody signs in.
 import { log, reason } from '../log.ts';
 
 const DEADLINE_MS = 10_000;
 const NEEDED = ['issuer', 'authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 const WELL_KNOWN = '/.well-known/openid-configuration';
 
-/** Logs why sign-in by the provider will fail, if it will. Never rejects. @param url of its discovery document */
+/** Logs a problem that makes sign-in by the provider fail. Never rejects. @param url of the provider's discovery document */
 export async function checkProvider(url: string): Promise<void> {
   const problem = await problemOf(url).catch(reason);
   if (problem !== null)

@@ -1,11 +1,14 @@
-// Kinds of the settings for sign-in by OpenID Connect.
+// Parsers of the settings for sign-in by OpenID Connect.
 import { z } from 'zod';
 import { reason } from '../log.ts';
 
 const WELL_KNOWN = '/.well-known/openid-configuration';
 const LOCAL = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
-/** The address of a provider's discovery document. An issuer gets the well-known path appended. Null: no provider. */
+/**
+ * Parses the URL of a provider's discovery document. To the URL of an issuer, it appends the document's path. Null: no
+ * provider.
+ */
 export const discoveryUrl = z.string().transform((text, context): string | null => {
   if (text === '') return null;
   const url = URL.parse(text);
@@ -22,7 +25,8 @@ export const discoveryUrl = z.string().transform((text, context): string | null 
 const Role = z.enum(['admin', 'member', 'guest']);
 
 /**
- * Pairs of a provider's group and the role of its members. The first pair that fits counts. Null: roles are given in Cellar.
+ * Parses pairs of a provider's group and the role of its members. The first pair that matches applies. Null: roles are set
+ * in Cellar.
  */
 export const groupRoles = z.string().transform((text, context): [string, z.output<typeof Role>][] | null => {
   if (text.trim() === '') return null;

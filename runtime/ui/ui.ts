@@ -1,4 +1,4 @@
-// The control UI's process. The first visit starts it, to save memory on a Cellar without visitors.
+// The control UI's process. The first request to the UI starts it, to save memory on a Cellar whose UI nobody uses.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
@@ -13,25 +13,25 @@ import { SerialQueue } from '../queues/serial-queue.ts';
 import { uiConfig } from './config.ts';
 import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 
-/** Interval and timeout of probes in ms. A process that misses `missed` probes in a row is killed. */
+/** Interval and timeout of probes in ms. A process that does not answer `missed` probes in a row is killed. */
 const PROBE = { everyMs: 5_000, deadlineMs: 5_000, missed: 3 };
 /** Memory that the process may use, in MiB. */
 const MEMORY_MB = 512;
-/** Longest line of its output in the log, in characters. */
+/** Longest line of the process's output in the log, in characters. */
 const LINE_LENGTH = 500;
 
 export interface UiOptions {
-  /** Directory of its program, files and socket. Only the host may enter it. */
+  /** Directory of the UI's program, files and socket. Only the host's user may enter it. */
   directory: string;
-  /** Path of the socket of its database. */
+  /** Path of the socket of the UI's database. */
   databaseSocket: string;
   /** Path of the API's socket. */
   apiSocket: string;
-  /** Whether the process may connect to other machines, to sign people in by a provider. */
+  /** Whether the process may connect to other machines, for sign-in by an OpenID provider. */
   isConnected: boolean;
   /** Path of the workerd program. */
   workerd: string;
-  /** Returns the text bindings, by name. Called at each start. They are not written to the disk. */
+  /** Returns the text bindings, by name. Called at each start. Their values are not written to the disk. */
   variables: () => Record<string, string>;
 }
 
@@ -41,13 +41,13 @@ export class Ui implements Backend {
   readonly streamsForEver = true;
   readonly #options: UiOptions;
   readonly #probe: typeof PROBE;
-  /** Path of the config, once it and the files are written; null: not yet, or they must be written again. */
+  /** Resolves with the config's path once the config and the files are written. Null: they must be written (again). */
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;
   readonly #reloads = new SerialQueue();
   readonly #backoff = new Backoff();
-  /** Earliest time of the next start, as `performance.now()`. */
+  /** Earliest time of the next start, on the clock of `performance.now()`. */
   #restAfterFailure = 0;
   readonly #ending = new AbortController();
 
@@ -56,7 +56,7 @@ export class Ui implements Backend {
     this.#probe = probe;
   }
 
-  /** The running process's id. */
+  /** The process's id; null while it does not run. */
   get pid(): number | null {
     return this.#running?.cell.pid ?? null;
   }
@@ -78,7 +78,7 @@ export class Ui implements Backend {
   }
 
   /**
-   * Bundles the changed files and starts a new process with them, for development. Closes open connections.
+   * Bundles the UI again and replaces the process, for development. Closes open connections.
    * @throws {Error} esbuild's, with file and line; then the old process keeps running
    */
   reload(): Promise<void> {
@@ -99,7 +99,7 @@ export class Ui implements Backend {
     await this.#running?.cell.stop();
   }
 
-  /** Makes visits wait for a start. */
+  /** Makes requests wait for a start. */
   #begin(start: Promise<void>): Promise<void> {
     this.#starting = start.finally(() => {
       this.#starting = null;
@@ -107,7 +107,7 @@ export class Ui implements Backend {
     return this.#starting;
   }
 
-  /** Replaces the process by one with new files. Never rejects. */
+  /** Ends the process, and starts one with new files. Never rejects. */
   async #replace(bundled: Bundled): Promise<void> {
     const running = this.#running;
     this.#running = null;
@@ -119,7 +119,7 @@ export class Ui implements Backend {
   }
 
   /**
-   * Starts the process. Never rejects: after a failure, waiting requests are refused.
+   * Starts the process. Never rejects: after a failure, requests are refused for a while.
    * @param bundled the files to serve; null: bundles the current sources
    */
   async #start(bundled: Bundled | null = null): Promise<void> {
@@ -140,7 +140,7 @@ export class Ui implements Backend {
         runDirectory: directory,
         sockets: ['http'],
         ownsStorage: false,
-        // Rate-limited, because strangers can make the process print any text.
+        // Rate-limited, because any client can make the process print text.
         output: lineSink((line) =>
           logRarely('warn', 'the control UI says', { line: messageOf(line).slice(0, LINE_LENGTH) }),
         ),
@@ -161,7 +161,7 @@ export class Ui implements Backend {
     } catch (error) {
       if (signal.aborted) return;
       this.#written = null;
-      // Another start at once would fail too, so new visits are refused for a while.
+      // Another start at once would probably fail too.
       this.#rest(this.#backoff.failed());
       log('error', 'the control UI does not start', { error: reason(error) });
     }
@@ -187,7 +187,7 @@ export class Ui implements Backend {
   }
 }
 
-/** Kills the process when it hangs: an endless loop blocks all sockets of workerd. */
+/** Kills the process when it does not answer: an endless loop would block all sockets of workerd. Returns the timer. */
 function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE): NodeJS.Timeout {
   let missed = 0;
   return setInterval(async () => {

@@ -39,7 +39,7 @@ export function findCaddy(searchPath = process.env.PATH ?? ''): string {
   throw new Error('RUNNER_EDGE=caddy needs Caddy: `apt-get install caddy`, or leave RUNNER_EDGE out');
 }
 
-/** Returns a free TCP port of `host`. Caddy cannot choose one itself, because it does not report its port. */
+/** Returns a free TCP port of `host`. If Caddy chose a free port, it would not report which one. */
 export function freePort(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -123,7 +123,7 @@ export class Caddy {
     this.#problem = null;
   }
 
-  /** Stops Caddy: requests in flight get the grace period of its config, then Caddy is killed. */
+  /** Stops Caddy. Requests in flight get the grace period of its config. Kills Caddy if it still runs after `STOP_MS`. */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#healthTimer);
@@ -162,8 +162,8 @@ export class Caddy {
   }
 
   /**
-   * Kills a running Caddy that no longer answers, so that it is restarted. @param left failed health checks that remain
-   * until the kill
+   * Checks a running Caddy again and again, and kills it when it no longer answers, so that it is restarted.
+   * @param left number of failed checks until the kill
    */
   #checkHealth(child: Child, left: number): void {
     const { everyMs, deadlineMs, tries } = this.#healthCheck;

@@ -1,17 +1,17 @@
 // Caddy's config: terminate TLS, speak HTTP/1.1, 2 and 3, compress, and proxy everything to the gateway. It names no
-// site, so it never changes: a reload would close the WebSockets of every site.
+// site, so a new site needs no reload of the config. A reload would close the WebSockets of every site.
 import { join } from 'node:path';
 import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/head/headers.ts';
 
 export interface CaddySettings {
   /** Caddy's directory: sockets, certificates. */
   directory: string;
-  /** Address for HTTPS and HTTP/3. */
+  /** Address to listen at; empty for all addresses. */
   host: string;
   port: number;
   /** Port for plain HTTP, which is redirected to HTTPS; 0 for none. */
   httpPort: number;
-  /** URL that answers 200 when the hostname in `?domain=` may get a certificate. */
+  /** URL that Caddy asks before it requests a certificate. It answers 200 if the hostname in `?domain=` may have one. */
   ask: string;
   /** Whether Caddy's internal certificate authority issues the certificates, instead of a public one. */
   internalAuthority: boolean;

@@ -7,7 +7,7 @@ import { type Caddy, freePort } from './caddy.ts';
 import { caddyConfig, gatewaySocket, rootCertificate } from './config.ts';
 
 /**
- * Makes the gateway listen for Caddy only, then starts Caddy.
+ * Makes the gateway listen at a unix socket for Caddy, then starts Caddy.
  * @param parts `directory` is Caddy's own; `api` is the port of the API, which Caddy asks before it requests a certificate
  * @returns the HTTPS port
  * @throws {Error} when Caddy does not start or rejects the config

@@ -18,13 +18,13 @@ export interface SiteLimits {
 const SITE_VISITORS_MAX = 16_384;
 /** Maximum number of visitors of all sites counted separately. */
 const VISITORS_MAX = 131_072;
-/** Idle entries evicted with each decision. A decision adds fewer, so the table shrinks without a long pause. */
+/** Maximum idle entries evicted with each decision. A decision adds fewer, so the table shrinks without a long pause. */
 const FORGOTTEN_AT_ONCE = 4;
 
 interface Site {
   name: string;
   visitors: Map<number | string, Entry>;
-  /** Counts the visitors that came when the table was full. */
+  /** Counts the requests of visitors that came when the table was full; null when there are none. */
   overflow: Entry | null;
   whole: Entry | null;
 }
@@ -34,7 +34,7 @@ class Entry {
   readonly window = new Window();
   readonly site: Site;
   readonly visitor: number | string | null;
-  /** When a request was last admitted. */
+  /** When a request was last admitted: whole ms modulo 2^32. */
   last = 0;
   older: Entry | null = null;
   newer: Entry | null = null;
@@ -170,7 +170,7 @@ export class Limiter {
   }
 }
 
-/** Returns the ms until the limit admits one more request; 0 for now. */
+/** Returns the ms until the limit admits one more request; 0 if it admits one now. */
 function roomInMs(entry: Entry | null, rpm: number, now: number): number {
   if (entry === null) return 0;
   const limit = Math.max(1, Math.floor(rpm / 6));

@@ -1,7 +1,7 @@
-// Sends refusals of rate-limited requests in batches, one for each turn of the event loop. Hundreds of connections that ask
-// at the same moment would otherwise block everybody else.
+// Sends refusals of requests above a limit in batches, one batch in each turn of the event loop. Otherwise hundreds of
+// refusals at the same moment would block all other requests.
 
-/** Refusals in one turn: about 1 ms of work. */
+/** Maximum refusals in one turn of the event loop: about 1 ms of work. */
 const AT_ONCE = 16;
 
 export class RefusalQueue {

@@ -11,7 +11,7 @@ export class Shares {
     this.#max = max;
   }
 
-  /** Counts a request, and returns whether there was room for it. */
+  /** Counts a request. At the limit, returns false and does not count it. */
   take(share: string): boolean {
     const open = this.#open.get(share) ?? 0;
     if (open >= this.#max) return false;
@@ -19,7 +19,7 @@ export class Shares {
     return true;
   }
 
-  /** Call it when a counted request has ended. */
+  /** Stops counting a request that has ended. */
   give(share: string): void {
     const open = this.#open.get(share)! - 1;
     if (open === 0) this.#open.delete(share);

@@ -1,7 +1,7 @@
-// A sliding window that counts the requests admitted in the last ten seconds, exactly.
+// A sliding window that counts the requests admitted in the last ten seconds.
 
 export const WINDOW_MS = 10_000;
-/** Maximum number of timestamps. The default limit admits no more in a window, so it never needs rounding. */
+/** Maximum number of timestamps. A visitor's default limit admits no more in a window, so it never needs rounding. */
 const TIMES_MAX = 300;
 /** Timestamps are rounded up to multiples of this, in ms, when there are too many of them. It divides 2^32. */
 const GRID_MS = 64;
@@ -52,7 +52,7 @@ export class Window {
     this.#ring[next + 1] = 1;
   }
 
-  /** Returns the ms until a window holds fewer than `limit` requests. Call it after `count(now)` found the window full. */
+  /** Returns the ms until the window has fewer than `limit` requests. Call it after `count(now)` found the window full. */
   roomInMs(limit: number, now: number): number {
     let tooMany = this.#total - limit + 1;
     for (let i = 0; i < this.#times; i++) {

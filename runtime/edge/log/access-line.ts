@@ -1,5 +1,5 @@
-// Formats a request as a line of the access log, with the field names of Caddy's log. So tools for Caddy's log can read it. The
-// line is written as bytes: concatenating strings took a fifth of the gateway's own time for a small request.
+// Formats a request as a line of the access log, with the field names of Caddy's log: tools for that log can read the line.
+// The line is written as bytes: concatenating strings took a fifth of the gateway's own time for a small request.
 import { cutText } from '../../../handlers/contract/text.ts';
 import { keptBytes } from '../http/head/fields.ts';
 import { HEAD_BYTES } from '../refusals.ts';
@@ -41,8 +41,9 @@ let line: Buffer = Buffer.alloc(0);
 let at = 0;
 
 /**
- * Leaves out personal data and credentials. Truncates addresses to /24 and /48, and drops query strings from the path
- * and the referrer. Of the request's other headers, copies only `User-Agent` and the host name.
+ * Writes the line of a record, without credentials and with little personal data. Truncates addresses to /24 (IPv6: /48),
+ * and drops the query strings of the path and the referrer. Of the request's other headers, copies only `User-Agent` and
+ * the host name. Returns the position after the line.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number, end: Buffer): number {
   const { clientInfo, site, requestId, traceId } = record;
@@ -164,7 +165,7 @@ const TYPES_MAX = 64;
 const TYPE_LENGTH_MAX = 128;
 const types = new Map<string | undefined, Buffer>();
 
-/** Returns the fields of the response's headers, up to the request's id. */
+/** Returns the bytes of a line from the response's headers to the request's id. */
 function answerFields(contentType: string | undefined): Buffer {
   const known = types.get(contentType);
   if (known !== undefined) return known;

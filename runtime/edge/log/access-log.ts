@@ -9,7 +9,7 @@ const FLUSH_MS = 100;
 export interface AccessLogLimits {
   /** A file of this size, in bytes, is rotated. */
   fileBytes: number;
-  /** Maximum number of files: `access.ndjson`, then `access.ndjson.1`, which was rotated last, and so on. */
+  /** Maximum number of files: `access.ndjson`, then `access.ndjson.1`, which was rotated most recently, and so on. */
   files: number;
   /** Maximum buffered bytes while the disk is slow; further lines are dropped and counted. */
   waiting: number;
@@ -37,7 +37,7 @@ interface Piece {
   used: number;
 }
 
-/** Buffers lines and writes them soon after. A slow or failing disk loses lines, but never blocks a request. */
+/** Buffers lines and writes them soon after. On a slow or failing disk, lines are lost, but no request is blocked. */
 export class AccessLog<Entry> {
   readonly #path: string;
   readonly #format: LineFormat<Entry>;

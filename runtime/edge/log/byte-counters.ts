@@ -21,7 +21,7 @@ export class Tally {
     return this.#received + (this.#tunnel?.bytesRead ?? 0);
   }
 
-  /** Bytes of the response's body that were written to the client's socket; for a tunnel, all bytes. */
+  /** Bytes of the response's body that were written to the client's socket; for a tunnel, all bytes to the client. */
   get bytesOut(): number {
     return this.#sent + (this.#tunnel?.bytesWritten ?? 0);
   }
@@ -41,7 +41,7 @@ export class Tally {
     this.#sent -= socket.bytesWritten;
   }
 
-  /** Time since `startedAt`, in ms. 0 when the response is written in the same turn, such as a rate-limit refusal. */
+  /** Time since `startedAt`, in ms. 0 when the response is written during the same read, while the clock is frozen. */
   get durationMs(): number {
     return monotonic() - this.startedAt;
   }

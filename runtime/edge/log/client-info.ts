@@ -1,8 +1,8 @@
-// Client info: what the records of one connection's requests mostly share. It is created once for them.
+// Client info: the part of a request's record that later requests with the same headers on the same connection share.
 import { headerValue } from '../http/head/fields.ts';
 import { cutAddress } from '../limits/networks.ts';
 
-/** The client and its headers, as records need them: mostly the same for all requests of a connection. */
+/** The client and its headers, as the records of requests have them. */
 export interface ClientInfo {
   /** Lower case, without the port. */
   host: string;

@@ -32,7 +32,7 @@ interface File {
   reader: Reader<never> | null;
 }
 
-/** Looks addresses up in any number of databases, such as of cities and of networks. */
+/** Looks up addresses in any number of databases, such as one of cities and one of networks. */
 export class Geo {
   readonly #files: File[];
   readonly #known = new Map<string, string>();

@@ -9,7 +9,7 @@ export interface RequestRecord {
   /** The app's id, or the name of another site; empty when no site was found. */
   site: string;
   method: string;
-  /** Without the query. Its length is not limited. */
+  /** Without the query. May be as long as a request's head. */
   path: string;
   clientInfo: ClientInfo;
   /** 499 when the client left before a response began. */
@@ -18,17 +18,17 @@ export interface RequestRecord {
   durationMs: number;
   /** The part of `durationMs` in which the request was queued. */
   heldMs: number;
-  /** `cold` when it waited for the start of its process; null when it reached no process. */
+  /** `cold` when it waited for the start of its process, else `warm`; null when it was sent to no process or other host. */
   cellStart: 'warm' | 'cold' | null;
-  /** How long the start of that process took, in ms; 0 unless `cold`. */
+  /** How long the start of the request's process took, in ms; 0 unless `cellStart` is `cold`. */
   wakeMs: number;
-  /** The release of the app that the process runs; null without a process or without releases. */
+  /** The release of the app that the request's process runs; null without a process, and for another host. */
   release: string | null;
   /** Bytes of the request's body; for an upgraded connection, all bytes from the client. */
   bytesIn: number;
-  /** Bytes of the response's body; for an upgraded connection, all bytes. */
+  /** Bytes of the response's body; for an upgraded connection, all bytes to the client. */
   bytesOut: number;
-  /** Of the response. */
+  /** Of the response; undefined when it has none. */
   contentType: string | undefined;
   /** 32 hexadecimal digits. */
   traceId: string;
@@ -41,7 +41,7 @@ export interface RequestRecord {
   refused: string | null;
   /** Whether the connection was upgraded to another protocol, such as WebSocket. */
   upgraded: boolean;
-  /** The name of the other host that ran the app; null for an app of this host. */
+  /** The name of the other host to which the request was sent; null when it was sent to none. */
   home: string | null;
 }
 

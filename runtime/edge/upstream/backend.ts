@@ -1,5 +1,5 @@
-// A site's backend, as the gateway sees it: an app's fleet (which manages the app's processes), another host, or the control
-// plane.
+// A site's backend, as the gateway sees it: an app's fleet (which manages the app's processes), another host, the control
+// plane, or the control UI.
 import type { Refusal } from '../refusals.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -18,8 +18,8 @@ export interface Hop {
   /** Returns header lines that only the other host may read, each with its CRLF. @param isCall whether another app calls */
   lines(isCall: boolean): string;
   /**
-   * Call it when the host did not answer. Settles when the request may be sent again. Never rejects.
-   * @param wasReached whether the host took the connection
+   * Call it when the host did not answer, or is shutting down. Resolves when the request may be sent again. Never rejects.
+   * @param wasReached whether the host accepted the connection
    */
   again(wasReached: boolean): Promise<void>;
 }
@@ -27,13 +27,13 @@ export interface Hop {
 /** Answer the request with this refusal. */
 export type Refused = Refusal & { kind: 'refuse' };
 
-/** The backend of a site. `admit` is called once per request, synchronously, and again after each wait. */
+/** The backend of a site. `admit` is called synchronously: once per request, and again after each wait or before a retry. */
 export interface Backend {
-  /** Name for the access log and the rate limits: the app's id, or `control`. */
+  /** The app's id, or a name such as `control`. Queued requests are counted by it. */
   readonly site: string;
-  /** Whether its event streams never end: then a drain does not wait for them. */
+  /** Whether its event streams never end, so that a drain ends them instead of waiting. */
   readonly streamsForEver?: boolean;
-  /** The one `x-cellar-` header that a client may send to it, in lower case. */
+  /** The only `x-cellar-` header that a client may send to this backend, in lower case. Default: none. */
   readonly clientHeader?: string;
   admit(): Admission;
 }

@@ -1,7 +1,7 @@
-// Requests that wait for their backend. The queues are bounded for each site and in total. When the total is reached, the
-// site with most requests loses one, so that one app's queue never blocks another's.
+// Requests that wait for their backend. Each site, and all sites together, have a limit of requests and of bytes. Above a
+// total limit, the site with the most requests or bytes loses a request. So one app's queue never blocks another's.
 
-/** How a wait ended. `full`: rejected or evicted for lack of space. `closed`: the gateway shuts down. */
+/** How a wait ended. `late`: timeout. `gone`: the client left. `full`: rejected or evicted. `closed`: the gateway stops. */
 export type RequestQueueOutcome = 'ready' | 'late' | 'gone' | 'full' | 'closed';
 
 /** A request, as the queue sees it. */
@@ -66,7 +66,7 @@ export class RequestQueues {
     this.#allMax = allMax;
   }
 
-  /** Waits until `ready` settles (it never rejects), the request's time is over, or its client leaves. */
+  /** Queues a request until `ready` settles (it never rejects), or its wait ends otherwise. See `RequestQueueOutcome`. */
   wait(request: QueuedRequest, ready: Promise<void>): Promise<RequestQueueOutcome> {
     if (this.#closed) return Promise.resolve('closed');
     const name = request.backend!.site;
@@ -98,7 +98,7 @@ export class RequestQueues {
     });
   }
 
-  /** Ends all waits, and rejects new ones. */
+  /** Ends all waits with `closed`, and later ones at once. */
   close(): void {
     this.#closed = true;
     for (const { requests } of [...this.#sites.values()]) {
@@ -155,7 +155,7 @@ export class RequestQueues {
   }
 }
 
-/** Releases requests in batches, so that others are served in between. */
+/** Releases requests in batches, one in each turn of the event loop, so that other requests are served in between. */
 function release(waiters: QueueEntry[], from: number): void {
   const to = from + RELEASED_AT_ONCE;
   for (const { settle } of waiters.slice(from, to)) settle('ready');

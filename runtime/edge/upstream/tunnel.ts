@@ -1,14 +1,14 @@
-// An upgraded connection: copies bytes both ways between two sockets, and closes gracefully when the process must go.
+// An upgraded connection: copies bytes both ways between two sockets, and closes gracefully when its process is to end.
 import type { Socket } from 'node:net';
 import { send } from '../../sockets/gateway-socket.ts';
 import { FrameScanner, restartFrame } from '../http/body/frames.ts';
 import type { TrackedTunnel } from './upstream.ts';
 
-/** How long a client may take to answer a close frame, in ms. */
+/** How long after `close` the tunnel is destroyed, in ms. A client may answer the close frame until then. */
 const CLOSE_MS = 1_000;
 /** How long one direction may stay open after the other has ended, in ms. */
 const HALF_OPEN_MS = 30_000;
-/** How long one side may stop reading, in ms. The other side is paused meanwhile, so nobody notices when it leaves. */
+/** How long one side may stop reading, in ms. The other side is paused meanwhile, and a paused socket reports no end. */
 const BLOCKED_MS = 900_000;
 
 /** Copies bytes as soon as it is created. `onEnd` is called once, when both sockets have closed. */
@@ -23,7 +23,7 @@ export class Tunnel implements TrackedTunnel {
   /** Whether a close frame was inserted towards the client. Nothing may follow it. */
   #injected = false;
   #deadline: NodeJS.Timeout | null = null;
-  /** Since when each side is paused by backpressure, on the clock of `performance.now()`. */
+  /** The sockets paused by backpressure, and since when, on the clock of `performance.now()`. */
   readonly #blockedSince = new Map<Socket, number>();
 
   constructor(client: Socket, upstream: Socket, protocol: string, onEnd: () => void) {
@@ -78,7 +78,7 @@ export class Tunnel implements TrackedTunnel {
     this.#upstream.destroy();
   }
 
-  /** Propagates the end and the drain of `one` to `other`. */
+  /** Ends `other` when `one` ends. Resumes `other` when the buffer of `one` is sent. */
   #join(one: Socket, other: Socket): void {
     one.on('drain', () => {
       this.#blockedSince.delete(other);
@@ -119,7 +119,7 @@ export class Tunnel implements TrackedTunnel {
     return room;
   }
 
-  /** Sends the client a close frame. The client's reply goes to the process, which so gets a close frame, too. */
+  /** Sends a close frame to the client. The client's reply, also a close frame, is forwarded to the process. */
   #injectClose(): void {
     this.#injected = true;
     send(this.#client, restartFrame());

@@ -23,7 +23,7 @@ const HEAD_BYTES = 64 * 1024;
 /** Longest head that is cached for the next response, in bytes. */
 const KNOWN_BYTES = 1_024;
 
-/** Where a process listens: a unix socket. Or where another host does: a port of an IPv4 address. */
+/** Where a process listens (a unix socket), or where another host listens (an IPv4 address and a port). */
 export type UpstreamAddress = { socketPath: string } | { host: string; port: number };
 
 /** Why there is no complete response. */
@@ -56,19 +56,19 @@ export interface AnswerReader {
   onBody(pieces: Buffer[], last: boolean): void;
   /** The response failed; nothing more is called. */
   onFailure(failure: Failure): void;
-  /** The buffer has space for more of the request. */
+  /** The socket's buffer has space for more of the request. */
   onRoom(): void;
 }
 
 /** Takes a connection back when it is idle, and removes it when it has closed. */
 export interface ConnectionPool {
-  /** The response has begun. */
+  /** Called when the response on a connection has begun. */
   answered(connection: UpstreamConnection): void;
   put(connection: UpstreamConnection): void;
   remove(connection: UpstreamConnection): void;
 }
 
-/** The cached head of a response. Many responses of a process begin with the same head. */
+/** The cached head of a response. Many responses of a process have the same head. */
 class KnownHead {
   readonly head: AnswerHead;
   readonly #known: KnownBytes;
@@ -101,7 +101,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   queue: object | null = null;
   before: UpstreamConnection | null = null;
   after: UpstreamConnection | null = null;
-  /** When it got its last request, on the clock of `performance.now()`. */
+  /** When its latest request was assigned, on the clock of `performance.now()`. */
   givenAt = 0;
   /** Number of idle checks since it became idle. */
   looks = 0;
@@ -273,8 +273,8 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   }
 
   /**
-   * The process accepts no more of the request, but its response can still be read. Some clients read it only after they
-   * have sent their whole body, so they may send the rest.
+   * The process accepts no more of the request, but its response can still be read. Some clients read a response only after
+   * they have sent their whole body. So the rest of the body is read, and lost.
    */
   onLost(): void {
     this.#reader?.onRoom();

@@ -7,7 +7,7 @@ import { type AnswerReader, type UpstreamAddress, UpstreamConnection } from './u
 
 /** How often idle connections are checked, in ms. */
 const IDLE_CHECK_MS = 1_000;
-/** Checks after which an idle connection is closed. workerd closes its own after 15 seconds. */
+/** Checks after which an idle connection is closed: before workerd closes it, after 15 seconds. */
 const IDLE_CHECKS = 6;
 
 /**
@@ -27,24 +27,24 @@ export interface TrackedTunnel {
 }
 
 interface Started {
-  /** When it was ready, on the clock of `performance.now()`. */
+  /** When the process was ready, on the clock of `performance.now()`. */
   readyAt: number;
-  /** How long its start took, in ms. */
+  /** How long the process's start took, in ms. */
   startMs: number;
-  /** The release of an app that it runs. */
+  /** The release of an app that the process runs. */
   release?: string | null;
 }
 
 export class Upstream {
   readonly readyAt: number;
   readonly startMs: number;
-  /** The release of an app that it runs; null without releases. */
+  /** The release of an app that the process runs; null for another host, and for a process without releases. */
   readonly release: string | null;
   readonly #address: UpstreamAddress;
   readonly #socketAddresses: Record<string, UpstreamAddress>;
   /** All connections without tunnels. */
   readonly #connections = new Set<UpstreamConnection>();
-  /** Idle connections; the one used last is reused first. */
+  /** Idle connections. The most recently used one is reused first. */
   readonly #idle: UpstreamConnection[] = [];
   #idleTimer: NodeJS.Timeout | null = null;
   /** Connections whose requests were sent recently and are unanswered, oldest first. */
@@ -57,11 +57,11 @@ export class Upstream {
   readonly #tunnels = new Set<TrackedTunnel>();
   #onIdle: (() => void) | null = null;
   #drained: Promise<{ cut: number }> | null = null;
-  /** The response to its requests when the process ends; null for the generic one. */
+  /** The refusal of unanswered requests when the process ends; null for the default one. */
   refusal: Refusal | null = null;
 
   /**
-   * @param started left out for a process that always runs
+   * @param started left out for another host, and for a process that always runs
    * @param sockets additional listening sockets of the process, by name
    */
   constructor(
@@ -183,7 +183,7 @@ export class Upstream {
     }
   }
 
-  /** Stops counting older requests against `RECENT_MAX`: the process may wait for something else. */
+  /** Stops counting older requests against `RECENT_MAX`: they may wait for I/O, such as a subrequest. */
   #age(): void {
     const before = performance.now() - RECENT_MS;
     for (const connection of this.#recent) {

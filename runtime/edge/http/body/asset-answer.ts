@@ -6,10 +6,10 @@ import type { RequestHead } from '../head/head.ts';
 
 /** The ETag that workerd gives a file: its second number is the file's size in hexadecimal. */
 const ASSET_TAG = /^(?:W\/)?("[0-9a-f]+-([0-9a-f]+)-[0-9a-f]+")$/;
-/** A single range. Several may be answered with the whole file (RFC 9110, 14.2). */
+/** A `Range` of one range. A request for several ranges is answered with the whole file (allowed by RFC 9110, 14.2). */
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/i;
 
-/** A response derived from a full one, with the part of the body that the client gets. */
+/** A response made from a full response: its head, and the part of the full body that is sent to the client. */
 export class PartialAnswer {
   readonly head: AnswerHead;
   #skipped: number;
@@ -22,7 +22,7 @@ export class PartialAnswer {
     this.#left = length;
   }
 
-  /** Whether the rest of the full body is not needed. */
+  /** Whether the whole part has been taken, so that the rest of the full body is not needed. */
   get done(): boolean {
     return this.#left === 0;
   }

@@ -1,10 +1,10 @@
-// A buffer of received bytes that nobody has read. However small the segments are, appending one costs only as much as its own
-// bytes. So does the search for the end of a head.
+// A buffer of received bytes that are not parsed yet. The cost of appending a segment depends only on the segment's size. So
+// does the cost of the search for the end of a head: bytes before the segment are not searched again.
 import { ownCopy } from '../../../sockets/gateway-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
 /**
- * Maximum spare capacity, in bytes, when the buffer grows. It never exceeds the length, so small buffers stay small.
+ * Maximum spare capacity, in bytes, when the buffer grows. It is at most the new length, so small buffers stay small.
  */
 const SPARE_CAPACITY = 16 * 1024;
 const TAB = 9;
@@ -24,7 +24,7 @@ export class Backlog {
     return this.#bytes.length;
   }
 
-  /** The unread bytes. They stay unchanged until the next `put` or `add`. */
+  /** The unread bytes. Without a `keep` before, they may lie in the shared read buffer, which the next read overwrites. */
   get bytes(): Buffer {
     return this.#bytes;
   }

@@ -8,7 +8,7 @@ const TRAILER_BYTES = 8 * 1024;
 /** Maximum digits of a chunk's size, which allow 2^48 bytes. */
 const SIZE_DIGITS = 12;
 
-/** Rejects blanks around extension names. They are legal, but clients do not send them, and Node rejects them too. */
+/** The size line of a chunk. Rejects blanks around extension names: they are legal, but no client sends them. */
 const SIZE_LINE =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
 /** Maximum digits of a size on the fast path without a regular expression. */
@@ -65,7 +65,7 @@ export class ChunkReader {
     return at;
   }
 
-  /** Fast path for a complete, plain line. Returns where the line ends, or `from` for any other line. */
+  /** Reads a whole size line without extensions, or the empty line after data. Returns its end; `from` for another line. */
   #readPlain(bytes: Buffer, from: number): number {
     let at = from;
     if (this.#state === 'size') {

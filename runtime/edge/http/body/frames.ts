@@ -17,7 +17,7 @@ export class FrameScanner {
     return this.#headerBytes === 0 && this.#payloadLeft === 0;
   }
 
-  /** Whether a close frame has begun. */
+  /** Whether the header of a close frame has been scanned. */
   get closed(): boolean {
     return this.#closed;
   }

@@ -1,4 +1,4 @@
-// Recognizes bytes that were parsed before. Comparing takes a tenth of the time of parsing.
+// Recognizes bytes that were parsed before. Comparing them takes a tenth of the time of parsing them.
 import { isInReadBuffer } from '../../../sockets/gateway-socket.ts';
 
 export class KnownBytes {

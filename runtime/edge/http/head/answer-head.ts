@@ -29,7 +29,10 @@ export interface AnswerHead {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
 
-/** Parses the head of a response to `method`, with its empty line. Returns null when it is invalid, ambiguous or too long. */
+/**
+ * Parses the head of a response. Returns null when it is invalid or ambiguous, or has too many fields.
+ * @param text the head with its empty line @param method of the request
+ */
 export function readAnswerHead(text: string, method: string): AnswerHead | null {
   const lineEnd = text.indexOf('\r\n');
   const line = STATUS_LINE.exec(text.slice(0, lineEnd));

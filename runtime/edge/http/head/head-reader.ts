@@ -3,7 +3,7 @@ import type { Backlog } from '../body/backlog.ts';
 import { KnownBytes } from '../body/known-bytes.ts';
 import { type HeadFields, readHead, readHeadAgain } from './head.ts';
 
-/** Longest fields that are cached for the next head, in bytes. */
+/** Longest tail that is cached for the next head, in bytes. */
 const KEPT_BYTES = 1_024;
 const LF = 10;
 /** Length of the minor version, the digit after `HTTP/1.`. */
@@ -19,7 +19,7 @@ interface Tail {
 }
 
 export class HeadReader {
-  /** From the previous head; null when the next head must be parsed in full. */
+  /** The tail of an earlier head; null when the next head must be parsed in full. */
   #tail: Tail | null = null;
   readonly #mayRepeat: boolean;
 

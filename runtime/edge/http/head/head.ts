@@ -21,7 +21,7 @@ export interface RequestHead {
   headers: string[];
   /** The `Host` value, without the dot at the end of its host. */
   authority: string;
-  /** The parsed header fields. The next request of the connection mostly has the same. */
+  /** The parsed header fields. Later requests of the connection with the same fields share this object. */
   fields: HeadFields;
   /** Length of the whole head, in bytes. */
   bytes: number;
@@ -52,19 +52,19 @@ export interface HeadFields {
   upgrade: string | null;
   /** Whether there is a `Range` or an `If-None-Match`. */
   isConditional: boolean;
-  /** Cache of `forwardedHeaders`. */
+  /** Cache of `forwardedHeaders`; null before its first call. */
   crossing: CrossingFields | null;
-  /** Client info for the requests' records; cache of `Exchange`. */
+  /** Client info for the records of requests, cached by `Exchange`; null before the first record. */
   clientInfo: ClientInfo | null;
 }
 
-/** The headers for a process that depend only on the fields and the connection. */
+/** The headers for a process that depend only on the fields, the connection and the client's location. */
 export interface CrossingFields {
   lines: IdentifiedLines;
   client: string;
   /** The client's location, as known when the lines were made. */
   located: string;
-  /** The client's country, such as `DE`, by its location or Cloudflare's edge; null when it is unknown. */
+  /** The client's country, such as `DE`, from its location or from Cloudflare's edge; null when it is unknown. */
   country: string | null;
 }
 
@@ -176,7 +176,7 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
     const value = headers[i + 1]!;
-    // Looks at the length of the name first: each field that matters has a length of its own.
+    // Compares the length of the name first, for speed. No two of these fields have names of the same length.
     switch (name.length) {
       case 4:
         if (name.toLowerCase() !== 'host') break;
@@ -215,7 +215,7 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   return special;
 }
 
-/** Allows an upgrade only without a body. `h2c` would bypass the checks here. */
+/** Whether an upgrade is allowed: only without a body, and not to `h2c`, whose requests would bypass the checks here. */
 function mayUpgrade(
   minorVersion: number,
   { upgrade, framing }: Special,
@@ -225,7 +225,7 @@ function mayUpgrade(
   return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
 }
 
-/** Returns path and query of a target that is not a path; null when it is unusable, or its host differs from `Host`. */
+/** Returns path and query of an absolute target with the host of `Host`; `*` for `OPTIONS *`; null for another target. */
 function originForm(target: string, authority: string, method: string): string | null {
   if (target === '*') return method === 'OPTIONS' ? target : null;
   const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);

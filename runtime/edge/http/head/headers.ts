@@ -15,8 +15,8 @@ export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
 export const CLIENT_TLS = 'x-cellar-client-tls';
 
 /**
- * Never forwarded as received: the gateway writes its own value or none. `Forwarded` is dropped, because no proxy in front
- * of us is known to clean it.
+ * Headers that the gateway writes itself, or drops. Some reuse a valid or trusted value of the request. `Forwarded` is
+ * dropped, because no proxy in front of us is known to remove a forged one.
  */
 const OWN = new Set([
   'host',
@@ -36,10 +36,10 @@ const OWN = new Set([
   'traceparent',
 ]);
 
-/** Written by Cloudflare's edge, which may be in front of Cellar. Never accepted from a client. */
+/** Headers of Cloudflare's edge, which may be in front of Cellar. Accepted only from a trusted proxy. */
 const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
 
-/** Prefix of Cellar's own headers. Never accepted from a client, except one that the target allows. */
+/** Prefix of Cellar's own headers. Never forwarded from a client, except a backend's `clientHeader`. */
 const INTERNAL = 'x-cellar-';
 
 /** Methods whose requests state a length even without a body (RFC 9110, 8.6). */
@@ -50,7 +50,7 @@ export interface Caller {
   peer: string;
   /** Whether the peer's X-Forwarded-* headers are trusted. */
   trusted: boolean;
-  /** Whether the peer is our own proxy, which reports its connection to the client. */
+  /** Whether the peer is our own proxy (Caddy), which reports the protocol and TLS version of the client's connection. */
   isOwnProxy: boolean;
   /** Whether spans of its requests are exported. */
   isSampled: boolean;
@@ -62,7 +62,7 @@ export interface Caller {
   isByTrustedProxy(forwardedFor: string | undefined): boolean;
 }
 
-/** What the client claims about itself and its trace. A field is set only if the client is trusted for it. */
+/** What the peer claims about the client and the trace. A field is set only if the peer is trusted for it. */
 interface Claims {
   requestId?: string;
   traceparent?: string;
@@ -74,7 +74,7 @@ interface Claims {
   ofCloudflare?: Map<string, string>;
 }
 
-/** Returns the headers for a process. `Host` is forwarded unchanged; the client's claims about itself are not. */
+/** Returns the headers for a process. The peer's claims about the client are forwarded only if the peer is trusted. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
   const { fields } = head;
   const known = fields.crossing;
@@ -136,7 +136,7 @@ export function requestHead(
   return [method, ' ', target, LINE_END, lines, `${end}\r\n`];
 }
 
-/** Returns the lines to forward. Headers that the gateway writes itself are left out, and added to `claims`. */
+/** Returns the lines to forward. Headers in `OWN`, and those of Cloudflare, are left out; they may be added to `claims`. */
 function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claims): string {
   const { trusted } = caller;
   let lines = '';
@@ -174,7 +174,7 @@ function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnP
   }
 }
 
-/** Returns the header lines of a 1xx or 101 response for the client, each with its CRLF. */
+/** Returns the header lines of a 1xx response for the client, each with its CRLF. */
 export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, requestId: string): string {
   const known = hasRequestId ? lines : `${lines}x-request-id: ${requestId}\r\n`;
   return hasDate ? known : known + dateLine();
@@ -182,7 +182,7 @@ export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, reques
 
 /**
  * Returns the head of a process's response for the client.
- * @param requestId must stay unchanged until the head was written
+ * @param requestId must stay unchanged until the head is written
  * @param chunked whether the body is sent in chunks
  * @param ends whether the connection closes after the response
  */
@@ -208,7 +208,7 @@ export function dateLine(): string {
   return date;
 }
 
-/** Returns the end of most heads: everything after the request's id. */
+/** Returns the end of a usual head, after the request's id: the `Date` and the empty line. */
 function usualEnd(): Buffer {
   keepTime();
   return endWithDate;

@@ -1,5 +1,5 @@
-// The headers of a request from another host of this Cellar. Keeps the headers in which the other gateway describes the
-// client, and drops those that are only for this host.
+// The headers of a request from another host of this Cellar. Keeps the headers in which the other host's gateway describes
+// the client, and drops those that are only for this host's gateway.
 import { isIP } from 'node:net';
 import { headerValue } from './fields.ts';
 import type { RequestHead } from './head.ts';
@@ -14,7 +14,7 @@ import { describedHeaders, ITSELF } from './service-headers.ts';
  */
 export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';
 
-/** Returns the headers for a process. The other host has removed what its client may not set, and has added its own. */
+/** Returns the headers for a process. The other host has dropped headers that clients may not set, and has added its own. */
 export function hostsHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
   const client = headerValue(head.headers, 'x-real-ip') ?? '';
   // An app that calls another may set any header, so its `x-real-ip` proves nothing.

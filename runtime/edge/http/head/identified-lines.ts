@@ -1,5 +1,5 @@
-// The header lines of a request to a process, with its ids at the end. Requests of one connection mostly differ only in the
-// ids, so these are written in place and the rest is reused.
+// The header lines of a request to a process, with its ids at the end. Most requests of a connection differ only in the ids.
+// So the ids are overwritten in place, and the other lines are reused.
 import { keptBytes } from './fields.ts';
 import { isRequestId, isTraceparent, putRandomHex } from './ids.ts';
 
@@ -14,9 +14,9 @@ const SAMPLED = 1;
 
 /** The headers for the process, and the values in them. */
 export interface ForwardedHeaders {
-  /** Header lines, each with its CRLF; valid until the connection's next request. Those for the body's framing are left out. */
+  /** Header lines, each with its CRLF, without those for the body's framing. Valid until the connection's next request. */
   lines: Buffer;
-  /** Also sent to the client. */
+  /** The request's id. Also sent to the client, unless the process sets another. */
   requestId: string;
   /** `requestId` as a slice of `lines`. */
   requestIdBytes: Buffer;
@@ -52,7 +52,7 @@ export class IdentifiedLines {
    * @param givenId, traceparent of the caller; ignored when malformed
    * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`
-   * @param isKept whether the lines are for many requests
+   * @param isKept whether the lines are cached for many requests
    * @param continued the parent of the caller's span, when the request continues that span; null for a span of its own
    */
   constructor(
@@ -84,7 +84,7 @@ export class IdentifiedLines {
     this.#requestIdBytes = this.#bytes.subarray(this.#requestIdAt, this.#requestIdAt + requestId.length);
   }
 
-  /** Writes the ids of the next request. The same generated id names the trace and the request, unless the caller sent either. */
+  /** Writes the ids of the next request. If the caller sent neither, the trace and the request get the same generated id. */
   identify(client: string): ForwardedHeaders {
     const bytes = this.#bytes;
     const id = this.#makeId();

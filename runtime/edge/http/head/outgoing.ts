@@ -8,14 +8,14 @@ import { countGarbage } from '../../../threads/collect-garbage.ts';
 const SMALL_BYTES = 4 * 1024;
 /** Size of the shared buffer for a head with one read of a body, in bytes. */
 const LARGE_BYTES = 96 * 1024;
-/** Shared buffers into which messages are gathered. The kernel mostly takes all bytes at once, so they can be reused. */
+/** Shared buffers into which messages are gathered. The kernel usually takes all bytes at once: then a buffer is reused. */
 let small = new Prefixes(SMALL_BYTES);
 let large = new Prefixes(LARGE_BYTES);
 
 /** A part of a head: a string in latin1, or its bytes. */
 export type HeadPart = string | Buffer;
 
-/** Longest string that is written in a loop: for so few characters, that is faster than one call of `write`. */
+/** Longest string that is written in a loop, in characters. For so few, a loop is faster than one call of `write`. */
 const SHORT = 16;
 const WRITTEN: readonly HeadPart[] = [];
 
@@ -36,7 +36,7 @@ export class Outgoing {
     this.#chunked = chunked;
   }
 
-  /** Whether anything was written. */
+  /** Whether the head was written. */
   get begun(): boolean {
     return this.#head === WRITTEN;
   }

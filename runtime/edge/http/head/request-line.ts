@@ -14,7 +14,7 @@ export interface RequestLine {
 /** Maps each method to one shared string: a freshly parsed string is slower to compare each time. */
 const KNOWN_METHODS = new Map(METHODS.map((name) => [name, name]));
 const GET = 'GET';
-/** What follows the target; each 0 stands for any digit. */
+/** The bytes after the target; each 0 stands for any digit. */
 const VERSION = Buffer.from(' HTTP/0.0');
 const BLANK = 0x20;
 const DASH = 0x2d;
@@ -34,7 +34,7 @@ const ENCODED_IN_PATH = 3;
 /** Percent-encoded in path and query: in the URL Standard's query percent-encode set. */
 const ENCODED = 4;
 const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
-  // A request target has no fragment.
+  // 0x23 is `#`: a request target has no fragment.
   if (byte <= BLANK || byte === DELETE || byte === 0x23) return REFUSED;
   if (byte === QUESTION_MARK) return QUERY_BEGINS;
   if (byte > DELETE || '"<>'.includes(String.fromCharCode(byte))) return ENCODED;

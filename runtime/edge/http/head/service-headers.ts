@@ -1,5 +1,5 @@
-// The headers of a request from one app to another. Keeps all that the calling Worker set, as Cloudflare does, except
-// those that only the host may set.
+// The headers of a request from one app to another. Keeps all headers that the calling Worker set, as Cloudflare does,
+// except those that only the host may set.
 import { HOP_BY_HOP, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
 import { HOP_NAMES } from './hop-names.ts';
@@ -31,16 +31,16 @@ export const PROTO_HEADER = 'X-Cellar-Proto';
 /** `request.cf` as JSON. workerd removes it. */
 export const CF_HEADER = 'X-Cellar-Cf';
 
-/** The client address in the records of requests between apps. */
+/** The client's address in the records of calls that name no other. */
 export const ITSELF = '127.0.0.1';
 
-/** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
+/** Returns the headers for a process. The caller is a process on this host, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
   return describedHeaders(head, isSampled, ITSELF);
 }
 
 /**
- * Returns the headers for a process, given by a caller that is trusted to describe the client.
+ * Returns the headers for a process, for a caller that is trusted to describe the client.
  * @param client the client's address
  * @param continued see `IdentifiedLines`
  */
