@@ -1,4 +1,5 @@
-// A port for debuggers, which proxies to workerd's inspector. The inspector itself accepts even pages of websites.
+// A port for debuggers, which proxies to workerd's inspector. The inspector itself would accept connections from any web
+// page.
 
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';

@@ -81,7 +81,7 @@ export class Dev {
   readonly #debugger: DebuggerProxy | null;
   #reloads: Reloads | null = null;
   #emails: Emails | null = null;
-  /** Queues requests until the first version has started. If that failed, answers with its error. */
+  /** Queues requests until the first version has started or failed. While no version is live, responds with the failure. */
   readonly #app: Backend;
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
@@ -285,7 +285,7 @@ export class Dev {
     };
   }
 
-  /** The backend for e-mails. While no version is live, it holds or answers requests as `#app` does. */
+  /** The backend for e-mails. While no version is live, it queues or answers requests as `#app` does. */
   get #emailBackend(): Backend {
     const { backend } = this.#emails!;
     const admit = () => (this.#fleet.liveDeployId === null ? this.#app.admit() : backend.admit());

@@ -21,7 +21,7 @@ export function keptDirectory(folder: string, name: string): string {
   return kept;
 }
 
-/** Returns a short symbolic link to a directory whose path is too long for unix sockets. */
+/** Creates a symbolic link to a directory whose path is too long for unix sockets. @returns the link's short path */
 export function shortcutTo(directory: string): string {
   const link = join(mkdtempSync(join(tmpdir(), 'cellar-dev-')), 'd');
   symlinkSync(directory, link);

@@ -1,4 +1,5 @@
-// git's environment and settings: nothing of the host's own environment or configuration.
+// git's environment and settings. Of the host's own environment, git gets only `PATH`; it reads no configuration of the
+// machine.
 
 /** git streams files from this size on, never loads them whole, and treats them as binary. */
 const BIG_FILE = '16m';

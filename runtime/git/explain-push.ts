@@ -7,7 +7,7 @@ const LENGTH_BYTES = 4;
 const REPORT_BAND = 1;
 /** The side band for text that the pusher sees. */
 const SHOWN_BAND = 2;
-/** The side band for the reason of an end without a report. */
+/** The side band for a fatal error: the answer ends without a report. */
 const ERROR_BAND = 3;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory\n`;
 /** git's message when a branch was moved during the push. */

@@ -7,7 +7,7 @@ import { resolveCommit } from './source.ts';
 
 /** Prefix of the full names of tags. */
 export const TAGS = 'refs/tags/';
-/** Setting of git with which `2.0-rc1` comes before `2.0`. Other lists of tags use it too. */
+/** Setting of git that sorts `2.0-rc1` before `2.0` in lists of tags. */
 export const VERSION_ORDER = { 'versionsort.suffix': '-' };
 /** Maximum bytes of a list of objects whose hashes begin alike. */
 const ALIKE_BYTES = 64 * 1024;

@@ -5,8 +5,8 @@ import { limited } from '../resources/limited.ts';
 export const GIT_MEMORY_MB = 256;
 
 /**
- * Returns the command that starts git, without git's arguments. It sets a memory limit (RLIMIT_DATA), and makes the OOM
- * killer prefer git to apps. git is killed when its parent process or thread ends.
+ * Returns the command that starts git, without git's arguments. It sets a memory limit (RLIMIT_DATA). When memory is short,
+ * the kernel kills git before apps. git is killed when its parent process or thread ends.
  */
 export function gitProgram(): string[] {
   return [...limited(GIT_MEMORY_MB), 'git'];

@@ -15,7 +15,7 @@ const DEADLINE_MS = 30_000;
 /** Maximum bytes that are read of a commit's description. */
 const DESCRIPTION_BYTES = 16 * 1024;
 
-/** The branch whose pushes are deployed. */
+/** The branch whose pushes are deployed, unless the app deploys tags or no pushes (`deploy_on`). */
 export const DEPLOY_REF = 'refs/heads/main';
 
 /**
@@ -58,7 +58,7 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   }
 }
 
-/** Maximum characters of a commit's author, and of its subject, in a deploy. */
+/** Maximum characters of an author, and of a message, in a deploy or a version. */
 export const SHOWN_LENGTH = 300;
 
 /** Returns a commit's author and subject line for a deploy. */
@@ -93,8 +93,8 @@ export const PREPARED = 'prepared';
 export const STORED = 'stored';
 
 /**
- * Writes the hooks for repositories in the bucket. Beside those of `writeHooks`, git asks the host before it changes refs, after
- * its own checks. It does so once for each ref of a push.
+ * Writes the hooks for repositories in the bucket: those of `writeHooks`, and `reference-transaction`. With it, git asks the
+ * host before it changes refs, after its own checks. A push of several refs may make git ask several times.
  */
 export function writeAskingHooks(directory: string): void {
   writeHooks(directory);

@@ -104,8 +104,8 @@ export async function serveGit(
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
-  // git may end before it has read everything. Then the rest is read and dropped. Listens to `close`, because `error`
-  // comes only when there is a rest.
+  // git may end before it has read the whole request. Then the rest is read and dropped. Listens to `close`, because `error`
+  // comes only after a failed write.
   child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);

@@ -8,7 +8,7 @@ import type * as source from './source.ts';
 
 const SOURCE = new URL('./source.ts', import.meta.url);
 const COMMIT = new URL('./commit.ts', import.meta.url);
-/** Longer than a job's git commands usually take in sequence; each has its own timeout. */
+/** Timeout of a job, in ms. A job runs several git commands, each with a shorter timeout of its own. */
 const DEADLINE_MS = 60_000;
 /** Separate threads, so that a slow call does not delay the start of an app. */
 export const sourceThreads = new WorkerThreads(2);

@@ -8,10 +8,10 @@ import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
 
-/** The empty tree; every git knows it. */
+/** Hash of the empty tree, which git resolves in every repository. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 const DIFF_LIMIT_BYTES = 1024 * 1024;
-/** Limit of a listing: trees may repeat a subtree, so few bytes may name very many files. */
+/** Maximum bytes of a listing. Trees may repeat a subtree, so a small push may name very many files. */
 const LISTING_BYTES = 32 * 2 ** 20;
 /** Maximum number of files listed in a diff. */
 const DIFF_FILES = 3_000;
@@ -71,7 +71,7 @@ export async function deployTip(repository: string): Promise<string | null> {
 }
 
 /**
- * Like `resolveCommit`. Without a ref, returns the tip of main, which may not exist yet.
+ * Like `resolveCommit`, but throws for a missing commit. Without a ref, returns the tip of main; null before the first push.
  * @throws {Refusal} `ref_not_found`
  */
 export async function requireCommit(repository: string, ref: string | null): Promise<string | null> {
@@ -159,7 +159,7 @@ function tooMany(what: string): Refusal {
 /** @throws {Refusal} `path_not_found` */
 export async function findEntry(repository: string, commit: string, path: string): Promise<TreeEntry> {
   const missing = new Refusal(404, 'path_not_found', `commit ${commit} has no ${path}`);
-  // git would treat such a path as one of this machine.
+  // git would treat an absolute path, or one with `..`, as a path of this machine.
   if (path.startsWith('/') || path.split('/').includes('..')) throw missing;
   const words = ['ls-tree', '-z', '-l', '--full-tree', commit, '--', path];
   const [entry] = await listEntries(repository, words);

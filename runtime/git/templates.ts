@@ -8,7 +8,7 @@ import { commitFiles, type MadeCommit } from './commit.ts';
 import { DEPLOY_REF } from './repository.ts';
 import { resolveCommit } from './source.ts';
 
-/** The projects, each in the folder of its name. */
+/** The directory of the templates. Each template is in a folder with its name. */
 export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.url));
 
 /**

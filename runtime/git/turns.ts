@@ -3,16 +3,15 @@ import type { ServerResponse } from 'node:http';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { clientLeft } from '../sockets/client-left.ts';
 
-/** A push or fetch may run several git processes, each with its own memory limit. */
+/** Limits of concurrent pushes and fetches. Each may run several git processes, each with its own memory limit. */
 const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };
 
 export class GitTurns {
   readonly #queue = new FairQueue(LIMITS);
 
   /**
-   * Calls `serve` when the owner gets a slot. The slot is freed when `serve` ends or calls `taken`. Refuses when too many
-   * wait.
-   * Resolves when `serve` has ended, or the client has left before its turn.
+   * Calls `serve` when the owner gets a slot. The slot is freed when `serve` ends or calls `taken`. Responds with 503 when
+   * too many calls of the owner wait. Resolves when `serve` has ended, or the client has disconnected before its turn.
    */
   async serve(
     owner: string,

@@ -20,7 +20,7 @@ import { Refusal } from '../refusal.ts';
 export const PREVIEWS = 10;
 /** A preview is removed this long after its last push or upload, in ms. */
 const KEPT_MS = 7 * 24 * 3_600_000;
-/** How often expired previews are searched, in ms. */
+/** Time between two searches for expired previews, in ms. */
 const LOOK_MS = 60_000;
 export const BRANCHES = 'refs/heads/';
 
@@ -43,12 +43,13 @@ export class Previews {
   }
 
   /**
-   * Resumes what the previous host left unfinished. Call it once, when deploys are possible.
+   * Resumes what was unfinished at the host's last end. Call it once at the start, when deploys are possible.
    * @param now in ms since 1970
    */
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
-      // A second version gets a share of the app's requests. `Splits` removes it, unless its deletion was interrupted.
+      // `Splits` keeps and removes second versions, which get a share of the app's requests. Only interrupted deletions, and
+      // those of missing apps, are resumed here.
       if (isSecondVersion(row) && !row.isDeleted && this.#options.apps.get(row.parentId)) continue;
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
       this.#restore(row, () => (isOver ? this.#remove(row) : this.#resume(row)));
@@ -90,7 +91,8 @@ export class Previews {
   }
 
   /**
-   * Deploys a commit of a branch or a pull request to its preview, created if needed. Resolves when the preview is on disk.
+   * Deploys a commit of a branch or a pull request to its preview, created if needed. Resolves when the deploy is queued,
+   * and the preview is synced to the disk.
    * @throws {Error} while the host stops, and when the preview cannot be written
    */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
@@ -134,7 +136,10 @@ export class Previews {
       .finally(() => this.#makeRoom(appId));
   }
 
-  /** Records a preview's version once its deploy serves. Removes a preview that never served. */
+  /**
+   * Call it when the deploy of an uploaded version to a preview has ended. Records the version if the deploy is live.
+   * Removes a preview that never had a live release.
+   */
   async uploaded(appId: string, version: UploadedVersion, deploy: Deploy): Promise<void> {
     await this.#work.run(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ id }) => id === deploy.fact.app_id);
@@ -144,7 +149,7 @@ export class Previews {
     });
   }
 
-  /** The previews of an app, newest first. */
+  /** Returns the previews of an app, newest first, without second versions of splits. */
   list(appId: string): HostPreview[] {
     const rows = this.#options.apps
       .previews(appId)
@@ -165,7 +170,7 @@ export class Previews {
     return { slug, serves: !this.#isEmpty(row), deploy: this.#newest(row) ?? null };
   }
 
-  /** Returns the log of a preview's newest deploy. @throws {Refusal} */
+  /** Returns the log of a preview's newest deploy. @throws {Refusal} for an unknown preview, and one without a deploy */
   log(appId: string, name: string): { fact: DeployFact; text: string } {
     const { store } = this.#options;
     const row = this.#require(appId, name);
@@ -239,7 +244,7 @@ export class Previews {
       );
   }
 
-  /** Repeats a deploy that the host's end interrupted. Removes an upload that never served: it was not acknowledged. */
+  /** Repeats an interrupted deploy. Removes an upload that never had a live release: the upload was not acknowledged. */
   async #resume(row: PreviewRow): Promise<void> {
     const { apps, requests } = this.#options;
     const newest = this.#newest(row);
@@ -270,7 +275,7 @@ export class Previews {
       );
   }
 
-  /** Removes a preview. After a kill of the host, the next host resumes this. */
+  /** Removes a preview with its data. If the host is killed meanwhile, `start` resumes this. */
   async #remove({ id }: PreviewRow): Promise<void> {
     const { apps, queue, store } = this.#options;
     await apps.deletions.delete(id, store.apps.generation(id), { isKept: false });

@@ -1,5 +1,5 @@
-// Splits: a second version of an app takes a percentage of its requests. It is a preview of the app, with the app's variables
-// and without storage, so it has its own process and sleeps by itself.
+// Splits: a second version of an app takes a percentage of its requests. It runs as a preview of the app, so it has its own
+// process. It has the app's variables, and no stored data.
 import { versionOf } from '../../handlers/contract/apps/versions.ts';
 import type { DeployFact, HostSplit } from '../../handlers/contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
@@ -15,7 +15,7 @@ import { SerialQueues } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 import type { Previews } from './previews.ts';
 
-/** Longest wait for the deploy of a second version, in ms. It may be queued behind others. */
+/** Maximum wait for the deploy of a second version, in ms. The deploy may be queued behind others. */
 const DEPLOY_MS = 10 * 60_000;
 /** The expiry of a row that does not expire, in ms since 1970. */
 const NEVER = 8_640_000_000_000_000;
@@ -150,7 +150,7 @@ export class Splits {
     return 'directory' in release ? release.upload : versionOf(this.#fact(appId, release.deployId));
   }
 
-  /** @throws {Refusal} for a deploy without a release */
+  /** Returns a deploy whose release is kept. @throws {Refusal} for an unknown deploy, or one whose release is not kept */
   #fact(appId: string, deployId: string): DeployFact {
     const fact = this.#options.store.deploys.find(appId, deployId);
     if (fact === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');

@@ -27,6 +27,6 @@ export async function createDeploy(
   const synced = await sources.sync(appId, ref, signal);
   const fact = synced.deploy_id === null ? undefined : store.deploys.find(appId, synced.deploy_id);
   if (fact !== undefined) return fact;
-  // Main is at this commit already.
+  // Main was at this commit already, so the fetch has queued no deploy.
   return (await requests.commit({ appId, sha: synced.sha, ref: DEPLOY_REF, trigger: 'redeploy', by })).fact;
 }

@@ -1,4 +1,4 @@
-// Deploy keys: pairs of Ed25519 in the formats of OpenSSH.
+// Deploy keys: Ed25519 key pairs in the formats of OpenSSH.
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
 
 const TYPE = 'ssh-ed25519';

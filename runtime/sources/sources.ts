@@ -25,11 +25,14 @@ import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts'
 
 /** The name by which the keys of a connection are encrypted. No secret of an app has it. */
 const SEALED = ' connection';
-/** Most fetches that begin in one second, so that thousands of connections do not delay a start of Cellar. */
+/** Maximum fetches that begin in one second, so that thousands of connections do not delay a start of Cellar. */
 const DUE_AT_ONCE = 20;
-/** Waits after failed fetches, in ms. After the last, only the next delivery or poll starts one. */
+/** Waits before further attempts of a fetch, in ms. When all have failed, only the next delivery or poll starts one. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
-/** Refusals by this machine, not by the repository: the fetch has not failed, and is tried again. */
+/**
+ * Codes of refusals by this machine, not by the Git host. They are not failed attempts: the fetch is repeated after
+ * `NOT_YET_MS`.
+ */
 const NOT_YET = ['host_unavailable', 'insufficient_storage', 'rate_limited'];
 const NOT_YET_MS = 60_000;
 const SHOWN_DELIVERIES = 20;
@@ -111,7 +114,7 @@ export class Sources {
       deploy_key: same?.source.deploy_key ?? made!.publicKey,
       known_hosts: same?.source.known_hosts ?? [],
     };
-    // A new deploy key must first be added to the repository.
+    // A fetch over SSH fails until the new deploy key was added to the repository. Polling repeats the fetch anyway.
     const isReady = remote.kind === 'https' || same !== undefined || source.poll_minutes !== null;
     const dueAt = source.deploy_on === 'manual' || !isReady ? null : Date.now();
     store.sources.save(appId, source, secrets.seal(appId, SEALED, JSON.stringify(keys)), dueAt);
@@ -130,8 +133,8 @@ export class Sources {
   }
 
   /**
-   * Takes deliveries whose signatures are right. However many come at once, one fetch follows.
-   * @returns what became of each
+   * Records deliveries whose signatures the caller has checked. However many come at once, one fetch follows.
+   * @returns the outcome of each
    * @throws {Refusal} `source_not_connected`
    */
   delivered(appId: string, deliveries: HookDelivery[]): DeliveryOutcome[] {
@@ -313,7 +316,7 @@ function wantedRefs({ deploy_on, branch }: StoredSource): string[] {
   return deploy_on === 'tags' ? ['tags'] : [`refs/heads/${branch}`];
 }
 
-/** Returns what a given name of a commit may mean, in git's order. */
+/** Returns the refs that a name may stand for: a tag, then a branch. A full hash stands for itself. */
 function namedRefs(name: string): string[] {
   return /^[0-9a-f]{40}$/.test(name) ? [name] : [`refs/tags/${name}`, `refs/heads/${name}`];
 }

@@ -18,17 +18,17 @@ import {
 } from '../../bundler/upload/assets.ts';
 import { newId } from '../../handlers/contract/id.ts';
 
-/** Most bytes of assets that Wrangler sends in one body. */
+/** Maximum bytes of assets that Wrangler sends in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;
-/** Most assets that Wrangler sends in one body. */
+/** Maximum assets that Wrangler sends in one body. */
 const BUCKET_FILES = 500;
-/** Most files of Workers Sites in one body, as in KV. */
+/** Maximum files of Workers Sites in one body, as in KV. */
 const SITE_FILES = 10_000;
 /** Hexadecimal digits of Wrangler's asset hashes. */
 const HASH_DIGITS = 32;
 const ID_DIGITS = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Assets to send: lists of hashes, one for each body. */
+/** A started session. `buckets`: hashes of the assets to send, one list for each body. */
 export interface Started {
   session: string;
   buckets: string[][];
@@ -42,8 +42,8 @@ export interface StartOptions extends Pick<Session, 'owner' | 'hashing'> {
 }
 
 /**
- * Begins a session.
- * @param body the file with the manifest as JSON
+ * Starts a session of assets.
+ * @param body the path of a file with the manifest as JSON
  * @param releases the directory of the app's releases, or `null` for a new app
  * @throws {BuildFailure} for an invalid manifest
  */
@@ -118,8 +118,8 @@ interface SiteFile {
 
 /**
  * Stores a batch of files of Workers Sites as a session that has them all.
- * @param body the file with the batch as JSON
- * @returns how many files
+ * @param body the path of a file with the batch as JSON
+ * @returns the number of files
  * @throws {BuildFailure} for an invalid batch
  */
 export function keepSite(
@@ -184,7 +184,7 @@ function wranglersHash(bytes: Buffer, extension: string): string {
     .slice(0, HASH_DIGITS);
 }
 
-/** An unguessable id: it authorizes sending assets. */
+/** Returns an unguessable id: whoever knows it may send assets. */
 function secretId(): string {
   return [...randomBytes(52)].map((byte) => ID_DIGITS[byte % 32]).join('');
 }
@@ -197,7 +197,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Missing hashes with sizes, without duplicates. */
+/** Returns the hashes of a manifest that `known` lacks, with their sizes in bytes, without duplicates. */
 function missingOf(manifest: Manifest, known: Map<string, string>): [string, number][] {
   const all = new Map(Object.values(manifest).map(({ hash, size }) => [hash, size]));
   return [...all].filter(([hash]) => !known.has(hash));

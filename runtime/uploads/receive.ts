@@ -9,9 +9,9 @@ import { pipeline } from 'node:stream/promises';
 import { Refusal } from '../refusal.ts';
 import { clientLeft } from '../sockets/client-left.ts';
 
-/** Concurrent bodies; each may fill its limit on the disk. */
+/** Maximum concurrent bodies; each may take as much of the disk as its size limit. */
 const AT_ONCE = 16;
-/** Concurrent bodies of one account: Wrangler sends three. */
+/** Maximum concurrent bodies of one account. Wrangler sends three. */
 const AT_ONCE_OF_ACCOUNT = 6;
 /** Timeout of a body, in ms. It allows a slow line: 73 KiB/s for the largest body. */
 const RECEIVE_MS = 30 * 60_000;
@@ -22,7 +22,7 @@ export interface Upload {
   response: ServerResponse;
 }
 
-/** One of the `AT_ONCE` places for uploads, taken by an upload. */
+/** One of the `AT_ONCE` places, taken by an upload. */
 interface Place {
   account: string;
   /** Aborts the upload, with the reason to refuse it. */
@@ -30,8 +30,8 @@ interface Place {
 }
 
 /**
- * The directory of bodies being processed. A killed host's files there are removed at the start. When all places are taken,
- * an account with few of them gets one from the account with most.
+ * The directory of bodies being processed. `Uploads` removes a killed host's files there. When all places are taken, an
+ * account with few of them gets one from the account with the most.
  */
 export class Incoming {
   readonly #directory: string;
@@ -71,7 +71,7 @@ export class Incoming {
   }
 
   /**
-   * Reserves a place. When all are taken, it ends the oldest upload of the account with most.
+   * Reserves a place. When all are taken, ends the oldest upload of the account with the most places.
    * @throws {Refusal} 429 when this account may have no more
    */
   #take(account: string): Place {
@@ -83,7 +83,7 @@ export class Incoming {
       const [oldest, ...others] = [...places.values()].reduce((most, each) =>
         each.length > most.length ? each : most,
       );
-      // Otherwise two accounts would take one place from each other by turns.
+      // Otherwise two accounts with the same number of places would take one from each other by turns.
       if (others.length <= ofAccount) throw tooMany(`at most ${AT_ONCE} uploads may come at once`);
       this.#places.delete(oldest!);
       oldest!.ended.abort(

@@ -1,4 +1,5 @@
-// Removes old uploads: sessions that are expired or over the limit, and versions that nobody has deployed.
+// Removes old uploads: sessions that are expired or over the limit, and undeployed versions that are over the limit or whose
+// app was never created.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeTree } from '../disk/remove.ts';
@@ -7,7 +8,7 @@ import { accountOf, accountOfSession, isVersionId, readVersion } from './version
 
 /** Lifetime of a session, and of an upload for an app that was never created, in ms. */
 const KEPT_MS = 3_600_000;
-/** Limit of undeployed versions, for each app, and for each account without an app. Older ones are removed. */
+/** Maximum undeployed versions of each app, and of each account for apps that do not exist. Older ones are removed. */
 const VERSIONS = 10;
 /** Maximum upload sessions of an account. The oldest are removed, because a client may begin many and finish none. */
 const SESSIONS = 16;

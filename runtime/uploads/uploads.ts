@@ -43,7 +43,9 @@ const ASSETS_BYTES = 40 * 2 ** 20;
 const SITE_BYTES = 100 * 2 ** 20;
 /** Limit of a manifest of assets. */
 const MANIFEST_BYTES = 16 * 2 ** 20;
-/** Each unpacking takes a multiple of the upload's size in memory. `Incoming` limits how many of an account wait. */
+/**
+ * Limits of unpacking, which needs several times the upload's size in memory. `Incoming` admits fewer uploads than may wait.
+ */
 const UNPACKING = { name: 'uploads', running: 2, runningPerOwner: 1, waitingPerOwner: 16 };
 const UNPACK_MS = 60_000;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
@@ -52,7 +54,7 @@ const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
 
 /** Who uploads, and for which app. */
 export interface Uploader {
-  /** The account's id and the script's name. */
+  /** The account's id and the script's name, with a slash between. */
   owner: string;
   /** The app; `null` if there is none of that name. */
   appId: string | null;
@@ -72,14 +74,14 @@ interface Made extends Pick<unpack.Unpacked, 'bundle' | 'message' | 'tag' | 'ali
   author: string;
 }
 
-/** All uploads. They are limited in number and lifetime. */
+/** All uploads. Old sessions and versions are removed: see `tidyUploads`. */
 export class Uploads {
   readonly #options: UploadsOptions;
   readonly #incoming: Incoming;
   readonly #sessions: string;
   readonly #versions: string;
   readonly #unpacking = new FairQueue(UNPACKING);
-  /** Ids of versions being deployed, which must stay. */
+  /** Versions being deployed, which must stay: the number of their deploys, by version id. */
   readonly #deploying = new Map<string, number>();
 
   constructor(options: UploadsOptions) {
@@ -95,7 +97,7 @@ export class Uploads {
       if (!isVersionId(name)) rmSync(join(this.#versions, name), { recursive: true, force: true });
   }
 
-  /** Begins a session of assets. @throws {Refusal} for an invalid manifest */
+  /** Starts a session of assets. @throws {Refusal} for an invalid manifest */
   async startAssets(upload: Upload, from: Uploader, hashing?: 'sha256'): Promise<assetFiles.Started> {
     this.#tidySoon();
     const { owner } = from;
@@ -115,7 +117,9 @@ export class Uploads {
     );
   }
 
-  /** Stores assets of a session. @returns whether it has all. @throws {Refusal} */
+  /**
+   * Stores assets of a session. @returns whether the session now has all. @throws {Refusal} for an unknown session or asset
+   */
   async keepAssets(upload: Upload, session: string): Promise<boolean> {
     // Before reading the body: the session id is the sender's only credential.
     const account = await accountOfSession(this.#sessions, session);
@@ -130,7 +134,7 @@ export class Uploads {
     );
   }
 
-  /** Stores a batch of files of Workers Sites. @returns how many. @throws {Refusal} for an invalid batch */
+  /** Stores a batch of files of Workers Sites. @returns the number of files. @throws {Refusal} for an invalid batch */
   async keepSite(upload: Upload, { owner }: Uploader): Promise<number> {
     this.#tidySoon();
     const account = accountOf(owner);
@@ -145,7 +149,8 @@ export class Uploads {
   }
 
   /**
-   * Stores a version and its secrets on disk, atomically.
+   * Stores a version on disk, atomically.
+   * @returns the version, and the values of the secrets in the upload, which are not stored
    * @throws {Refusal} for an invalid version
    */
   async take(
@@ -186,7 +191,7 @@ export class Uploads {
     });
   }
 
-  /** The undeployed versions of an app, newest first. */
+  /** Returns the undeployed versions of an app, newest first. */
   async list(appId: string): Promise<UploadedVersion[]> {
     const versions = await Promise.all(
       (await readdir(this.#versions)).map((id) => readVersion(this.#versions, id)),
@@ -195,7 +200,7 @@ export class Uploads {
   }
 
   /**
-   * Runs a deploy of a version. Until it settles, the version is not removed for newer ones.
+   * Runs a deploy of a version. Until `deploy` settles, the version is not removed in favour of newer ones.
    * @param owner the version's required owner: a version that was uploaded before its app was created names no app
    * @throws {Refusal} for an unknown version
    */
@@ -274,7 +279,7 @@ export class Uploads {
     return { version, secrets: values };
   }
 
-  /** Stores a version on disk, atomically. @param make writes its files to the directory that it gets */
+  /** Stores a version on disk, atomically. @param make writes the version's files to the directory `out` */
   async #keep({ owner, appId }: Uploader, make: (out: string) => Promise<Made>): Promise<UploadedVersion> {
     const id = newId();
     const out = join(this.#versions, `${id}.new`);
@@ -297,7 +302,7 @@ export class Uploads {
 
   #releases({ appId }: Uploader): string | null {
     if (appId === null) return null;
-    // Assets that these releases have are not sent again, so the releases must stay.
+    // Assets that these releases have are not sent again, so the code cache must not evict the releases now.
     this.#options.apps.get(appId)?.code?.releases.useAll();
     return this.#options.paths.releases(appId);
   }

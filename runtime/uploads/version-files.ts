@@ -22,19 +22,19 @@ export function isVersionId(name: string): boolean {
   return ID.test(name);
 }
 
-/** Returns a version's uploader and time; `null` if missing. @param versions the directory of all versions */
+/** Returns the metadata of a version; `null` if there is no such version. @param versions the directory of all versions */
 export async function readVersion(versions: string, id: string): Promise<UploadedVersion | null> {
   if (!isVersionId(id)) return null;
   const text = await readFile(join(versions, id, VERSION_FILE), 'utf8').catch(() => null);
   return text === null ? null : (JSON.parse(text) as UploadedVersion);
 }
 
-/** Returns a session's account; `null` if missing. @param sessions the directory of all sessions */
+/** Returns the account of a session of assets; `null` if there is no such session. @param sessions the directory of all */
 export function accountOfSession(sessions: string, session: string): Promise<string | null> {
   return readFile(join(sessions, session, ACCOUNT_FILE), 'utf8').catch(() => null);
 }
 
-/** The account of a version's owner. */
+/** Returns the account in the `owner` of a version or session, which is `<account>/<script>`. */
 export function accountOf(owner: string): string {
   return owner.split('/', 1)[0]!;
 }

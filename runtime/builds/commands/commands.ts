@@ -29,8 +29,9 @@ const TITLE_LENGTH = 500;
 const MANAGERS = /\b(?:npm|npx|pnpm|yarn|bun)\b/;
 
 /**
- * Installs the project's packages, if it names any, or reuses the last build's install if the inputs are the same.
- * @param digest of the files that an install depends on; `null` when it depends on other files too
+ * Runs the app's install command; without one, installs the packages that the project names. Reuses the last install if its
+ * inputs were the same.
+ * @param digest see `InstallInputs.digest`
  * @returns the install that the next build may reuse; null when it cannot be cached
  */
 export async function installStep(
@@ -148,7 +149,11 @@ function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
   return { arguments: command, title, folder, read: WRANGLER_FILES, asksRegistry: true };
 }
 
-/** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */
+/**
+ * Makes a program with the name of the project's package manager, for the project's commands; none for npm, which is
+ * installed.
+ * @returns the program's directory
+ */
 function makeManagerProgram(scratch: string, { name, call }: PackageManager): string {
   const directory = join(scratch, 'programs');
   mkdirSync(directory, { recursive: true });
@@ -170,7 +175,7 @@ interface ProjectCommand {
   mayFail?: boolean;
   /** Whether the deploy continues if the command fails because it needs a Cloudflare account. */
   mayWantAccount?: boolean;
-  /** Whether it gets packages from a registry. */
+  /** Whether it may get packages from a registry, which is then checked when the command takes long. */
   asksRegistry?: boolean;
 }
 

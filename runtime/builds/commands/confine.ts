@@ -13,16 +13,19 @@ import { killed, memoryShare, tooMuchMemory } from '../usage/memory-share.ts';
 import { watchUsage } from '../usage/watch-usage.ts';
 import type { BuildDirectories } from './environment.ts';
 
-/** Processes and threads of one command. A Node process has about ten threads, and frameworks start one process for each core. */
+/** Maximum processes and threads of one command. Node has about ten threads; frameworks start a process for each core. */
 const MAX_TASKS = 2048;
-/** Share of the process limit of Cellar's container or unit: four builds run at once, and a fifth is left for everything else. */
+/**
+ * One command's share of the process limit of Cellar's container or systemd unit. Four builds may run at once, and a fifth
+ * is left for everything else.
+ */
 const SHARE_OF_TASKS = 1 / 5;
-/** Error messages for the process limit. `sh` prints only the first. */
+/** Matches error messages about the process limit. `sh` prints only `cannot fork`. */
 const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
   isolation: Isolation;
-  /** Names the build. */
+  /** The deploy's id, for the name of the control group. */
   deployId: string;
   /** A directory of the build, to which only the host writes. */
   scratch: string;
@@ -45,7 +48,7 @@ export interface Confined {
   cwd: string;
   /** Call it with each line that the command prints. */
   onLine: (line: string) => void;
-  /** Call it when the command runs, as `pid`. Rejects when the command must be ended. */
+  /** Call it when the command runs as process `pid`. Rejects when the command must be ended, and when `ended` aborts. */
   watch: (ended: AbortSignal, pid: number) => Promise<void>;
   /**
    * Returns the limit that the command hit, for the project's author; `null`: unknown. Call it after the command's end.
@@ -87,7 +90,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const read = [variables, ...options.read, ...(group?.directories ?? [])];
   const walled =
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
-  // Sets the command's variables only here: the programs before run as the host's user.
+  // Sets the command's variables only here: some of the programs before it run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
   const isInNamespace = sandbox !== null && uid !== 0;
   const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];

@@ -34,7 +34,7 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
   return directories;
 }
 
-/** The variables of the commit. They change with every build; the result of an install does not depend on them. */
+/** Returns the variables that describe the commit. They change with every build, so the install cache ignores them. */
 export function commitVariables(
   input: BuildInput,
   { isPages }: Pick<Plan, 'isPages'>,

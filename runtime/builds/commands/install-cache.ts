@@ -57,7 +57,7 @@ export class InstallCache {
     this.#user = user;
   }
 
-  /** Whether the last install had the same inputs. */
+  /** Whether the cache has an install with the same inputs. */
   get isThere(): boolean {
     return statSync(this.#kept, { throwIfNoEntry: false })?.isDirectory() ?? false;
   }
@@ -90,12 +90,15 @@ export class InstallCache {
     this.#before = await this.#fingerprint();
   }
 
-  /** Checks whether the install wrote only packages. Else it is not cached: its other files would be missing in the next build. */
+  /**
+   * Checks whether the install wrote only packages. If it wrote other files, it is not cached: the next build would lack
+   * these.
+   */
   async after(): Promise<void> {
     this.#canBeKept = this.#before !== null && this.#before === (await this.#fingerprint());
   }
 
-  /** Moves the folders from the worktree into the cache. Call it after a successful build. */
+  /** Moves the folders from the worktree into the cache, if the install can be cached. Call it after a successful build. */
   async keep(): Promise<void> {
     await removeTree(this.#all);
     if (this.#canBeKept) await this.#move(this.#project, this.#kept, 'yes');

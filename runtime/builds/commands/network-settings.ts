@@ -6,8 +6,8 @@ import { runChild } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
 
 /**
- * Variables for the proxy and the certificates of this machine. Installers behind a company's proxy need them. Unlike the rest of
- * the host's environment, none is secret.
+ * Variables for the proxy and the certificates of this machine. Installers behind a company's proxy need them. Builds get no
+ * other variables of the host, because these may be secret.
  */
 const NETWORK_VARIABLES = [
   'HTTP_PROXY',
@@ -22,11 +22,11 @@ const NETWORK_VARIABLES = [
 ];
 /** npm's settings that builds get as environment variables. */
 const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
-/** Those of these variables that name certificate files or directories. */
+/** Variables of builds whose values are paths of certificate files or directories. */
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
 const TIMEOUT_MS = 30_000;
 
-/** Variables of this machine that configure its network access. */
+/** Returns the host's variables that configure its network access. */
 export function networkVariables(): Record<string, string> {
   return Object.fromEntries(
     NETWORK_VARIABLES.flatMap((name) => {
@@ -69,13 +69,13 @@ function askNpm(names: string[]): Promise<{ output: Buffer }> {
   });
 }
 
-/** Certificate files and directories that builds may read. */
+/** Returns the paths of certificate files and directories that builds may read. */
 export async function certificateFiles(): Promise<string[]> {
   const all: Record<string, string> = { ...networkVariables(), ...(await npmSettings()) };
   return CERTIFICATES.flatMap((name) => all[name] ?? []);
 }
 
-/** Addresses of the builds' registry and proxies, which may be private. Resolves their names now. */
+/** Looks up the addresses of the builds' registry and proxies, which may be private. */
 export async function registryEndpoints(): Promise<Endpoint[]> {
   const { npm_config_registry, npm_config_proxy, npm_config_https_proxy } = await npmSettings();
   const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy } = networkVariables();

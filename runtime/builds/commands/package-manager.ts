@@ -7,7 +7,7 @@ import { cacheDirectories } from './cache.ts';
 
 type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
 
-/** How a package manager installs exactly the lock file's versions, and how it runs a script. */
+/** A project's package manager, and its commands for the project. */
 export interface PackageManager {
   name: Name;
   /** Exact version; `null`: npm, as installed on this machine. */
@@ -16,13 +16,13 @@ export interface PackageManager {
   lockFile: string | null;
   /** Other lock files of the project. They may be out of date. */
   unusedLockFiles: string[];
-  /** The program and arguments that start it. */
+  /** The command that starts it; the package manager's arguments follow. */
   call: string[];
-  /** The arguments that install. */
+  /** The command that installs the project's packages, in the lock file's versions. */
   install: string[];
-  /** The arguments that run the script `build`. */
+  /** The command that runs the script `build`. */
   build: string[];
-  /** The arguments that add packages for one build; their names follow. */
+  /** The command that adds packages for one build; their names follow. */
   add: string[];
 }
 

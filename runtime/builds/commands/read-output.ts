@@ -14,7 +14,7 @@ const LINE_LENGTH = 2000;
 const OUTPUT_PORTION = 16 * 1024;
 /** Minimum length of a pause, in ms. */
 const OUTPUT_PAUSE_MS = 3;
-/** Time spent on lines between two pauses, in ms. Each line is searched for all values of the app's variables. */
+/** Maximum time spent on lines between two pauses, in ms. Each line is searched for all values of the app's variables. */
 const OUTPUT_PORTION_MS = 1;
 /** Characters split into lines at once: a full pipe may hold 64 Ki lines. */
 const CUT_AT_ONCE = 2 * 1024;
@@ -26,9 +26,9 @@ const LINE_COST = 250;
 const GRACE_MS = 500;
 /** Maximum bytes read after the command's end: more than a pipe's buffer. */
 const REST_BYTES = 2 ** 20;
-/** Time to pass on lines after the command's end, in ms. */
+/** Maximum time to pass on lines after the command's end, in ms; then only `LAST_CHARACTERS` are passed on. */
 const REST_MS = 2_000;
-/** Characters that are passed on even after `REST_MS`: the last ones may show the error. */
+/** Characters from the end of the output that are passed on even after `REST_MS`, because they may show the error. */
 const LAST_CHARACTERS = 4 * 1024;
 
 /**
@@ -107,7 +107,7 @@ class Chunks {
     return result === null || result.done ? null : result.value;
   }
 
-  /** Returns all waiting output when the command has ended. */
+  /** Returns the unread output after the command's end, about `REST_BYTES` at most. */
   async rest(): Promise<Buffer> {
     const rest: Buffer[] = [];
     let bytes = 0;
@@ -160,7 +160,7 @@ class Lines {
     if (this.#isSpent) await this.#pause();
   }
 
-  /** Pauses from now on only for time spent, not for characters: few lines are left. */
+  /** From now on pauses only for time spent, not for characters: the command has ended, so little output is left. */
   hurry(): void {
     this.#counts = false;
   }

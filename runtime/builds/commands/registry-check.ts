@@ -33,7 +33,7 @@ export async function reportUnreachableRegistry(
   }
 }
 
-/** @returns the problem; `null` when the registry has answered, or the state is unknown */
+/** Queries the registry once. @returns the problem; `null` when the registry has answered, or the state is unknown */
 async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number): Promise<string | null> {
   let host: string | undefined;
   let why: string | undefined;

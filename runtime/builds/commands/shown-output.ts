@@ -18,7 +18,7 @@ const ERRORS = [
 ];
 /** Matches a shell's message for a missing program. */
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
-/** Matches npm's error lines that only give details. */
+/** Matches npm's error lines, without their prefix, that only give details. */
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
 /** Wrangler's error when a command needs an account and no token is set. */
@@ -40,7 +40,7 @@ export class ShownOutput {
     this.#cache = realpathSync(cache);
   }
 
-  /** The first error sentence of a package manager; null if there was none. */
+  /** The first error sentence of a package manager, or a shell's message for a missing program; null if there was none. */
   get error(): string | null {
     return this.#error;
   }

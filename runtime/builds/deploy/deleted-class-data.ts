@@ -1,5 +1,5 @@
-// Moves the data of deleted classes to the trash, after a snapshot, once no live release has these classes. The bucket has no
-// trash, so data there is removed.
+// Moves the data of deleted Durable Object classes to the trash, once the live release lacks these classes. Tries to take a
+// snapshot first. The bucket has no trash: data there is removed, but only after a successful snapshot.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
@@ -32,7 +32,7 @@ export class DeletedClassData {
     return this.#classes.length === 0;
   }
 
-  /** Finds the data to delete, once the deploy's release is live. Never rejects. */
+  /** Finds the data to delete. Call it when the deploy's release is live. Never rejects. */
   async find(storage: object): Promise<void> {
     const { paths, apps } = this.#options;
     const { id, app_id } = this.#deploy;
@@ -82,7 +82,9 @@ export class DeletedClassData {
     return 'is removed from the bucket';
   }
 
-  /** @returns the snapshot's key; null when the snapshot fails, or `signal` aborts */
+  /**
+   * @returns the snapshot's key; null when it fails, or `signal` aborts meanwhile. @throws if `signal` was aborted before
+   */
   async #snapshot(signal: AbortSignal): Promise<string | null> {
     signal.throwIfAborted();
     const cut = Promise.withResolvers<null>();

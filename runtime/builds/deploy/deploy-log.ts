@@ -1,4 +1,4 @@
-// The log of one deploy: new lines, a bounded tail to store, and the steps as facts.
+// The log of one deploy: passes on each new line, keeps the newest lines to store them, and records the steps.
 import type { DeployStep } from '../../../handlers/contract/host/host-calls.ts';
 import type { Level } from '../../log.ts';
 import { plainText } from '../../processes/lines.ts';
@@ -7,7 +7,9 @@ import { maskOf } from './mask.ts';
 /** Maximum bytes of the stored log; the oldest lines are dropped first. */
 const KEPT_BYTES = 64 * 1024;
 const CUT = '… (earlier lines are not kept)\n';
-/** Bytes of lines joined into one text: joining very many lines is slow, and the log is read while it grows. */
+/**
+ * Bytes up to which lines are joined into one text. `text` is read while the log grows, and joining very many lines is slow.
+ */
 const PIECE_BYTES = 1024;
 
 export interface DeployLogOptions {
@@ -27,9 +29,9 @@ export class DeployLog {
   readonly #options: DeployLogOptions;
   /** The oldest are dropped when the log is full. */
   readonly #pieces: Piece[] = [];
-  /** The lines since the last piece. */
+  /** The lines after those in `#pieces`. */
   #newest: { lines: string[]; bytes: number } = { lines: [], bytes: 0 };
-  /** Bytes of the pieces and the lines after them. */
+  /** Bytes of `#pieces` and `#newest`. */
   #bytes = 0;
   #cut = false;
   #steps: DeployStep[] = [];
@@ -39,7 +41,7 @@ export class DeployLog {
     this.#options = options;
   }
 
-  /** Returns the stored lines with line ends: whole characters, at most 64 KiB. */
+  /** Returns the lines to store, with line ends, at most 64 KiB of UTF-8. If lines were dropped, a note comes first. */
   get text(): string {
     const pieces = this.#pieces.map(({ text }) => text);
     return [this.#cut ? CUT : '', ...pieces, ...this.#newest.lines].join('');
@@ -50,17 +52,17 @@ export class DeployLog {
     return this.#steps;
   }
 
-  /** Hides these values in every later line. */
+  /** Sets the values to hide in later lines, as `maskOf` does. */
   hide(values: string[]): void {
     this.#mask = maskOf(values);
   }
 
-  /** Returns the text as plain text, with secrets hidden. */
+  /** Returns a text without control characters, and with the values of `hide` masked. */
   shown(text: string): string {
     return this.#mask(plainText(text));
   }
 
-  /** Adds a plain-text line. Splits a text with several lines. Of a line too long to store, keeps the end. */
+  /** Adds each line of a text, cleaned as by `shown`. Of a text or line that is too long to store, keeps only the end. */
   line(text: string, level: Level = 'debug'): void {
     if (text.length > KEPT_BYTES) this.#cut = true;
     for (const line of this.shown(text.slice(-KEPT_BYTES)).split('\n')) {
@@ -103,7 +105,7 @@ export class DeployLog {
 
   #keep(line: string): void {
     const room = KEPT_BYTES - Buffer.byteLength(CUT);
-    // A UTF-16 unit has at most three bytes, so few lines need to be measured.
+    // A UTF-16 code unit needs at most three bytes of UTF-8, so only long lines must be measured.
     const kept = line.length * 3 <= room ? line : lastCharacters(line, room);
     if (kept !== line) this.#cut = true;
     const bytes = Buffer.byteLength(kept);

@@ -5,25 +5,25 @@ import { type Level, logRarely, reason } from '../../log.ts';
 import { DeployLog } from './deploy-log.ts';
 import { LineBatch } from './line-batch.ts';
 
-/** Minimum ms between two writes of a running deploy's steps, and between two batches of its lines. */
+/** Delay in ms before changed steps are written and new lines are sent, so that one write has several of them. */
 const PROGRESS_MS = 100;
-/** Minimum ms between two writes of the log, which may have 64 KiB. */
+/** Delay in ms before the log with new lines is stored. It is longer, because each write has the whole log, up to 64 KiB. */
 const LOG_MS = 1_000;
 /** Delay in ms before a failed write is retried, for example on a full disk. */
 const RETRY_MS = 1_000;
-/** While more facts (events for the control plane) wait in the outbox, lines stay in their bounded batch. */
+/** While the outbox has more facts (events for the control plane) than this, new lines stay in their bounded batch. */
 const FACTS_WAITING = 100;
 
 export interface RecordOptions {
   store: HostStore;
-  /** Called after a transaction that added facts to the outbox. */
+  /** Called after a transaction that may have added facts to the outbox. */
   onFacts: () => void;
 }
 
 export class DeployRecord {
   readonly log: DeployLog;
   readonly #options: RecordOptions;
-  /** The earlier deploy whose release is started again; `null` for any other. */
+  /** For a rollback: the earlier deploy whose release it starts again; else `null`. */
   readonly #releaseOf: string | null;
   /** Lines not yet sent to the control plane. */
   readonly #unsent = new LineBatch();
@@ -35,7 +35,7 @@ export class DeployRecord {
 
   /**
    * Records a new deploy.
-   * @param releaseOf the earlier deploy whose release is started again; `null` for any other
+   * @param releaseOf for a rollback: the earlier deploy whose release it starts again; else `null`
    * @param onLine called with each line of the log
    * @throws when it cannot be written: then the deploy does not exist
    */
@@ -77,7 +77,7 @@ export class DeployRecord {
 
   /**
    * Changes the row in the same transaction as `writeRest`.
-   * @throws the error of the transaction; then nothing has changed
+   * @throws the error of the transaction; then the row is unchanged
    */
   changeWith(change: Partial<DeployFact>, writeRest: () => void): void {
     const before = this.#fact;
@@ -110,7 +110,7 @@ export class DeployRecord {
     }
   }
 
-  /** Writes the row if it has changed. Sends the waiting lines, unless too many facts wait. */
+  /** If the row has changed, writes everything. Otherwise sends the new lines, unless too many facts wait in the outbox. */
   #publish(): void {
     this.#progress = null;
     if (this.#isChanged) {

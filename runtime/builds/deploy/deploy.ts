@@ -27,26 +27,26 @@ import { reportOrphanedClasses } from './orphaned-classes.ts';
 const ERROR_LENGTH = 4_000;
 /** Maximum warnings about storage that other apps name too. */
 const SHARED_STORAGE_WARNINGS = 5;
-/** The failure of a deploy that was interrupted because the host stopped. */
+/** The error of an interrupted deploy: the host stopped, or the app moved to another host. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
-/** Whether the release was never live in this app. Otherwise it has filled the app's cache already, perhaps with newer entries. */
+/** Whether the release was never live in this app. A release that was live has filled its cache already (`Apps.prefill`). */
 function isNew({ kind }: DeploySource): boolean {
   return kind !== 'release' && kind !== 'triggers';
 }
 
-/** Whether the host stopped during the deploy. */
+/** Whether the deploy was interrupted: the host stopped, or the app moved to another host. */
 export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
 }
 
 export interface DeployOptions extends ReleaseOptions, RecordOptions {
   secrets: Secrets;
-  /** Gets each log line of a deploy, for the log of its app. */
+  /** Called with each line of a deploy's log, for the app's log. */
   say: (appId: string, deployId: string, level: Level, words: string) => void;
   /** Takes a snapshot of the app before classes lose their data. @returns its key */
   snapshot: (appId: string) => Promise<string>;
-  /** Copies the app's data to a new preview, if the app's settings ask for it. */
+  /** Copies the parent app's data to the new preview `appId`, if the parent's settings ask for it. */
   copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
   /** Limit of an app's CPU time in seconds (`RUNNER_CELL_CPU_MAX_S`). */
   cpuMaxS: number;
@@ -83,7 +83,7 @@ export class Deploy {
     return this.#record.fact;
   }
 
-  /** The earlier deploy whose release is started again; `null` for any other. */
+  /** For a rollback: the earlier deploy whose release it starts again; else `null`. */
   get releaseOf(): string | null {
     return this.#source.kind === 'release' ? this.#source.of : null;
   }
@@ -123,13 +123,13 @@ export class Deploy {
     this.#log.line(`▸ queued: ${reason}`, 'info');
   }
 
-  /** Ends it before its turn: a newer push replaces it. */
+  /** Ends it before its turn: a newer deploy of the app replaces it. @param by the newer deploy's id */
   supersede(by: string): void {
     this.#log.line(`superseded by deploy ${by}`, 'info');
     this.#end('superseded', null);
   }
 
-  /** Whether it can still be cancelled, because its release is not live. */
+  /** Whether it can still be cancelled: it has not ended, its release is not live, and it was not cancelled before. */
   get mayBeCancelled(): boolean {
     return !this.#ended && this.fact.status !== 'live' && !this.#abort.signal.aborted;
   }
@@ -151,7 +151,7 @@ export class Deploy {
     if (!this.#ended) await once(this.#events, 'end', { signal }).catch(() => {});
   }
 
-  /** Builds and releases. Resolves when the row has the result; a failure of the project does not reject. */
+  /** Makes the release and makes it live. Resolves when the row has the result. A failed deploy does not reject. */
   run(): Promise<void> {
     return starvation.during(() => this.#run());
   }
@@ -197,7 +197,7 @@ export class Deploy {
       const code = apps.get(app_id)?.code;
       if (code)
         await this.#log.step('store', 'in the bucket', () => code.releases.store(id, this.#abort.signal));
-      // The release command comes last, because nothing can undo it.
+      // The release command runs after all checks, because nothing can undo it.
       await this.#afterBuild?.beforeLive?.();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
@@ -225,12 +225,15 @@ export class Deploy {
     }
   }
 
-  /** Aborts when a newer deploy waits. */
+  /** Aborts when a newer deploy of the app waits. */
   get madeWay(): AbortSignal {
     return this.#madeWay.signal;
   }
 
-  /** Call it when a newer deploy waits. This one then cuts short its work after its end, and leaves the rest to the newer one. */
+  /**
+   * Call it when a newer deploy of the app waits. This one then skips the delay before its files are removed, and leaves the
+   * data of deleted classes to the newer one.
+   */
   makeWay(): void {
     this.#madeWay.abort(new Error('a newer deploy waits'));
   }
@@ -247,7 +250,10 @@ export class Deploy {
     return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
   }
 
-  /** Writes the whole log to `output`, as fast as it is read. Then writes what `last` returns, and ends the output. */
+  /**
+   * Writes the log so far to `output`, then each new line. Drops lines while the output is read too slowly (`Follower`).
+   * When the deploy has ended, writes the text that `last` resolves with, and ends the output.
+   */
   follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
     const follower = new Follower(output);
     const write = (line: string) => follower.write(line);
@@ -276,12 +282,12 @@ export class Deploy {
     return `containers: ${first.className}: this Cellar has no container engine (RUNNER_CONTAINER_ENGINE), so ctx.container is undefined`;
   }
 
-  /** Returns a warning for each of the owner's other apps that names the same storage. */
+  /** Returns a warning for each of the owner's other apps that names the same storage, up to `SHARED_STORAGE_WARNINGS`. */
   async #sharedStorage(names: StorageNames): Promise<string[]> {
     const { apps, store } = this.#options;
     const warnings: string[] = [];
     for (const { id, slug } of apps.neighboursOf(this.#origin)) {
-      // An owner may have many apps: between two of them, the host serves requests.
+      // Lets the host serve requests before each app, because an owner may have many.
       await setImmediate();
       const warning = sharedStorageWarning(names, { slug, names: store.apps.storageNames(id) });
       if (warning !== null) warnings.push(warning);

@@ -1,6 +1,8 @@
 // Batches lines of a deploy's log for the control plane.
 
-/** Characters of a batch, with line ends. At one batch per 100 ms, a deploy sends at most 80 KiB of lines a second. */
+/**
+ * Maximum characters of a batch, with line ends. At one batch in 100 ms, a deploy sends at most 80 Ki characters a second.
+ */
 const BATCH_LENGTH = 8 * 1024;
 
 /** A batch of lines. When it is full, it drops the oldest lines and adds one line that says so. */
@@ -16,7 +18,7 @@ export class LineBatch {
     if (this.#length > 4 * BATCH_LENGTH) this.#shorten();
   }
 
-  /** Returns the lines since the last call. */
+  /** Returns the lines since the previous call, after a note if lines were dropped. */
   take(): string[] {
     this.#shorten();
     const note = `… (${this.#leftOut} lines are not shown here: they come faster than they are sent)`;
@@ -27,7 +29,7 @@ export class LineBatch {
     return lines;
   }
 
-  /** Drops the oldest lines until the others fit, but never the last one. */
+  /** Drops the oldest lines until the others fit, but never the newest one. */
   #shorten(): void {
     let first = 0;
     while (this.#length > BATCH_LENGTH && first < this.#lines.length - 1) {

@@ -1,5 +1,5 @@
-// Makes the release of a deploy the live one. The fleet tries it and swaps the process (`runtime/fleets/life/swap.ts`); when the
-// new process runs, and before it gets requests, one transaction here writes that this release is live.
+// Makes the release of a deploy the live one. The fleet tries it and swaps the process (`runtime/fleets/life/swap.ts`). When
+// the new process runs, and before it gets requests, one transaction here records this release as live.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
@@ -8,11 +8,11 @@ import type { DeployRecord } from './deploy-record.ts';
 interface NextRelease {
   /** The storage names to keep once it is live. */
   storage: object;
-  /** The queues that it consumes. */
+  /** The queues that the release consumes. */
   consumes: string[];
   /** Warnings for the author. */
   warnings: string[];
-  /** Cancels before anything is changed. */
+  /** Cancels the change, as long as the running process was not touched. */
   signal: AbortSignal;
 }
 

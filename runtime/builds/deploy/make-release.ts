@@ -25,7 +25,7 @@ export type DeploySource =
   | { kind: 'commit' }
   /** The release of an earlier deploy. */
   | { kind: 'release'; of: string }
-  /** An uploaded version, in its directory, with lines for the log. */
+  /** An uploaded version. `notes` are lines for the log. */
   | { kind: 'upload'; directory: string; notes: string[] }
   /** The release of a preview. */
   | { kind: 'preview'; appId: string; deployId: string; name: string }
@@ -130,7 +130,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
   return { ...made, beforeLive: beforeLive && (() => beforeLive().finally(removeOrphans)) };
 }
 
-/** Takes the release of an earlier deploy. Its storage keeps the current names. */
+/** Takes the release of an earlier deploy of the app. The app's storage names do not change. */
 async function reuse(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,
@@ -143,7 +143,7 @@ async function reuse(
   return { storage: store.apps.storageNames(app_id), ...NOTHING_TO_DO };
 }
 
-/** Copies the release of another app's earlier deploy. It becomes a second version of that app (`splits.ts`), without storage. */
+/** Copies the release of another app's earlier deploy, to run as that app's second version in a split (`splits.ts`). */
 async function copy(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,

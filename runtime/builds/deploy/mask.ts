@@ -4,7 +4,10 @@ import { plainText } from '../../processes/lines.ts';
 const MASK = '***';
 /** Minimum length of a hidden value: shorter values occur in too many words. */
 const MIN_LENGTH = 4;
-/** Maximum hidden lines: enough for a key and a certificate in all values of an app. Beyond it, the shortest stay visible. */
+/**
+ * Maximum hidden lines: enough for a key and a certificate in each value of an app. Of more lines, the shortest stay
+ * visible.
+ */
 const MOST_LINES = 12_000;
 
 /** Returns a function that hides each value in a plain text, and each line of a multi-line value. */

@@ -1,10 +1,10 @@
-// Warns in a deploy's log of orphaned objects: their class was renamed without a migration.
+// Warns in a deploy's log about Durable Objects that the Worker may have lost by renaming their class without a migration.
 import type { StorageNames } from '../../storage/names.ts';
 import { readRelease } from '../release/release.ts';
 import type { DeployLog } from './deploy-log.ts';
 
 /**
- * Warns when some classes begin without objects, and the Worker no longer exports other classes, which may have objects.
+ * Warns when the deploy adds classes, and the Worker no longer exports other classes. These may have objects.
  * @param release its directory
  * @param names the app's storage names before the deploy, and with it
  */

@@ -3,7 +3,10 @@ import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 
-/** Returns which pushes to an app's repository are deployed. What is fetched from a connected repository is deployed as main. */
+/**
+ * Returns which pushes to an app's repository are deployed: always `main` with a connected repository, as each fetch moves
+ * main.
+ */
 export function deployOn(
   { store, apps }: { store: Pick<HostStore, 'sources'>; apps: Pick<Apps, 'get'> },
   appId: string,

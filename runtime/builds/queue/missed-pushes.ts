@@ -1,4 +1,4 @@
-// Retries deploys that failed because the host ended or the disk was full.
+// Deploys pushes that have no deploy, and repeats deploys that failed because the host ended or the disk was full.
 import { existsSync } from 'node:fs';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -28,7 +28,10 @@ export interface MissedDeploysOptions {
   everyMs: number;
 }
 
-/** Retries interrupted rollbacks. Deploys main or the highest tag if the last deploy, even a failed one, was of another commit. */
+/**
+ * Repeats an interrupted rollback once. Deploys main or the highest tag if the newest deploy of a push was of another
+ * commit, or failed for a reason that may be unrelated to its commit.
+ */
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
@@ -48,13 +51,16 @@ export class MissedDeploys {
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
 
-  /** Soon checks an app that has come from another host. A failed check is repeated at the next interval. */
+  /**
+   * Checks an app that has come from another host, after the checks under way. A failed check is repeated at the next
+   * interval.
+   */
   arrived(appId: string): void {
     this.#arrived.add(appId);
     this.#checking = this.#checking.then(() => this.#lookAtArrived(appId));
   }
 
-  /** Resolves when all running checks have ended. */
+  /** Ends the checks. Resolves when none runs. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
@@ -69,7 +75,7 @@ export class MissedDeploys {
     }
   }
 
-  /** A failed check is retried at the next interval. */
+  /** Queues a check of all apps. A failed check is repeated at the next interval. */
   #look(): void {
     this.#checking = this.#checking
       .then(() => this.#lookAtAll())
@@ -104,12 +110,13 @@ export class MissedDeploys {
       this.#arrived.delete(appId);
       return;
     }
-    // A repository that is only in the bucket is checked once a use has loaded it. The code cache evicts none with a missed push.
+    // A repository that is only in the bucket is checked once a use has loaded it. The code cache keeps repositories with a
+    // missed push on the disk.
     const isOnDisk = existsSync(paths.repository(appId));
     if (!isOnDisk && !this.#arrived.has(appId)) return;
     const tip = await this.#pushed(appId, isOnDisk);
     this.#arrived.delete(appId);
-    // Asked after the branch was read: a push that ended in between has its deploy by now.
+    // Checked after the ref was read: a push that ended in between has its deploy in the database by now.
     if (tip === null || changes.has(appId)) return;
     const { sha, ref } = tip;
     if (!isMissed(store, appId, sha)) return;
@@ -120,8 +127,9 @@ export class MissedDeploys {
   }
 
   /**
-   * Whether the last deployed push was of a tag that still exists. Otherwise the highest tag may be older than the live release,
-   * because the setting was changed, a commit was made in the browser, or a tag was deleted.
+   * Whether the newest deploy of a push was of a tag that still exists; without one, whether nothing is live. In other cases
+   * the highest tag may be older than the live release: the setting was changed, a commit was made in the browser, or a tag
+   * was deleted.
    */
   async #followsTags(appId: string): Promise<boolean> {
     const { store, apps } = this.#options;
@@ -145,7 +153,10 @@ export class MissedDeploys {
   }
 }
 
-/** Whether `tip`, the pushed commit, must still be deployed. Rollbacks and redeploys do not count: they move no branch. */
+/**
+ * Whether `tip`, the pushed commit, must still be deployed. Rollbacks, redeploys, uploads and promotions do not count: they
+ * move no branch.
+ */
 export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string, tip: string): boolean {
   const [newest, before] = deploys.newest(appId, 2);
   if (newest?.sha !== tip) return true;
@@ -153,7 +164,9 @@ export function isMissed({ deploys }: Pick<HostStore, 'deploys'>, appId: string,
   return isBlameless(newest) && !(before?.sha === tip && isBlameless(before));
 }
 
-/** The deploy that an interrupted rollback was to restore. Null without one, and after the second interruption. */
+/**
+ * Returns the deploy whose release an interrupted rollback was to start. Null without one, and after a second interruption.
+ */
 function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>): string | null {
   if (newest === undefined || !isInterrupted(newest.fact)) return null;
   const isSecond = before?.releaseOf === newest.releaseOf && isInterrupted(before.fact);

@@ -1,4 +1,5 @@
-// The deploy queue: one deploy at a time for each app, the newest push next. Each deploy has one row.
+// The deploy queue. At most one deploy of an app runs and one waits: a newer deploy replaces the waiting one. Each deploy
+// has a row in the host's database.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import { newId } from '../../../handlers/contract/id.ts';
@@ -11,10 +12,12 @@ import { warmBundler } from '../release/build.ts';
 import { removeOldReleases } from '../release/old-releases.ts';
 import { nextDeploy } from './turns.ts';
 
-/** Delay in ms before a deploy's files are removed, unless the next one waits: the pusher gets the answer first. */
+/**
+ * Delay in ms before a deploy's files are removed, so that the pusher gets the answer first. None if a newer deploy waits.
+ */
 const TIDY_AFTER_MS = 50;
 
-/** Timeout for the end of a cancelled build, in ms. */
+/** How long `cancel` waits for the end of the deploy, in ms. */
 const CANCEL_MS = 5_000;
 
 /** Delay before a failed write is retried, in ms. */
@@ -35,7 +38,7 @@ export class DeployQueue {
     this.#options = options;
   }
 
-  /** Marks deploys that the host's end interrupted as failed. Call it once, before the first request. */
+  /** Marks as failed the deploys that the host's last end interrupted. Call it once, before the first request. */
   interruptUnfinished(): void {
     this.#interrupt(this.#options.store.deploys.unfinished());
   }
@@ -45,7 +48,10 @@ export class DeployQueue {
     this.#interrupt(this.#options.store.deploys.unfinished().filter(({ app_id }) => app_id === appId));
   }
 
-  /** Ends the deploys of an app that leaves for another host, which makes them again. Resolves when none runs. */
+  /**
+   * Interrupts the deploys of an app that moves to another host, where `MissedDeploys` repeats them. Resolves when none
+   * runs.
+   */
   async interrupt(appId: string): Promise<void> {
     this.#waiting.get(appId)?.cancel(INTERRUPTED);
     this.#waiting.delete(appId);
@@ -98,7 +104,7 @@ export class DeployQueue {
   }
 
   /**
-   * Cancels a deploy that waits or builds. Resolves with its row once it has ended, or after a few seconds.
+   * Cancels a deploy that waits or runs. Resolves with its row once it has ended, or after `CANCEL_MS`.
    * @param by the name of the person who cancels it
    * @throws {Refusal} for an unknown deploy, and for one that has ended or is already live
    */
@@ -133,7 +139,7 @@ export class DeployQueue {
     if (!this.#closing.signal.aborted) warmBundler();
   }
 
-  /** Whether a deploy of an app runs. */
+  /** Whether a deploy of an app runs, or its files are being removed. */
   isRunning(appId: string): boolean {
     return this.#running.has(appId);
   }
@@ -203,7 +209,10 @@ export class DeployQueue {
       : `until the files of deploy ${before.id} are removed`;
   }
 
-  /** Removes the deploy's files. The app's next deploy waits for this; the deploys of other apps do not. */
+  /**
+   * Removes the deploy's files, the app's old releases, and the data of deleted classes. The app's next deploy waits for
+   * this; the deploys of other apps do not.
+   */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;

@@ -13,7 +13,7 @@ import type { DeploySource } from '../deploy/make-release.ts';
 import type { Retriggered } from '../release/releases.ts';
 import type { DeployQueue } from './queue.ts';
 
-/** An upload has no commit in the repository. */
+/** Fields of a deploy that has no commit in the repository. */
 const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
 
 export interface CommitRequest {
@@ -22,7 +22,7 @@ export interface CommitRequest {
   /** The full name of the ref, such as `refs/heads/main`. */
   ref: string;
   trigger: DeployTrigger;
-  /** The name of the person who requests it; omitted when that is the commit's author. */
+  /** The name of the person who requests a redeploy; omitted for other triggers. */
   by?: string | undefined;
 }
 
@@ -65,7 +65,7 @@ export class DeployRequests {
     if (earlier.status !== 'live' && earlier.status !== 'replaced') {
       throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
     }
-    // A release that is being removed may still exist in part.
+    // Checks the row as well as the disk: a release that is being removed may still exist in part.
     const isInBucket = apps.get(appId)?.code != null;
     if (!earlier.can_roll_back || !(isInBucket || existsSync(paths.release(appId, deployId)))) {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
@@ -108,7 +108,8 @@ export class DeployRequests {
   }
 
   /**
-   * Records a deploy of the commit of a tag, a branch or a hash in the app's own repository. It moves no branch.
+   * Records a deploy of the commit that a tag, a branch or a hash names in the app's own repository. The deploy moves no
+   * branch.
    * @param by the name of the person who requests it
    * @throws {Refusal} `ref_not_found`, and `invalid_input` for an ambiguous hash
    * @throws {Error} while the host is stopping

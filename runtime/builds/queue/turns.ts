@@ -3,17 +3,17 @@ import type { Deploy } from '../deploy/deploy.ts';
 
 /** Maximum concurrent builds. Each may keep a core busy. */
 const BUILDS = 2;
-/** Maximum concurrent builds when the next build's account has none running. Thus long builds of other accounts do not delay it. */
+/** Maximum concurrent builds when the next build's account has none running: long builds of other accounts delay it less. */
 const BUILDS_WITH_NEWCOMER = 4;
 /** Maximum concurrent deploys that build nothing, such as rollbacks and uploads. */
 const READY_RELEASES = 4;
-/** Maximum of these for one account. */
+/** Maximum concurrent deploys of one account that build nothing. */
 const READY_RELEASES_OF_ACCOUNT = 2;
 
 /**
  * Returns the next deploy to run; `null` while none may begin.
  * @param running the deploys that have begun and not ended
- * @param waiting the deploys that could begin, the oldest first
+ * @param waiting the deploys of apps without a running deploy, the oldest first
  * @param ownerOf the account that a deploy is for
  */
 export function nextDeploy(

@@ -36,15 +36,15 @@ export interface BuildInput {
   scratch: string;
   /** The path of the finished release. Its parent exists. */
   releaseDirectory: string;
-  /** Kept between the builds of the app: its package manager's cache. */
+  /** Kept between the builds of the app: the package managers' caches, and the packages of the last install. */
   cacheDirectory: string;
-  /** The app's variables, for install and build. */
+  /** The app's variables for the commands of a build. */
   env: Record<string, string>;
   settings: BuildSettings;
-  /** The user that runs install and build; `null`: the host's own user. */
+  /** The user that runs the commands of a build; `null`: the host's own user. */
   user: User | null;
   storage: StorageNames;
-  /** Rejects with a `BuildFailure` if the configuration names other apps that do not exist. */
+  /** Checks the other apps and queues that the configuration names, as `requireServices` does. @throws {BuildFailure} */
   requireOutside: (named: NamedOutside) => Promise<unknown>;
   /** Returns the unique key of another app's class. */
   keyOf: KeyOf;
@@ -56,11 +56,11 @@ export interface BuildInput {
   isPreview: boolean;
   isolation: Isolation;
   limits: {
-    /** Timeout of each step. */
+    /** Timeout of each command, and of each request to the bundler. */
     stepTimeoutMs: number;
-    /** MiB of the worktree, after each step, and of the release's assets. */
+    /** Maximum MiB of the commit's files, of the build's directory, and of the release's assets. */
     worktreeMb: number;
-    /** MiB of the cache, after the build. */
+    /** Maximum MiB of the cache after the build; 0: no cache. */
     cacheMb: number;
     /** MiB of the disk that must stay free. */
     floorMb: number;

@@ -33,7 +33,7 @@ interface Built {
 export interface AfterBuild {
   /** Runs the app's release command in the built checkout; `null`: nothing runs. @throws {BuildFailure} when it fails */
   beforeLive: (() => Promise<void>) | null;
-  /** Resolves when the caches are stored and nothing more is logged. Call it after `beforeLive`. Never rejects. */
+  /** Stores and trims the app's caches. Call it after `beforeLive`; further calls wait for the first. Never rejects. */
   tidy: () => Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) await input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
-    // Written before any command of the project runs, which could put a link in their place.
+    // Written before any command of the project runs: a command could put a link in their place.
     for (const [name, text] of Object.entries(plan.adapter?.files ?? {}))
       writeFileSync(join(project, plan.folder, name), text, { flag: 'wx' });
     const beforeLive = releaseCommand(input, directories, plan);
@@ -89,7 +89,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
     let tidied: Promise<void> | null = null;
     const tidy = () => (tidied ??= tidyUp(input, installed));
-    // Tidying up takes the packages away, which the release command may need.
+    // With a release command, the caller does this later: it moves the packages away, which the command may need.
     if (beforeLive === null) void tidy();
     return { ...built, beforeLive, tidy };
   } catch (error) {
@@ -100,7 +100,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
   }
 }
 
-/** Caches files for the next build. A failure here does not fail the deploy. */
+/** Moves the installed packages to the cache for the next build, and trims the cache. Logs failures; never rejects. */
 async function tidyUp(input: BuildInput, installed: InstallCache | null): Promise<void> {
   const failed = (error: unknown) =>
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
@@ -132,7 +132,7 @@ function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise
   });
 }
 
-/** Keeps the cache within its limit. */
+/** Trims the cache to its limit, if the build ran any command. */
 async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<void> {
   if (
     !log.steps.some(
@@ -169,7 +169,7 @@ async function bundleStep(
 }
 
 /**
- * Bundles a project before its packages are there. Returns `null`, and leaves nothing in `out`, if it may need one.
+ * Bundles a project before its packages are installed. If it may need a package, returns `null` and leaves nothing in `out`.
  */
 async function bundleWithoutPackages(
   input: BuildInput,

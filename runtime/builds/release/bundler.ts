@@ -16,7 +16,7 @@ import { compiledDirectory } from '../../threads/compile-cache.ts';
 const IDLE_MS = 3 * 60_000;
 /** Maximum characters of a process's error output in a crash message; the end is kept. */
 const EXPLANATION = 2000;
-/** Memory limit in bytes of a process, and of esbuild beside it. */
+/** Limit of writable memory, in bytes: for the bundler's process, and as much again for its esbuild process. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
 
@@ -76,7 +76,7 @@ export class Bundler {
       try {
         return await this.#requestOf(waiting, request, timeoutMs);
       } catch (error) {
-        // An idle process may have ended before the request reached it. The project did not cause that.
+        // The idle process may have ended before the request reached it, so a new process repeats the request.
         if (!(error instanceof Crash)) throw error;
       }
     }
@@ -93,7 +93,7 @@ export class Bundler {
     }
   }
 
-  /** Keeps one idle process for the next request. */
+  /** Keeps a process for the next request; ends it if another one is idle already. */
   #keep(helper: Helper): void {
     if (helper.ended) return;
     if (this.#idle !== null && !this.#idle.ended) {
@@ -109,10 +109,10 @@ export class Bundler {
   }
 }
 
-/** The process ended by itself, or something outside the host ended it. */
+/** The process could not start, ended by itself, or was ended by something outside the host. */
 class Crash extends BuildFailure {}
 
-/** Returns the command of a process. When memory runs out, it is killed before apps. It also ends with the host. */
+/** Returns the command of a process. When memory runs out, the kernel kills it before apps. It ends when the host ends. */
 function helperWords(): string[] {
   return [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES), process.execPath, HELPER];
 }

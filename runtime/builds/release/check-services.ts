@@ -12,16 +12,18 @@ import { readRelease } from './release.ts';
 interface Owned {
   appId: string;
   apps: Pick<KnownApps, 'slugOf' | 'siblingOf' | 'originOf' | 'consumersOf' | 'others'>;
-  /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
+  /**
+   * Whether the release is built from a commit, which names the queues it consumes. For an upload, Wrangler adds them later.
+   */
   isPushed: boolean;
 }
 
 /**
  * Checks the other apps that a configuration or a release names. The list of apps on other hosts may be old. So after a
- * failure this asks for a new one, and checks once more.
- * @returns the app that consumes each queue of other apps. `undefined`: none yet, which only Wrangler's uploads may have
- * @throws {BuildFailure} at the first fault: an app or class is missing, or the app is its own tail Worker. Or a queue has
- * several consumers, or a pushed project's queue has none
+ * failure this fetches a new list, and checks once more.
+ * @returns the slug of the app that consumes each queue of other apps; `undefined`: no app yet, only if not `isPushed`
+ * @throws {BuildFailure} at the first fault: an app is missing, or the app names itself as tail Worker or `script_name`. Or
+ * several apps consume a queue, or no app does and `isPushed` is set
  */
 export async function requireServices(
   named: NamedOutside,

@@ -56,7 +56,7 @@ export function keyOf(apps: KnownApps, appId: string): KeyOf {
   };
 }
 
-/** Returns the unique keys of the classes in the live release of an app of this host, by class name; empty for an unknown app. */
+/** Returns the unique keys of the classes in the live release of an app of this host, by class name; empty without one. */
 export async function liveClasses(
   apps: Pick<KnownApps, 'get' | 'release'>,
   appId: string,

@@ -5,12 +5,12 @@ import { DEPLOYS_LIMIT } from '../../../handlers/contract/sizes.ts';
 import { removeTree } from '../../disk/remove.ts';
 import type { DeployOptions } from '../deploy/deploy.ts';
 
-/** Releases to keep besides the live one. */
+/** Maximum releases to keep for rollbacks, besides the live one. */
 const KEPT_RELEASES = 5;
 
 /**
- * Removes old releases, files of interrupted builds, and the rows and logs of old deploys: an app can only go back to the last
- * releases that served. No build of the app may run.
+ * Removes old releases, files of interrupted builds, and the rows and logs of old deploys. An app can be rolled back only to
+ * the newest releases that were live. No build of the app may run.
  * @param next the deploy whose release the app's next deploy starts again; null: none
  */
 export async function removeOldReleases(
@@ -39,7 +39,7 @@ export async function removeOldReleases(
   await apps.get(appId)?.code?.releases.keepOnly(keep, decidedAt);
   if (live === null) return;
   const releases = paths.releases(appId);
-  // The directory of a kept release that is just loading from the bucket ends with .new.
+  // While a kept release is loaded from the bucket, the name of its directory ends with .new.
   const removed = (await readdir(releases)).filter((name) => !keep.has(name.replace(/\.new$/, '')));
   await Promise.all(removed.map((name) => removeTree(join(releases, name))));
 }

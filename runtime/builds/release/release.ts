@@ -20,7 +20,7 @@ import { BUNDLE_FILE } from '../../uploads/version-files.ts';
 const RELEASE_BYTES = 4 * BUNDLE_BYTES;
 
 /**
- * Writes `release.json` into `bundled` and makes it the release in `directory`. Nothing changes it afterwards.
+ * Writes `release.json` into `bundled`, and renames that directory to `directory`. A release is never changed afterwards.
  * @param bundled the files in its folders must already be synced to the disk
  */
 export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {

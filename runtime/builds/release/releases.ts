@@ -23,8 +23,8 @@ export const COPIED = '--reflink=auto';
 export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows'] };
 
 /**
- * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
- * directory of its own.
+ * Makes the release of another deploy from an earlier release: with the same files, which never change, in a directory of
+ * its own.
  * @param retriggered replaces triggers and workflows of the earlier release; what it leaves out stays
  * @throws {Error} when the earlier release is gone
  */
@@ -43,7 +43,7 @@ export async function reuseRelease(
   const { triggers: _, ...rest } = release;
   try {
     await copyTree(earlier, beside, how);
-    // A new file: the linked one belongs to the earlier release.
+    // Removed, because writing to a hard link would change the earlier release.
     await rm(join(beside, RELEASE_FILE));
     const { versionMetadata } = rest;
     const reused = {
@@ -65,7 +65,7 @@ export async function reuseRelease(
  * space. Between an app and a preview, which are of different users, they are copied.
  * @param upload the version's directory
  * @param directory the path of the new release. Its parent exists
- * @param to.live directory of the live release
+ * @param to.live directory of the live release; null without one
  * @param to.isPreview whether the release is a preview's: it gets no crons, and keeps the bundle that it was made from
  * @returns the storage names to keep once it is live
  */
@@ -89,7 +89,7 @@ export async function placeUpload(
   const live = to.live === null ? null : await readRelease(to.live);
   try {
     await copyTree(upload, beside, to.isCopied ? COPIED : LINKED);
-    // An uploaded version has a version file, a preview's release a description: neither belongs into the new release.
+    // The new release must not have the files that describe the uploaded version or the preview's release.
     for (const name of [VERSION_FILE, BUNDLE_FILE, RELEASE_FILE])
       await rm(join(beside, name), { force: true });
     return (await placeBundle(bundle, { ...to, live }, beside, directory)).storage;
@@ -99,10 +99,10 @@ export async function placeUpload(
   }
 }
 
-/** Copies or links the files of a directory into a new one. They are on the disk already and never change. */
+/** Copies or links a directory, and syncs what is new on the disk. */
 async function copyTree(from: string, to: string, how: typeof LINKED | typeof COPIED): Promise<void> {
   await removeTree(to);
   await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
-  // Linked files are on the disk, the folders that name them are new.
+  // Hard-linked files were synced before; only their folders are new.
   await syncFiles(to, how === LINKED ? ['d'] : ['f', 'd']);
 }

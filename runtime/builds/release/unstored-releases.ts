@@ -20,8 +20,8 @@ export class UnstoredReleases {
   }
 
   /**
-   * Stores each app's live release and its releases for rollbacks, one at a time. Concurrent calls share one run. Never rejects
-   * because of the bucket: the next run tries again.
+   * Stores the live release of each app in the bucket and its releases for rollbacks, one at a time. Concurrent calls share
+   * one run. Never rejects because of the bucket: the next run tries again.
    */
   run(): Promise<void> {
     this.#round ??= this.#run().finally(() => {

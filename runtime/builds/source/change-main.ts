@@ -17,7 +17,7 @@ export interface ChangeMainOptions {
 
 /**
  * Moves main to the commit that `make` makes, and queues its deploy.
- * @param make gets the path of the repository. It may return null: nothing changes
+ * @param make gets the path of the repository. If it resolves with null, nothing changes
  * @throws {Refusal} `commit_conflict` when main was moved meanwhile, and what `make` throws
  */
 export function changeMain<Made extends MadeCommit | null>(

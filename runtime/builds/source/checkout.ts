@@ -1,4 +1,4 @@
-// Writes a commit's files into an empty directory, without the repository's own configuration or hooks.
+// Writes a commit's files into an empty directory, without running hooks.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -36,7 +36,9 @@ interface Paths {
 export interface InstallInputs {
   /** Paths of `package.json` files, without symbolic links; at most `MANIFESTS`. */
   manifests: string[];
-  /** Digest of manifests, lock files and settings of package managers; `null` when an install depends on other files too. */
+  /**
+   * Digest of manifests, lock files and package managers' settings; `null` when an install may depend on other files too.
+   */
   digest: string | null;
 }
 
@@ -74,7 +76,7 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
     onLine,
   });
   mention(submodules, 'is a submodule and stays empty: submodules are not fetched', onLine);
-  // Few projects have such a file, and a search needs a process.
+  // The search for Git LFS needs a process, so it runs only if there is a `.gitattributes` file.
   if (!attributed) return install;
   const lfs = 'assigns files to Git LFS; they stay pointers: LFS objects are not fetched';
   mention(await lfsAttributes(sha, listing), lfs, onLine);
@@ -88,7 +90,10 @@ export function tooLarge(megabytes: number, limit: number): BuildFailure {
   );
 }
 
-/** Lists a commit's files, up to the limit: a tree may repeat a subtree, so few bytes may name very many files. */
+/**
+ * Reads the list of a commit's files. A tree may repeat a subtree, so few bytes may name very many files.
+ * @throws {BuildFailure} when there are more than `MAX_ENTRIES`
+ */
 async function readContents(sha: string, listing: Listing): Promise<Contents> {
   const words = ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', sha];
   const submodules: Paths = { named: [], count: 0 };
@@ -117,7 +122,7 @@ const INSTALL_FILE =
 const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
 const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;
 const SYMBOLIC_LINK = '120000';
-/** Most manifests that the digest covers. A repository with more of them runs an install for each deploy. */
+/** Maximum manifests that the digest covers. With more of them, there is no digest, and each deploy runs an install. */
 const MANIFESTS = 500;
 
 /** Computes the inputs of an install from a commit's listing. Object ids identify the contents, so no file is read. */

@@ -1,4 +1,4 @@
-// The repository that the commands of a build see: a copy of the last commits and their tags in `.git` of the worktree.
+// The repository that the commands of a build see: a copy of the newest commits and their tags in `.git` of the worktree.
 // Nothing in it leads to the app's own repository, and no command of the host uses it.
 import { appendFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ const TIMEOUT_MS = 60_000;
 const ALLOWED = ['safe.directory=*', 'uploadpack.allowAnySHA1InWant=true'];
 const SETTINGS = {
   'core.hooksPath': '/dev/null',
-  // A log, such as FETCH_HEAD, would contain the path of the app's own repository.
+  // A reflog would contain the path of the app's own repository.
   'core.logAllRefUpdates': 'false',
   'gc.auto': '0',
   'maintenance.auto': 'false',

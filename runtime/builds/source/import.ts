@@ -1,5 +1,5 @@
-// Imports repositories from other servers. Git fetches and packs the commits in the sandbox of builds, only from addresses that
-// DNS returned before. The host's git then checks the pack like a push.
+// Imports repositories from other servers. Git fetches and packs the commits in the sandbox of builds, only from addresses
+// that the host looked up and allowed before. The host's git then checks the pack like a push.
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -48,7 +48,7 @@ const DEADLINE_MS = 300_000;
 const EXPLAINING_LINES = 20;
 /** The user that runs the fetch when the host is root. No app uses it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
-/** Longest file of SSH's known hosts, in bytes. */
+/** Maximum size of SSH's file of known hosts, in bytes. */
 const KNOWN_HOSTS_BYTES = 16 * 1024;
 /** A shell script. Prints the commit of the first ref that exists, and packs what `$2`, an earlier commit, does not have. */
 const FETCH = `url=$1 have=$2 && shift 2 || exit
@@ -86,7 +86,7 @@ export interface FetchFrom {
   credentials: Credentials;
   /** Full names of refs, of which the first that exists is taken; or one full commit hash; or `tags` for the highest version. */
   refs: string[];
-  /** A commit that need not be fetched again; null for none. */
+  /** A commit that the app's repository has already: the pack leaves out its history. Null for none. */
   have: string | null;
 }
 
@@ -129,7 +129,8 @@ export class Imports {
   }
 
   /**
-   * Waits for the turn of an account, and runs `work` in it. Call it before the app is locked, because the wait may be long.
+   * Waits for the turn of an account, and runs `work` in it. Call `during` of the app's `changes` only in `work`: it keeps
+   * the app from moving, and the wait may be long.
    * @throws {Refusal} `rate_limited` when too many of the account wait
    * @throws the signal's reason once it is aborted, and what `work` throws
    */
@@ -252,7 +253,7 @@ async function inTime<T>(work: (aborted: AbortSignal) => Promise<T>, signal: Abo
   }
 }
 
-/** Reads the server's keys that SSH has kept. The fetching process may have replaced the file. */
+/** Reads the server's keys that SSH has kept. The fetching process may have replaced the file by a link or a pipe. */
 async function readKnownHosts(path: string): Promise<string[]> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -278,7 +279,7 @@ async function takePack(
 ): Promise<void> {
   const name = (await readdir(project)).find((file) => /^whole-[0-9a-f]{40}\.pack$/.test(file));
   if (name === undefined) throw new Error('git made no pack');
-  // The fetching process may have replaced the pack.
+  // The fetching process may have replaced the pack by a link or a pipe.
   const file = await open(
     join(project, name),
     constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,

@@ -1,4 +1,5 @@
-// How git reaches a repository on another server: only at addresses that DNS returned before, and by no other transport.
+// How git reaches a repository on another server: only by the transport of its URL (HTTPS or SSH), and only at addresses
+// that the host looked up and allowed before.
 import { lookup } from 'node:dns/promises';
 import { writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -9,11 +10,13 @@ import { VERSION_ORDER } from '../../git/named-commit.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { quote } from '../../processes/shell.ts';
 
-/** Minimum rate of the server in bytes per second. The fetch is aborted after this many seconds below it. */
+/** Minimum rate over HTTPS, in `bytes` per second. git aborts a fetch that is slower for this many `seconds`. */
 const SLOW = { bytes: 1_000, seconds: 30 };
 /** Seconds until SSH gives up connecting, and between its keepalive messages. */
 const SSH = { connectS: 20, aliveS: 10 };
-/** Git's settings for any such repository: no transport but the one that `settingsFor` allows, and no credentials of this host. */
+/**
+ * Git's settings for each repository on another server: no transport (`settingsFor` allows one), and no stored credentials.
+ */
 const ALWAYS = {
   'protocol.allow': 'never',
   'credential.helper': '',
@@ -22,11 +25,11 @@ const ALWAYS = {
 };
 
 export interface Credentials {
-  /** In the format of OpenSSH; null for HTTPS. */
+  /** In the format of OpenSSH; null for none. Not used for HTTPS. */
   privateKey: string | null;
   /** Lines of SSH's known hosts. Empty: the server's key is accepted and kept at the first use. */
   knownHosts: string[];
-  /** For HTTPS; null for a public repository. */
+  /** git sends it over HTTPS; null for none. */
   token: string | null;
 }
 
@@ -35,7 +38,7 @@ export const KNOWN_HOSTS = 'known_hosts';
 /** Name of SSH's file with the private key, in the home of the fetch. */
 const IDENTITY = 'identity';
 
-/** Returns the reachable addresses of a host. @throws {BuildFailure} when there is none */
+/** Looks up a host. Returns those of its addresses that imports may reach. @throws {BuildFailure} when there are none */
 export async function addressesOf(
   { host }: Pick<Remote, 'host'>,
   reachable: PublicAddresses,
@@ -82,7 +85,11 @@ export function writeSshFiles(home: string, { privateKey, knownHosts }: Credenti
   return [identity, known];
 }
 
-/** Returns the variables with which git runs SSH: with this key, at this address, and with nothing of the machine's own. */
+/**
+ * Returns the variables with which git runs SSH: at this address, with the key and the known hosts in `home`, and without
+ * SSH configuration, agents or keys of this machine.
+ * @param isPinned whether the server's key is known; otherwise the first key is accepted
+ */
 export function sshVariables(home: string, { host }: Remote, [address]: string[], isPinned: boolean) {
   const options = {
     IdentityFile: join(home, IDENTITY),

@@ -1,7 +1,7 @@
 // Memory limits of build commands, and the messages about exceeding them.
 
 const MB = 2 ** 20;
-/** Minimum MiB for each command, however many run at once, up to the limit of all builds. */
+/** Minimum MiB of memory for each command, however many run at once, unless all builds together may use less. */
 const LEAST_MB = 2048;
 
 /** Returns the MiB of memory that all builds may use by default, on a machine or in a container with `bytes` of it. */
@@ -9,7 +9,7 @@ export function memoryForBuilds(bytes: number): number {
   return Math.max(LEAST_MB, Math.floor(bytes / 2 / MB));
 }
 
-/** Returns the MiB that one of `commands` that run at once may use, of `memoryMb` for all of them. */
+/** Returns the MiB that one command may use, when `commands` run at once and share `memoryMb`. */
 export function memoryShare(memoryMb: number, commands: number): number {
   return Math.max(Math.min(memoryMb, LEAST_MB), Math.floor(memoryMb / commands));
 }

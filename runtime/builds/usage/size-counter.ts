@@ -1,18 +1,21 @@
-// Measures directory sizes repeatedly with one child process: a build is measured every second.
+// Measures directory sizes repeatedly with one child process, because a build is measured up to once a second.
 import { type Job, startJob } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import { limited } from '../../resources/limited.ts';
 
 /** Timeout for one count, in ms. */
 const TIMEOUT_MS = 60_000;
-/** Counts once for each line that it reads. `=` is followed by the exit code of the count above it. */
+/**
+ * A shell loop. For each line that it reads, prints the KiB of each directory, then the number of files of each. A line with
+ * `=` and du's exit code follows each of the two lists.
+ */
 const LOOP = 'while read -r _; do du -s -k -- "$@"; echo "= $?"; du -s --inodes -- "$@"; echo "= $?"; done';
 
 /** The usage of each directory, in their order. */
 export interface Usage {
   kilobytes: number[];
   files: number[];
-  /** False when a file disappeared or was unreadable during the count. */
+  /** False when a file disappeared or was unreadable during the count, or when the count did not finish. */
   complete: boolean;
 }
 

@@ -11,7 +11,9 @@ import { SizeCounter, type Usage } from './size-counter.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** Maximum files and folders of a build; a commit may have a fifth of that. Empty files use no bytes, but inodes. */
+/**
+ * Maximum files and folders in each directory of a build; a commit may have a fifth. Empty files use inodes, but no bytes.
+ */
 const MAX_FILES = 500_000;
 /** Start of the message of a failure for lack of disk space. */
 const DISK_HAS = 'the disk of this machine has';
@@ -34,8 +36,8 @@ export interface SizeLimits {
 
 /**
  * Returns the disk limits of a build.
- * @param scratch its own directory
- * @param cache the app's cache, shared with the last and the next build
+ * @param scratch the build's own directory
+ * @param cache the app's cache, which its builds share
  */
 export function sizeLimits(
   scratch: string,
@@ -93,7 +95,7 @@ export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promis
 
 /**
  * Refuses a build that exceeds its limits.
- * @throws {BuildFailure}
+ * @throws {BuildFailure}; the signal's reason once it is aborted
  */
 export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
   const counter = new SizeCounter(limits.directories.map(({ path }) => path));

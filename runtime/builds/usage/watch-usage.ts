@@ -6,7 +6,10 @@ import { tooMuchMemory } from './memory-share.ts';
 
 /** Time between two polls, in ms. */
 const LOOK_EVERY_MS = 500;
-/** How many more polls may exceed the limit of busy threads than not: a build that starts its workers has many for a moment. */
+/**
+ * A build fails when a counter exceeds this. Each poll with too many busy threads adds one, and each other poll subtracts
+ * one, down to 0. So a build may have many busy threads for a moment, as when it starts its workers.
+ */
 const BUSY_LOOKS = 4;
 
 export interface MostUsage {
@@ -18,9 +21,9 @@ export interface MostUsage {
 }
 
 /**
- * Polls the usage of a process and its descendants, until `ended`. A per-process kernel limit cannot replace this:
+ * Polls the usage of a process and its descendants, until `ended` aborts. A per-process kernel limit cannot replace this:
  * Node reserves half a gigabyte for each of its threads and uses little of it.
- * @throws {BuildFailure} when they exceed a limit
+ * @throws {BuildFailure} when they exceed a limit; {AbortError} when `ended` aborts
  */
 export async function watchUsage(pid: number, most: MostUsage, ended: AbortSignal): Promise<void> {
   const { memoryMb, busyThreads, onMemory } = most;

@@ -14,7 +14,7 @@ import { run } from '../../builds/commands/run.ts';
 import { Bundler } from '../../builds/release/bundler.ts';
 
 const STEP_TIMEOUT_MS = 600_000;
-/** Timeout of the bundler's process, in ms: the longest of a timer, because the process has to stay. */
+/** Idle timeout of the bundler's process, in ms: the longest that a timer may have, because the process has to stay. */
 const STAYS_MS = 2 ** 31 - 1;
 const ASSETS_MB = 2_048;
 /** Names of files that affect the build plan. */
@@ -30,7 +30,7 @@ export interface FolderOptions {
   environment: string | null;
   /** Compile cache for the bundler's own code; null for none. */
   compiled: string | null;
-  /** Directory for package managers that are not installed. */
+  /** Cache directory of package managers, such as for pnpm's store. */
   cache: string;
   /** Called after each step of the build, with its duration in ms. */
   onStep: (words: string, ms: number) => void;

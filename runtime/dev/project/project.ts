@@ -20,7 +20,7 @@ export interface BuiltRelease {
   release: Release;
   /** The storage names to save once it is live. */
   storage: StorageNames;
-  /** A hash of everything that affects the release's behaviour. */
+  /** A hash of the bundle's description and files: releases with the same hash behave alike. */
   digest: string;
 }
 

@@ -51,7 +51,7 @@ export class Versions {
     return this.#variables;
   }
 
-  /** Why the newest version failed; null when it is live. */
+  /** Why the newest version failed; null when it has not failed. */
   get failure(): string | null {
     return this.#failure;
   }

@@ -8,7 +8,7 @@ import { queuesElsewhere } from '../../fleets/config/services.ts';
 /**
  * Finds the bindings whose target does not run here.
  * @param hasAi whether there is an AI server
- * @returns a sentence; empty when there are none
+ * @returns a sentence that lists them; empty when all targets run here
  */
 export function missingBindingsWarning(release: Release, hasAi: boolean): string {
   const others = (release.services ?? []).flatMap(({ binding, service }) =>

@@ -5,7 +5,7 @@ import { basename, join, sep } from 'node:path';
 
 /** Debounce time, in ms: editors write a file in several steps, which count as one save. */
 const DEBOUNCE_MS = 15;
-/** Larger files, in bytes, are compared by size and modification time only. */
+/** Files of more than this many bytes are compared only by size and modification time. */
 const HASHED_BYTES = 4 * 1024 * 1024;
 /** Maximum files whose fingerprint is cached. */
 const CACHED_FILES_MAX = 20_000;

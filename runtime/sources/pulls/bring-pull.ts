@@ -27,7 +27,7 @@ function hostedRef(host: PullHost, number: number): string {
 
 /**
  * Fetches the commit of a pull request into the app's repository.
- * @param pull.sha the commit that may be deployed: no other is kept
+ * @param pull.sha the expected commit: if the Git host has another one, this throws, and the ref stays
  * @returns the keys of the SSH server, as lines of SSH's known hosts
  * @throws {Error} with why it cannot be fetched
  */
@@ -80,7 +80,9 @@ export async function forgetPull(
 
 type Store = (updates: { ref: string; before: string; after: string }[]) => Promise<void>;
 
-/** Changes refs while nothing else does. For an app that keeps its code in the bucket, `store` writes them there first. */
+/**
+ * Changes refs; the app cannot move meanwhile. If the app keeps its code in the bucket, `store` writes the refs there first.
+ */
 function changeRefs<T>(apps: Apps, appId: string, change: (store: Store) => Promise<T>): Promise<T> {
   const app = apps.get(appId)!;
   const stored = app.code?.repository;

@@ -25,7 +25,7 @@ export interface CommitStatus {
 
 /** Each method rejects with an `Error` that says what the Git host answered. */
 export interface GitHostApi {
-  /** Whether an author is a collaborator of the repository; on GitLab, one who may push. */
+  /** Whether an author owns the repository or is a collaborator of it; on GitLab, a member who may push. */
   isMember: (author: string, signal: AbortSignal) => Promise<boolean>;
   setStatus: (sha: string, status: CommitStatus, signal: AbortSignal) => Promise<void>;
   /**
@@ -123,7 +123,7 @@ function gitLab(target: GitHostTarget): GitHostApi {
         description,
         ...(url !== null && { target_url: url }),
       };
-      // GitLab refuses a state that the commit has already.
+      // GitLab refuses a state that the commit has already, with 400.
       await askGitHost(target, 'POST', `/statuses/${sha}`, body, signal, state === 'pending' ? [400] : []);
     },
     comment: (pull, known, text, mark, signal) => {

@@ -1,4 +1,5 @@
-// Requests to the API of a Git host: only over HTTPS, at addresses that DNS returned before, within a deadline, without redirects.
+// Requests to the API of a Git host: only over HTTPS, at addresses that are looked up and checked before, within a deadline,
+// and without redirects.
 import { type RequestOptions, request } from 'node:https';
 import { isIP } from 'node:net';
 import type { Remote } from '../../../handlers/contract/source/remote.ts';
@@ -9,7 +10,9 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 
 /** Timeout of a request, in ms. */
 const DEADLINE_MS = 15_000;
-/** Maximum bytes of an answer, for a page of the longest comments. The gateway's thread parses it, and users choose the host. */
+/**
+ * Maximum bytes of an answer: enough for a page of comments. It is limited because the gateway's thread parses the answer.
+ */
 const ANSWER_BYTES = 2 * 2 ** 20;
 const SHOWN_LENGTH = 200;
 

@@ -74,7 +74,7 @@ function commentOf({ number, state, sha, error }: StoredPull, slug: string, url:
   }
 }
 
-/** A build's text may contain anything, such as mentions of people or the end of a code block. */
+/** Returns a build's text as a code block of Markdown, so that the Git host ignores mentions and markup in it. */
 function fenced(text: string): string {
   return `\n\n\`\`\`text\n${text.replaceAll('`', "'")}\n\`\`\``;
 }

@@ -12,13 +12,13 @@ import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
 
-/** Most pull requests handled in one second. */
+/** Maximum pull requests on which work starts in one second. */
 const DUE_AT_ONCE = 20;
-/** Most pull requests that are kept for an app. */
+/** Maximum pull requests that are kept for an app. */
 const MOST_PULLS = 500;
 /** Interval of checks of a preview's deploy, in ms. */
 const BUILDING_MS = 1_000;
-/** Waits after failed attempts, in ms. After the last, only another delivery or approval starts one. */
+/** Waits before further attempts, in ms. When all have failed, only another delivery or an approval starts a new attempt. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
 
 /** How to reach the connected repository of an app. */
@@ -144,7 +144,7 @@ export class Pulls {
     }
   }
 
-  /** Interrupts all work. The next host continues it. */
+  /** Interrupts all work. It continues at the next start of the host. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     await Promise.all([...this.#running.values()].map(({ done }) => done));
@@ -209,7 +209,7 @@ export class Pulls {
   #built(appId: string, pull: StoredPull): StoredPull {
     const deploy = this.#options.previews.ofSource(appId, pullRef(pull.number))?.deploy;
     if (deploy === undefined) return { ...pull, state: 'failed', error: 'the preview was removed' };
-    // After an interruption its deploy is repeated.
+    // A preview without a deploy was interrupted before its deploy was recorded: `Previews.start` deploys it.
     if (deploy === null || deploy.status === 'queued' || deploy.status === 'building') return pull;
     if (deploy.status === 'live') return { ...pull, state: 'live', error: null };
     return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
