@@ -10,8 +10,9 @@ import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
 /**
- * Who calls. `runner`: the holder of the runner token, who may do everything. `account`: authenticated by an API key, or named
- * by the control UI's server for a signed-in person. `runs`: whether it is a signed-in admin, who has the runner token's rights.
+ * The caller. `runner`: the holder of the runner token, who may do everything. `account`: authenticated by an API key, or
+ * named by the control UI's server for a signed-in person. `runs`: whether the account is an admin who is signed in.
+ * `authorize` allows such an admin every operation.
  */
 export type Actor =
   | { kind: 'runner' }
@@ -22,12 +23,15 @@ export type Actor =
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
 
 /**
- * Hint for localhost only, where the caller can read that file. The hint is the same for every Cellar, so it reveals nothing.
+ * Hint on localhost only, where the caller can read the file. The text is the same for every Cellar, so it reveals nothing.
  */
 const TOKEN_PLACE =
   ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
 
-/** Counts losses of rights since this process started. Open streams compare it to decide when to check their rights again. */
+/**
+ * Number of calls of `loseRights` since the process started. When it changes, open streams check their caller's rights
+ * again.
+ */
 let losses = 0;
 
 export const rightsLost = () => losses;
@@ -95,7 +99,7 @@ export async function authorize(
 }
 
 /**
- * @param role from the database or from a caller, unchecked
+ * @param role from the database or from an external control UI, unchecked
  * @throws {Problem} `forbidden` when it is not a role, or lower than the needed one
  */
 export function requireRole(role: unknown, need: Role): Role {
@@ -108,8 +112,8 @@ export function requireRole(role: unknown, need: Role): Role {
 }
 
 /**
- * Checks that an operation on an account concerns the caller's own account.
- * @throws {Problem} `forbidden` when an account asks for another account's records
+ * Checks that an operation concerns the caller's own account. The runner token may name any account.
+ * @throws {Problem} `forbidden` when an account names another one, even if a signed-in admin calls
  */
 export function requireOwnAccount(actor: Actor, account: string): void {
   if (actor.kind === 'account' && actor.id !== account)
@@ -117,8 +121,8 @@ export function requireOwnAccount(actor: Actor, account: string): void {
 }
 
 /**
- * Returns the caller's account, when the caller sees only its apps and those it has a role on. Null: the caller sees all
- * apps.
+ * Returns the id of the caller's account, when the caller sees only the account's own apps and those on which the account
+ * has a role. Null: the caller sees all apps.
  */
 export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
@@ -129,17 +133,17 @@ export function keyOf(actor: Actor): KeyRights | null {
   return actor.kind === 'account' ? actor.key : null;
 }
 
-/** Returns the one app that the caller's API key is for; null for all. */
+/** Returns the id of the only app that the caller's API key is for; null for a key for all apps, or without a key. */
 export function onlyAppOf(actor: Actor): string | null {
   return keyOf(actor)?.app ?? null;
 }
 
-/** The caller's account; null for the runner token. */
+/** Returns the id of the caller's account; null for the runner token. */
 export function accountOf(actor: Actor): string | null {
   return actor.kind === 'account' ? actor.id : null;
 }
 
-/** Returns the owner of a call's idempotency keys and rate limits: 'runner', or an account's id. */
+/** Returns the caller for idempotency keys and the audit log: 'runner', or an account's id. */
 export function callerOf(actor: Actor): string {
   return actor.kind === 'account' ? actor.id : 'runner';
 }

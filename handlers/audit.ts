@@ -7,7 +7,7 @@ import type { AuditInterface } from './contract/people/audit.ts';
 import type { SignInCalls } from './contract/people/sign-in.ts';
 import { cutText } from './contract/text.ts';
 
-/** Input fields that name what an operation changes. All others may hold values or secrets of people. */
+/** Input fields that the audit log has, because they name what an operation changes. Other fields may hold secrets. */
 const NAMING = [
   'account',
   'at',
@@ -52,10 +52,7 @@ export interface Target {
   details: Record<string, string>;
 }
 
-/**
- * Returns whether the audit log has an operation's calls. The log has no reads, and nothing that apps report about
- * themselves.
- */
+/** Returns whether the audit log has an operation's calls. It lacks reads, and operations with `audited: false`. */
 export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
   return method !== 'GET' && audited !== false;
 }
@@ -74,7 +71,7 @@ export function targetOf({ name, needs }: Operation, input: object): Target {
   return { operation: name, app, details: id === null ? details : { id, ...details } };
 }
 
-/** Returns the fields of an input that name something. */
+/** Returns the fields of an input that are in `NAMING`, as texts of at most `DETAIL_CHARACTERS`, and a mark if truncated. */
 export function detailsOf(input: Record<string, unknown>): Record<string, string> {
   const named = NAMING.flatMap((field): [string, string][] => {
     const value = input[field];

@@ -18,7 +18,7 @@ export interface RequestContext {
   address: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
-  /** Id of the host that gets an app which this request creates (its home). Left out: the host that `roomiest` chooses. */
+  /** Id of the host that becomes the home of an app which this request creates. Left out: `placeApp` chooses a host. */
   newHome?: string | undefined;
   /** Returns the Durable Object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
@@ -30,9 +30,12 @@ export interface Context extends RequestContext {
   actor: Actor;
   /** How the request reached Cellar, for the audit log. */
   via: AuditInterface;
-  /** Set by Wrangler's calls, which write the audit entry themselves: the operations that they run write none. */
+  /** Set by Wrangler's calls, which write the audit entry themselves. Then the operations that they run write no entry. */
   isAudited?: true;
-  /** Authenticates the caller again. @throws {Problem} `unauthorized` when the key or the account was deleted meanwhile */
+  /**
+   * Authenticates the caller again.
+   * @throws {Problem} `unauthorized` when the key or account was deleted, or the key expired
+   */
   whoNow: () => Promise<Actor>;
 }
 

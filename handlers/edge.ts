@@ -1,4 +1,5 @@
-// Unauthenticated routes for the edge. They are not an API for clients. The host answers `/v1/edge/wake` itself.
+// Unauthenticated routes for proxies in front of Cellar, such as Caddy. They are not an API for clients. The host itself
+// answers `/v1/edge/wake`.
 import { findAppBySlug } from '../sqlite/control/apps/apps.ts';
 import { mayHaveCertificate } from '../sqlite/control/people/access.ts';
 import type { RequestContext } from './context.ts';
@@ -14,8 +15,8 @@ export async function edge(request: Request, context: RequestContext): Promise<R
 }
 
 /**
- * Answers whether a certificate may be requested: 200 for Cellar's own names, running or sleeping apps, live previews, and
- * attached domains.
+ * Returns 200 when a certificate may be requested for a name: the base domain, its `api.` and `git.`, an app that has a live
+ * release and is not stopped, a live preview, or a proved custom hostname.
  * @throws {Problem} `unknown_host` for other names
  */
 async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
@@ -48,12 +49,12 @@ async function isPreview(label: string | null, { db, host, at }: RequestContext)
   return serves && previewNames.may(app.id, name, Date.parse(at));
 }
 
-/** Normalizes a hostname: removes the port and the final dot. */
+/** Normalizes a hostname: lower case, without the port and the final dot. */
 function hostnameOf(host: string): string {
   return host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 }
 
-/** Returns the label of a hostname below the base domain, a possible slug; null for other hostnames. */
+/** Returns the part of a hostname before the base domain, such as a slug; null for other hostnames. */
 function labelOf(hostname: string, base: string): string | null {
   return hostname.endsWith(`.${base}`) ? hostname.slice(0, -base.length - 1) : null;
 }

@@ -28,7 +28,7 @@ import { isRpc, rpcProblemResponse } from './transports/rpc-failures.ts';
 export { AppObject } from './app/app-object.ts';
 export { HostsObject } from './hosts/hosts-object.ts';
 
-/** Whether this isolate has checked that the schema is the newest. */
+/** Whether this isolate has migrated the database to the newest schema. */
 let migrated = false;
 
 export default {
@@ -91,7 +91,7 @@ async function route(request: Request, pathname: string, context: RequestContext
 
 /** Names the interface of an authenticated request. */
 function viaOf({ headers }: Request, pathname: string, actor: Actor): AuditInterface {
-  // A key's requests may have the header too, where it means nothing.
+  // A request with an API key may have the header too. Then the header is ignored.
   if (headers.has(ACCOUNT_HEADER) && keyOf(actor) === null) return 'ui';
   if (pathname === '/mcp') return 'mcp';
   if (headers.get('user-agent')?.startsWith(CLI_AGENT)) return 'cli';

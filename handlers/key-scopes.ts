@@ -1,4 +1,4 @@
-// What API keys may do: less than their accounts.
+// What API keys may do: at most what their accounts may do.
 import type { Role } from '../sqlite/control/people/access.ts';
 import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
 import { type KeyScope, type OperationRights, scopeOf } from './contract/operation.ts';
@@ -11,11 +11,11 @@ export interface KeyUse {
   waitUntil: (work: Promise<unknown>) => void;
 }
 
-/** The rights of an API key, at most those of its account. */
+/** The limits of an API key. Those of its account apply too. */
 export interface KeyRights {
   id: string;
   scope: KeyScope;
-  /** Id of the one app that it is for; null for all. */
+  /** Id of the only app that the key is for; null for all apps. */
   app: string | null;
   /** ISO 8601; null: never. */
   expiresAt: string | null;
@@ -28,7 +28,7 @@ const NEEDED: Record<Role, KeyScope> = { view: 'read', push: 'deploy', admin: 'a
 const USED_EVERY_MS = 60_000;
 
 /**
- * Returns the rights of a key, and notes that it was used.
+ * Returns the limits of a key, and stores the time of its use.
  * @throws {Problem} `unauthorized` when it has expired
  */
 export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRights {
@@ -45,8 +45,8 @@ export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRigh
 const used = { minute: '', keys: new Set<string>() };
 
 /**
- * Whether a key is used for the first time in this minute. Limits the writes, because a write that fails, as on a full disk,
- * also ends reads of other requests.
+ * Whether a key is used for the first time in this minute. This limits the writes. A failed write, such as on a full disk,
+ * also aborts the reads of other requests.
  */
 function isFirstThisMinute(id: string, at: string): boolean {
   const minute = at.slice(0, 'yyyy-mm-ddThh:mm'.length);
@@ -66,8 +66,8 @@ export function hasExpired(expiresAt: string | null): boolean {
 
 /**
  * Checks that an API key may be used for an operation. The account's role was checked before.
- * @param app the id of the operation's app; null when it has none
- * @throws {Problem} `forbidden`, which names the scope
+ * @param app the id of the operation's app; null for an operation without an app
+ * @throws {Problem} `forbidden` when the key is for another app, needs to be for all apps, or has too low a scope
  */
 export function requireKeyFor(key: KeyRights | null, operation: OperationRights, app: string | null): void {
   if (key === null) return;
@@ -81,7 +81,7 @@ export function requireKeyFor(key: KeyRights | null, operation: OperationRights,
 
 /**
  * Limits a role on an app to what the API key may do.
- * @throws {Problem} `forbidden`, which names the scope
+ * @throws {Problem} `forbidden` when the key is for another app, or its scope is too low for `need`
  */
 export function roleByKey(key: KeyRights, role: Role, need: Role, app: string): Role {
   requireScope(key, NEEDED[need], app);

@@ -1,7 +1,7 @@
 // Limits certificates of previews. Certificate authorities issue few per week for one domain, and all apps share that domain. A
 // person can push any number of branches.
 
-/** Maximum names of an app within `WINDOW_MS`. */
+/** Maximum previews of an app, by name, that may request a certificate within `WINDOW_MS`. */
 export const PREVIEW_NAMES = 20;
 const WINDOW_MS = 7 * 24 * 3_600_000;
 

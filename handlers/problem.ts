@@ -1,7 +1,7 @@
 // Errors for callers, as exceptions and as responses.
 import { type ErrorCode, errorCodes, type ProblemBody } from './contract/errors.ts';
 
-/** Titles of HTTP statuses, as RFC 9457 requires for the type `about:blank`. */
+/** Titles of HTTP statuses, as RFC 9457 recommends for the type `about:blank`. */
 const titles: Record<number, string> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -29,7 +29,7 @@ const titles: Record<number, string> = {
 /** `Retry-After` of a 503 or 429, in seconds. */
 const RETRY_AFTER_S = '1';
 
-/** An error that becomes the response. Any other thrown error is a bug in Cellar. */
+/** An error that becomes the response. `asProblem` converts other errors to `internal_error`. */
 export class Problem extends Error {
   readonly code: ErrorCode;
   readonly errors: ProblemBody['errors'];

@@ -10,8 +10,9 @@ export interface Part {
 /**
  * Parses a `Range` header.
  * @param size of the object, in bytes
- * @returns null when the header is missing or malformed, has another unit, or several ranges: then it is ignored
- * @throws {Problem} `range_not_satisfiable` when the range is outside the object
+ * @returns the range; null when the header is missing or malformed, has another unit, or several ranges. Then the whole
+ *   object is returned.
+ * @throws {Problem} `range_not_satisfiable` when the range has no byte of the object
  */
 export function partOf(range: string | undefined, size: number): Part | null {
   const [, first, last] = /^bytes=\s*(\d{0,15})\s*-\s*(\d{0,15})\s*$/i.exec(range ?? '') ?? [];

@@ -1,13 +1,13 @@
-// The API reference at `/docs`: Swagger UI for the OpenAPI document, without resources of other hosts.
+// The API reference at `/docs`: Swagger UI for the OpenAPI document. It loads nothing from other servers.
 import type { RequestContext } from './context.ts';
 import { Problem } from './problem.ts';
 
-/** Files of the viewer by path, with their types. The host stores them. */
+/** Files of Swagger UI by path, with their media types. The host stores the files. */
 const viewerFiles: Readonly<Record<string, { file: string; type: string }>> = {
   '/docs/viewer.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript; charset=utf-8' },
   '/docs/viewer.css': { file: 'swagger-ui.css', type: 'text/css; charset=utf-8' },
 };
-/** The viewer changes only with a new version of Cellar. */
+/** For the files of Swagger UI, which change only with a new version of Cellar. */
 const CACHE_CONTROL = 'public, max-age=3600';
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +

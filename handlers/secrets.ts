@@ -3,13 +3,15 @@
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const encoder = new TextEncoder();
 
-/** Compares in constant time, whatever the lengths. */
+/** Compares the SHA-256 of two strings in constant time. */
 export async function sameSecret(given: string, expected: string): Promise<boolean> {
   const [a, b] = await Promise.all([digest(given), digest(expected)]);
   return crypto.subtle.timingSafeEqual(a, b);
 }
 
-/** Returns the SHA-256 in hexadecimal, as API keys are stored. They are random, so a slow hash is not needed. */
+/**
+ * Returns the SHA-256 of a text in hexadecimal. API keys are stored in this form: they are random, and need no slow hash.
+ */
 export async function hashOf(text: string): Promise<string> {
   return hexadecimal(await digest(text));
 }
@@ -20,7 +22,7 @@ export function hexadecimal(bytes: ArrayBuffer): string {
 
 const KEY_PREFIX = 'cellar_';
 
-/** Whether a string has the form of an API key. */
+/** Whether a string begins like an API key. */
 export function isApiKey(text: string): boolean {
   return text.startsWith(KEY_PREFIX);
 }
@@ -30,7 +32,7 @@ export function newApiKey(): string {
   return KEY_PREFIX + randomDigits();
 }
 
-/** Returns a new secret of a link with 160 random bits. */
+/** Returns a new secret for a link, with 160 random bits. */
 export function newLinkSecret(): string {
   return randomDigits();
 }

@@ -34,9 +34,11 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** Minimum time between two prunings of old stream events, in ms. */
 const PRUNE_PAUSE_MS = 1_000;
-/** Minimum time between two moves of an app, in ms, so that requests which waited for a move are answered first. */
+/**
+ * Minimum time between two moves of an app to other hosts, in ms. Requests that waited for the first move are answered then.
+ */
 const STAY_MS = 3_000;
-/** Maximum retries when the host has a newer generation: as many as the transitions that may wait for the lock. */
+/** Maximum retries when the host has a newer generation: the number of transitions that may wait for the lock. */
 const OVERTAKE_RETRIES = 16;
 
 type SqlValue = string | number | null;
@@ -48,9 +50,9 @@ export interface Changed {
 }
 
 /**
- * Runs one app's transitions, the changes of its wanted state. Each writes D1 under the lock with a raised generation, then sends
- * the host the whole wanted state. Only `create`, `undelete` and `rehome` hold the lock while the host works. The others need
- * not, because the host refuses an older generation.
+ * Runs one app's transitions, the changes of its wanted state. Each raises the generation in D1 under the lock, then sends
+ * the host the whole wanted state, or the deletion. Only `create`, `undelete` and `rehome` hold the lock while the host
+ * works. Other transitions need no lock then, because the host refuses an older generation.
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
@@ -63,7 +65,7 @@ export class AppObject extends DurableObject<Bindings> {
   /** Whether an alarm is set to prune old stream events. */
   #hasAlarm = false;
 
-  /** Adds the app. When the host cannot be reached, the app is removed again. */
+  /** Adds the app. When the host fails or does not answer, removes the app again. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
     const add = async () => {
       const inserted = await insertApp(this.env.DB, app);
@@ -72,7 +74,7 @@ export class AppObject extends DurableObject<Bindings> {
         return await this.#push(inserted);
       } catch (error) {
         await removeApp(this.env.DB, app.id);
-        // The host may have accepted the app after the timeout. If this fails too, reconcile deletes it.
+        // The host may have accepted the app after the timeout. If this deletion fails too, reconcile repeats it.
         await this.#end(app.id, { generation: inserted.wanted.generation, home: app.home }).catch(() => {});
         throw error;
       }
@@ -113,7 +115,9 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Stops the app, whether it runs or sleeps. When the host cannot be reached, reconcile applies it. */
+  /**
+   * Stops the app, whether it runs or sleeps. When the host cannot be reached, the change stays and reconcile applies it.
+   */
   stop(id: string): Promise<Outcome<AppRow>> {
     return outcomeOf(async () => this.#pushChange(await this.#desire(id, 'stopped')));
   }
@@ -142,7 +146,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Deletes the app. Its slug is free once the host has confirmed; if the host does not answer, reconcile asks again. */
+  /** Deletes the app. Its slug is free once the host has confirmed. If the host does not confirm, reconcile asks again. */
   delete(id: string, at: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const buried = await this.#lock.run(() => buryApp(this.env.DB, id, at));
@@ -155,7 +159,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Undeletes the app. When the host cannot do it, the app is deleted again.
+   * Undeletes the app. When the host fails or does not answer, deletes the app again.
    * @param undeletion.deleted when it was deleted, ISO 8601, and with which slug
    */
   undelete(
@@ -170,7 +174,7 @@ export class AppObject extends DurableObject<Bindings> {
         return await this.#push(written);
       } catch (error) {
         const buried = await buryApp(this.env.DB, id, deleted.at, deleted.slug);
-        // The host may have undeleted it after the timeout. If this fails too, reconcile repeats it.
+        // The host may have undeleted the app after the timeout. If this deletion fails too, reconcile repeats it.
         if (buried !== null) await this.#bury(id, buried).catch(() => {});
         throw error;
       }
@@ -179,11 +183,11 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Moves an app whose data is in the bucket to another host. Other transitions wait meanwhile. If the app has just moved,
-   * waits `STAY_MS` first, unless its home is lost. Reconcile repeats what fails after D1 has the new home.
-   * @param move.isLost whether the old home does not answer; then it is not asked to hand the app over
-   * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or
-   *   why the new home could not prepare
+   * Moves an app whose data is in the bucket to another host. Other transitions wait during the move. Waits first until
+   * `STAY_MS` after the previous move, unless the old home is lost. Reconcile repeats what fails after D1 has the new home.
+   * @param move.isLost whether the old home is lost; then it is not asked to prepare or to hand the app over
+   * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not
+   *   `from`, or why the new home could not prepare
    */
   rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
     return outcomeOf(() =>
@@ -209,7 +213,7 @@ export class AppObject extends DurableObject<Bindings> {
     if (written === null) throw new Problem('app_not_found');
     if (written.changed === null)
       throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
-    // A failed hand-over is only logged. The new home is safe without it, because workerd lets only one process use the data.
+    // A failed hand-over is only logged. The data is safe without it, because workerd lets only one process use the data.
     if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
     try {
       return await this.#pushChange(written);
@@ -223,7 +227,7 @@ export class AppObject extends DurableObject<Bindings> {
     return this.#host.call('POST /apps/:id/hand-over', { id }, moved);
   }
 
-  /** Sends the host the app's state in D1, whatever the host has. For reconcile. */
+  /** Sends the host the app's wanted state in D1, even if the host has the same or a newer state. For reconcile. */
   converge(id: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const wanted = await readWanted(this.env.DB, id);
@@ -308,7 +312,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   async #bury(id: string, buried: Buried): Promise<void> {
-    // A removed host cannot confirm the deletion. If that host comes back, it removes apps that D1 does not know.
+    // A removed host cannot confirm the deletion. If that host comes back, its reconcile deletes apps that D1 does not have.
     if (buried.home === null || !(await isRemoved(this.env.DB, buried.home)))
       await this.#endNewest(id, buried);
     await trashApp(this.env.DB, id, new Date().toISOString());

@@ -1,7 +1,7 @@
 // A mutex with a bounded queue.
 import { Problem } from '../problem.ts';
 
-/** Maximum transitions of one app that may wait for the running one. */
+/** Maximum tasks that may wait for the running task. */
 const WAITING_LIMIT = 16;
 
 /** Runs tasks one after another, in the order they came. */

@@ -2,11 +2,13 @@
 import { type StreamEvent, StreamStore } from '../../sqlite/control/events/streams.ts';
 import { Problem } from '../problem.ts';
 
-/** Interval of comments. They keep proxies from closing the connection, and reveal listeners that have disconnected. */
+/**
+ * Interval of heartbeat comments, in ms. They keep proxies from closing the connection, and reveal disconnected listeners.
+ */
 const HEARTBEAT_MS = 15_000;
-/** Bytes buffered for a slow listener before it is disconnected. It reconnects with its last event id and misses nothing. */
+/** Bytes buffered for a slow listener before it is disconnected. It can reconnect with its last event id. */
 const BACKLOG_BYTES = 256 * 1024;
-/** Maximum listeners of one app. */
+/** Maximum listeners of one app, on both streams together. */
 const LISTENER_LIMIT = 1000;
 
 export type StreamName = 'deploys' | 'events';
@@ -51,7 +53,10 @@ export class Streams {
     }
   }
 
-  /** Prunes events published before `before`, in ms since 1970. @returns the time of the oldest event left; null: none is left */
+  /**
+   * Prunes events from before `before`, in ms since 1970.
+   * @returns the time of the oldest event left; null when none is left
+   */
   prune(before: number): number | null {
     return this.#store.prune(before);
   }

@@ -19,7 +19,7 @@ export interface GitGrant {
   role: Role;
 }
 
-/** An authorized request: its app, and who makes it. */
+/** An authorized request: its app, and the caller with the role on the app. */
 export interface GitAccess {
   appId: string;
   role: Role;
@@ -27,8 +27,8 @@ export interface GitAccess {
 }
 
 /**
- * Authorizes a request to the git host by the API key in its password. A push to a missing app creates the app if
- * `RUNNER_PUSH_TO_CREATE` is on.
+ * Authorizes a request to the git host by the API key in its password. The first request of a push creates a missing app if
+ * `RUNNER_PUSH_TO_CREATE` is on. With an external control UI (`RUNNER_UI_URL`), no push creates an app.
  * @param need `view` to fetch, `push` to push; `receive-pack.ts` decides what the role may change
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
@@ -47,7 +47,8 @@ export async function authorize(
 }
 
 /**
- * Returns the rights of a key on a slug, from the accounts of this control plane.
+ * Returns the rights of an API key on the app with a slug, by the accounts of this control plane. Writes a forbidden push to
+ * the audit log.
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function grant(
@@ -71,14 +72,14 @@ export async function grant(
   }
 }
 
-/** Returns what a push changes, for the audit log. */
+/** Returns the audit log's description of a push. @param details refs of the push, and their new commits */
 export function pushTo(slug: string, details: Record<string, string> = {}): Target {
   return { operation: 'git.push', app: { id: null, slug }, details };
 }
 
 type KeyHolder = Extract<Actor, { kind: 'account' }>;
 
-/** A valid key was used for a slug without an app. */
+/** Thrown when a valid API key is used for a slug without an app. `actor` is the key's account. */
 class MissingApp extends Problem {
   readonly actor: KeyHolder;
   constructor(slug: string, actor: KeyHolder) {
@@ -88,7 +89,8 @@ class MissingApp extends Problem {
 }
 
 /**
- * Like `grant`. The error for a renamed app names the new remote. A push to a missing app creates it, or the error says how.
+ * Like `grant`. The error for a renamed app names the new remote. The first request of a push creates a missing app, or the
+ * error says why it cannot be created.
  */
 async function grantAfterPush(
   request: Request,
@@ -113,7 +115,7 @@ async function grantAfterPush(
   }
 }
 
-/** @throws {Problem} why the app cannot be created, with how to create it */
+/** Creates the app of a push. @throws {Problem} why the app cannot be created */
 async function createForPush(context: RequestContext, slug: string, actor: KeyHolder): Promise<void> {
   const { env, db, app, at } = context;
   const checked = slugSchema.safeParse(slug);
@@ -160,7 +162,7 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
       'The control UI did not say whose key this is; try again in a moment.',
     );
   const { role, user_id: user } = (await response.json()) as { role?: unknown; user_id?: unknown };
-  // A missing role is a refusal.
+  // A missing role is refused, too.
   return { role: requireRole(role, need), user: typeof user === 'string' ? user : 'unknown' };
 }
 

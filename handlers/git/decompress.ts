@@ -1,9 +1,9 @@
 // Decompresses git's request bodies in bounded steps: a thousand bytes of gzip may expand to a million.
 
-/** Compressed bytes per step. They expand to 4 MiB at most. */
+/** Compressed bytes per step. They expand to about 4 MiB at most. */
 const STEP_BYTES = 4096;
 
-/** Reads the next bytes, or null at the end. */
+/** Returns the next bytes, or null at the end. */
 export type Next = () => Promise<Uint8Array | null>;
 
 /** Returns whether `git http-backend` accepts this content encoding; `null`: the body is not encoded. */
@@ -12,8 +12,8 @@ export function isKnownCoding(coding: string | null): boolean {
 }
 
 /**
- * Returns a reader of the decompressed bytes. Does not use a pipe, because a pipe reads on when its reader has enough. Reads at
- * most one chunk more than needed.
+ * Returns a reader of the decompressed bytes. Does not use a pipe, because a pipe would continue to read after its reader
+ * has stopped. Reads at most one chunk more than needed.
  */
 export function decoded(next: Next, coding: string | null): Next {
   return isGzip(coding) ? decompressed(inSteps(next)) : next;

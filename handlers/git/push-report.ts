@@ -1,17 +1,17 @@
 // Refuses a push in git's own protocol. Of an HTTP error, git would show only the status.
 import type { Push } from './receive-pack.ts';
 
-/** Longest ref name in a report, in characters. No file system has a longer path. */
+/** Longest ref name in a report, in characters: the maximum length of a path on Linux. */
 const REF_LENGTH = 4096;
-/** Ends a list of lines. */
+/** The flush packet, which ends a list of lines. */
 const FLUSH = '0000';
-/** Number of the side band whose data git parses. Git only prints the text of the second side band. */
+/** Number of the side band whose data git parses. Git prints the text of side band 2 without parsing it. */
 const DATA_BAND = '\x01';
 
 /**
- * Refuses a whole push: git prints a line for each ref.
- * @param reasons by ref; a ref without one is refused because of the others
- * @returns null for a client without reports, which would believe that the push has succeeded
+ * Returns the response that refuses a whole push. Git prints a line for each ref.
+ * @param reasons why refs are refused, by ref. A ref without a reason is refused because the others are.
+ * @returns null when the client does not support reports: it would take this response for a success
  */
 export function reportRefusal(
   { commands, capabilities }: Push,
@@ -29,7 +29,7 @@ export function reportRefusal(
   });
 }
 
-/** Returns a pkt-line: its length in bytes as four hexadecimal digits, which count too, and its text. */
+/** Returns a pkt-line: four hexadecimal digits with the length of the whole line in bytes, then the text. */
 export function line(text: string): string {
   const length = 4 + new TextEncoder().encode(text).length;
   return length.toString(16).padStart(4, '0') + text;

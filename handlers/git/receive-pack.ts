@@ -4,19 +4,19 @@ import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding, type Next } from './decompress.ts';
 
-/** Maximum bytes of commands: some 30,000 refs. */
+/** Maximum bytes of all commands of a push, decompressed: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
 const LENGTH_BYTES = 4;
 
-/** One ref update of a push. An all-zero sha means that the ref does not exist. */
+/** One ref update of a push. An all-zero `before` creates the ref, an all-zero `after` deletes the ref. */
 export interface RefCommand {
   before: string;
   after: string;
   ref: string;
 }
 
-/** Commands of a push. */
+/** The command list of a push. */
 export interface Push {
   commands: RefCommand[];
   /** Protocol capabilities of the client. */
@@ -45,7 +45,10 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
   return { ...push, body: await source.whole(length) };
 }
 
-/** Returns, by ref, why the role `push` may not make a change. Git itself refuses forced updates of branches. */
+/**
+ * Returns, by ref, why the role `push` may not make a change. The host's git refuses forced updates of branches to that
+ * role.
+ */
 export function refusalsOf({ commands }: Push): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
     if (isNone(after)) return [[ref, 'deleting needs the role admin']];
@@ -134,7 +137,7 @@ class ByteReader {
   }
 }
 
-/** Parses pkt-lines up to the flush packet. `shallow` lines may be among the commands. */
+/** Parses pkt-lines up to the flush packet. Skips `shallow` lines. */
 async function parseCommands(reader: ByteReader): Promise<Push> {
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
   const commands: RefCommand[] = [];

@@ -58,13 +58,14 @@ export function gitHostPath(pathname: string): string {
   return pathname.startsWith('/v1/git/') ? pathname : `/v1/git${pathname}`;
 }
 
-/** The challenge that makes git ask for a password. */
+/** Returns the header of a 401 that makes git ask for a password; no header for other errors. */
 export function gitChallenge(problem: Problem): Record<string, string> {
   return problem.code === 'unauthorized' ? { 'www-authenticate': CHALLENGE } : {};
 }
 
 /**
- * Forwards a push that the role may make, with an entry in the audit log. Git itself refuses forced updates.
+ * Forwards a push that the role may make, and refuses others. Writes an entry of the audit log. The host's git refuses
+ * forced updates to the role `push`.
  */
 async function push(
   request: Request,
@@ -87,7 +88,7 @@ async function push(
   );
 }
 
-/** Returns the first refs of a push, and the commits that they are to have. */
+/** Returns the first refs of a push with their new commits. `more` has the number of further refs. */
 function pushed({ commands }: Push): Record<string, string> {
   const named = commands
     .slice(0, REFS_NAMED)
@@ -103,8 +104,8 @@ function searchOf(url: URL): string {
 }
 
 /**
- * Forwards a request to the host's git without reading the body. A push keeps its content coding; the body of a fetch has
- * been decoded.
+ * Forwards a request to the host's git. The body of a push keeps its `content-encoding`. The body of a fetch was
+ * decompressed before.
  */
 async function passOn(
   host: HostClient,
@@ -133,13 +134,16 @@ async function passOn(
   return refuseRefused(await answer);
 }
 
-/** Git LFS sends a request before git pushes, and shows only messages in its own format. */
+/** Refuses a request of Git LFS, which Git LFS sends before git pushes. Git LFS shows only messages in its own format. */
 function lfsRefusal(): Response {
   const headers = { 'content-type': 'application/vnd.git-lfs+json' };
   return new Response(JSON.stringify({ message: NO_LFS }), { status: 501, headers });
 }
 
-/** Git shows an error's text only at the first request of an exchange, and only as plain text. */
+/**
+ * Returns whether git shows the text of an error to this request: only to the first request of a fetch or push, and only as
+ * plain text.
+ */
 function isReadByGit({ method, headers }: Request): boolean {
   return method === 'GET' && (headers.get('user-agent') ?? '').startsWith('git/');
 }

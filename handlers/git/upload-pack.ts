@@ -1,5 +1,5 @@
-// Reads a fetch's request: the commits that a client wants and has. Git buffers all of it in memory, so its size is limited
-// here.
+// Reads the request of a fetch: the commits that the client wants and has. Git buffers the whole request in memory, so the
+// size is limited here.
 import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding } from './decompress.ts';

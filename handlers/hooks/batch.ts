@@ -1,4 +1,4 @@
-// Sends deliveries of an app that arrive together to the host in one call, because a burst may have a thousand deliveries.
+// Sends an app's deliveries that arrive within a short time to the host in one call. A burst may have a thousand deliveries.
 import type { RequestContext } from '../context.ts';
 import type { DeliveryOutcome, HookDelivery } from '../contract/source/connections.ts';
 import { shared } from './shared.ts';

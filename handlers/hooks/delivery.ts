@@ -19,9 +19,9 @@ const SHOWN_LENGTH = 100;
 const NO_SHA = /^0+$/;
 
 /**
- * Reads a delivery whose signature is right.
+ * Parses a delivery whose signature was verified.
  * @param identity as in `Signature.identity`
- * @throws {Problem} `malformed_json`
+ * @throws {Problem} `malformed_json`, `body_too_large`
  */
 export async function deliveryOf(
   headers: Headers,
@@ -65,7 +65,7 @@ function parse(headers: Headers, body: Uint8Array): object {
   );
 }
 
-/** Gitea and Forgejo send GitHub's header beside their own. */
+/** Returns whether GitHub sent a delivery. Gitea and Forgejo send GitHub's header, too, but beside their own header. */
 function isGitHub(headers: Headers): boolean {
   return EVENTS.find((name) => headers.has(name)) === 'x-github-event';
 }

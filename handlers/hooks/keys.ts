@@ -31,7 +31,7 @@ export async function keyOf({ host, waitUntil }: RequestContext, id: string): Pr
   return secret;
 }
 
-/** Forgets a key. Call it when the key was changed. */
+/** Removes an app's key from the cache. Call it when the key was changed. */
 export function forgetKey(id: string): void {
   kept.delete(id);
 }

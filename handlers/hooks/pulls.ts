@@ -4,7 +4,7 @@ import type { PullEvent } from '../contract/source/pulls.ts';
 import { cutText } from '../contract/text.ts';
 
 const SHOWN_LENGTH = 200;
-/** What GitHub calls authors who belong to a repository. */
+/** Values of GitHub's `author_association` for authors who belong to the repository. */
 const MEMBERS = ['OWNER', 'MEMBER', 'COLLABORATOR'];
 
 const sha = z.string().regex(/^[0-9a-f]{40}$/);
@@ -53,9 +53,9 @@ const READERS: Record<string, (payload: object) => PullEvent | null> = {
 };
 
 /**
- * Reads what a delivery says of a pull request.
- * @param isGitHub whether GitHub sent it; Gitea and Forgejo use the same format
- * @returns null when it is about something else, or in no known format
+ * Returns the pull request of a delivery.
+ * @param isGitHub whether GitHub sent the delivery; Gitea and Forgejo use the same format
+ * @returns null when the delivery is not about a pull request, or its format is unknown
  */
 export function pullOf(event: string, isGitHub: boolean, payload: () => object): PullEvent | null {
   const read = Object.hasOwn(READERS, event) ? READERS[event] : undefined;

@@ -6,7 +6,7 @@ import { Problem } from '../problem.ts';
 const WAIT_MS = CALL_DEADLINE_MS + 5_000;
 
 /**
- * Waits for work of another request. Has a timer, because the runtime cancels a request that waits for no I/O of its own.
+ * Waits for work of another request. Has a timer, because workerd cancels a request that waits for no I/O of its own.
  * The timer also ends the wait when the work was aborted together with the other request.
  * @throws {Problem} `host_unavailable` when it takes too long
  */

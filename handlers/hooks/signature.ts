@@ -8,17 +8,23 @@ const encoder = new TextEncoder();
 
 /** The signature of a delivery. */
 export interface Signature {
-  /** Text from proved headers that distinguishes deliveries with the same body. */
+  /** Text from authenticated headers that distinguishes deliveries with the same body; empty if there is none. */
   identity: string;
-  /** Returns whether the headers alone allow a right signature. Call it before `signs`, which does not repeat this check. */
+  /**
+   * Returns whether the signature can be valid, by the headers alone. Call it before `signs`, which does not repeat this
+   * check.
+   */
   isPlausible: (secret: string) => Promise<boolean>;
-  /** Returns whether the signature of the body is right. */
+  /** Returns whether the signature of the body is valid. */
   signs: (secret: string, body: Uint8Array) => Promise<boolean>;
 }
 
 const always = () => Promise.resolve(true);
 
-/** Headers with an HMAC of the body in hexadecimal, each with the text before the digits. The first one that is there counts. */
+/**
+ * Headers with an HMAC of the body in hexadecimal, each with the text before the digits. Only the first present header
+ * counts.
+ */
 const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],
@@ -41,13 +47,14 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
   }
   const token = headers.get('x-gitlab-token');
   if (token === null) return null;
-  // GitLab signs nothing. The token proves the sender, so Cellar trusts its other headers.
+  // With a secret token, GitLab signs nothing. The token authenticates the sender, so Cellar trusts the other headers.
   const identity = headers.get('x-gitlab-event-uuid') ?? '';
   return { identity, isPlausible: (secret) => sameSecret(token, secret), signs: always };
 }
 
 /**
- * Standard Webhooks, which GitLab uses for its signing tokens. They sign `id.time.body`, so an old delivery can be detected.
+ * Returns a signature of Standard Webhooks, which GitLab uses for its signing tokens. The signed text is `id.time.body`, so
+ * an old delivery can be detected.
  */
 function standardSignature(headers: Headers, given: string, now: number): Signature {
   const id = headers.get('webhook-id') ?? '';

@@ -1,4 +1,4 @@
-// Webhooks of Git hosts. Their signature is their only credential, and nothing of a body is parsed before it is checked.
+// Webhooks of Git hosts. The signature of a delivery is its only credential. A body is parsed only after that was checked.
 import { findApp } from '../../sqlite/control/apps/apps.ts';
 import type { RequestContext } from '../context.ts';
 import { WEBHOOK_BYTES } from '../contract/sizes.ts';
@@ -29,9 +29,9 @@ export async function webhook(
       'The delivery is not signed; give the Git host the secret of source.connect.',
     );
   const secret = await keyOf(context, id);
-  // A forged token is refused before its body is read.
+  // Refuses a wrong token or an old signature before the body is read.
   if (!(await signature.isPlausible(secret))) throw wrong();
-  // Counts the body for the account. Otherwise an account would have a share of the memory for each of its apps.
+  // Counts the body for the app's owner. If it counted for the app, an account could use a share of the memory for each app.
   holdUnproved(request, (await findApp(context.db, id))?.owner_id ?? '');
   const body = await readInTime(request);
   if (!(await signature.signs(secret, body))) throw wrong();

@@ -8,7 +8,7 @@ import { eventServices } from '../services/telemetry/events.ts';
 import { parseHostJson, requireModerate } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
-/** Stores reports, those of each app in order. A report that is refused stops no other. */
+/** Stores reports, those of each app in order. After a refused report, continues with the next one. */
 export async function storeReports(context: RequestContext, reports: AppReport[]): Promise<AppReportsAnswer> {
   const actor: Actor = { kind: 'runner' };
   // The audit log leaves out what apps report about themselves, so `via` is not shown.

@@ -17,19 +17,21 @@ export interface CallRule {
    * Timeout for the whole answer, in ms. `start`: long enough to start or end a process of an app. Default: `CALL_DEADLINE_MS`.
    */
   deadlineMs?: number | 'start';
-  /** Error codes that are passed on. Any other becomes `host_unavailable`. */
+  /**
+   * Error codes that are passed on besides `insufficient_storage`. Most others become `host_unavailable`: see `problemOf`.
+   */
   refusals?: readonly ErrorCode[];
-  /** Whether an attempt that failed with a 5xx may have changed something, so that it must not be repeated. */
+  /** Whether a call that failed with a 5xx may have changed something, so that it must not be repeated. */
   changes?: true;
   /** Whether the answer is an endless stream: the deadline is for its head. */
   endless?: true;
 }
 
-/** Longer than the host's own timeouts of the mail server and of webhooks. */
+/** Timeout in ms, longer than the host's own timeouts for the mail server and for webhooks. */
 const DELIVERY_DEADLINE_MS = 15_000;
-/** For a whole push or clone. The host ends stalled ones much earlier. */
+/** Timeout for a whole push or clone. The host ends a stalled one much earlier. */
 const GIT: CallRule = { deadlineMs: 3_600_000 };
-/** Deadline for making a copy and reading its last byte. */
+/** Timeout in ms for making a copy of an app's storage, and reading its last byte. */
 const COPY_DEADLINE_MS = 40 * 60_000;
 
 const STORAGE: CallRule = {
@@ -100,7 +102,7 @@ const STREAM: CallRule = { refusals: ['rate_limited', 'preview_not_found'], endl
 const telemetryRules = (names: (keyof TelemetryAnswers)[]) =>
   Object.fromEntries(names.map((name) => [`POST /apps/:id/telemetry/${name}`, TELEMETRY]));
 
-/** A call that is left out has the default deadline, and passes on no errors. */
+/** A call that is left out has the default deadline and no `refusals`. */
 export const callRules: Partial<Record<HostCall, CallRule>> = {
   ...telemetryRules(['logs', 'errors', 'errors/get']),
   'POST /apps/:id/telemetry/logs/stream': STREAM,

@@ -7,17 +7,15 @@ import type { Bytes, HostCall, HostCalls, PassedOn } from '../contract/host/host
 import { afterChange, Problem } from '../problem.ts';
 import { type CallRule, callRules } from './call-rules.ts';
 
-/**
- * Time to reach a wanted state beyond the time of a wake, in ms. The app may have to drain, or to wait until it may start.
- */
+/** Added to the timeout of a wake for the deadline `start`, in ms. The app may have to drain, or wait until it may start. */
 const START_SLACK_MS = 30_000;
-/** Characters of an error that are read and logged. */
+/** Maximum characters of an error response that are parsed and logged. */
 const ERROR_LENGTH = 1_000;
 
-/** With this code the host refuses calls that need disk space while too little is free. */
+/** The code with which the host refuses calls that need disk space while too little is free. */
 const NO_ROOM: ErrorCode = 'insufficient_storage';
 
-/** The host refused a state because it knows a newer one. */
+/** The host refused a state or a deletion of an app, because it knows a newer generation of the app. */
 export class StaleGeneration extends Error {}
 
 /** The words of a path that begin with a colon, as in `/apps/:id`. */
@@ -46,7 +44,7 @@ interface Extras {
   /** Replaces the deadline of the call's rule. */
   deadlineMs?: number;
 }
-/** The arguments of a call besides the words of its path. `body` is there only if the call has one. */
+/** The arguments of a call besides the words of its path. `body` is required if the call has a body. */
 type Given<Name extends HostCall> = HostCalls[Name]['body'] extends null
   ? [Extras?]
   : [Extras & { body: BodyOf<Name> }];
@@ -58,12 +56,12 @@ interface Sent {
   headers: Record<string, string>;
 }
 
-/** Makes the calls. Methods throw a `Problem` `host_unavailable` when the host does not answer in time. */
+/** Makes calls to the host. The methods throw a `Problem` `host_unavailable` when the host does not answer in time. */
 export class HostClient {
   readonly #env: Bindings;
   readonly #onChange: () => void;
 
-  /** @param onChange is called before each call that may change something */
+  /** @param onChange is called before each call whose HTTP method is not GET */
   constructor(env: Bindings, onChange: () => void = () => {}) {
     this.#env = env;
     this.#onChange = onChange;
@@ -75,8 +73,8 @@ export class HostClient {
   }
 
   /**
-   * Makes a call that answers with JSON; `null` stands for an empty answer.
-   * @param words those of the path
+   * Makes a call that answers with JSON, or with no content: then returns null.
+   * @param words the values of the path's parameters
    * @throws {Problem} one of the call's `refusals`, `insufficient_storage`, or `host_unavailable`; {StaleGeneration}
    */
   async call<Name extends Exclude<HostCall, BytesCall>>(
@@ -97,7 +95,10 @@ export class HostClient {
     return this.#checked(name, words, given[0]);
   }
 
-  /** Makes a call and returns its answer whatever its status is. @throws {Problem} `host_unavailable` without an answer */
+  /**
+   * Makes a call and returns its answer with any status.
+   * @throws {Problem} `host_unavailable` when the host does not answer
+   */
   async pass<Name extends BytesCall>(name: Name, words: Words<Name>, sent: Sent): Promise<Response> {
     return this.#pass(name, words, sent, callRules[name] ?? {});
   }
@@ -130,7 +131,7 @@ export class HostClient {
       if (response.ok) return response;
       throw problemOf(name, response.status, (await response.text()).slice(0, ERROR_LENGTH), rule);
     } catch (error) {
-      // A host that did not answer, or answered with a fault, may have done what it was asked for.
+      // A host that did not answer, or answered with a 5xx, may still have made the change.
       throw rule.changes && error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
     }
   }
@@ -174,7 +175,7 @@ function homeIn(name: HostCall, body: unknown): string | undefined {
   return name === 'PUT /apps/:id' ? (body as WantedApp).home : undefined;
 }
 
-/** Translates an error of the host to one for the caller. */
+/** Converts an error response of the host to the error to throw. */
 function problemOf(name: HostCall, status: number, text: string, { refusals = [] }: CallRule): Error {
   const { code, detail } = errorOf(text);
   const refusal = [NO_ROOM, ...refusals].find((each) => each === code);
@@ -185,8 +186,8 @@ function problemOf(name: HostCall, status: number, text: string, { refusals = []
 }
 
 /**
- * Returns the response, unless the host says that its disk is full, or that the bucket does not answer.
- * @throws {Problem} `insufficient_storage`, `host_unavailable`
+ * Returns a response of the host's git, unless the host itself refused the request with 507 or 503.
+ * @throws {Problem} `insufficient_storage` for 507, `host_unavailable` for 503
  */
 export async function refuseRefused(response: Response): Promise<Response> {
   const code = ([NO_ROOM, 'host_unavailable'] as const).find(
@@ -197,7 +198,7 @@ export async function refuseRefused(response: Response): Promise<Response> {
   throw new Problem(code, sentence(String(errorOf(await response.text()).detail)));
 }
 
-/** Returns the host's words as a sentence. */
+/** Returns the host's words as a sentence: with a capital letter and a full stop. */
 export function sentence(words: string): string {
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }

@@ -1,4 +1,4 @@
-// Routes for the host. Without its secret, they answer 404.
+// Routes for the host. Without the host's secret, all but `POST /internal/git-auth` return 404.
 import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
 import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
@@ -79,7 +79,10 @@ async function hostEvents(request: Request, context: RequestContext): Promise<Re
   return new Response(null, { status: 204 });
 }
 
-/** Publishes deploys on the streams of apps. If this fails, the host sends all facts again. D1 and streams skip known facts. */
+/**
+ * Publishes deploys on the streams of apps. If this fails, the host sends all facts again. D1 and streams skip repeated
+ * facts.
+ */
 async function publishDeploys(
   context: RequestContext,
   { outbox, events }: HostEvents,
@@ -92,7 +95,7 @@ async function publishDeploys(
   await Promise.all(publish);
 }
 
-/** Returns the stream event of a host event for an app's deploys; null for other events. */
+/** Returns the event of an app's deploys stream for a host event; null for other apps' events and other types. */
 function streamed(event: HostEvent, appId: string): StreamFact | null {
   if (event.type === 'deploy' && event.deploy.app_id === appId)
     return { seq: event.seq, event: null, data: shownDeploy(event.deploy) };
@@ -102,8 +105,8 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
 }
 
 /**
- * Creates the first account with its key, and the link of the first start, unless they exist. Returns whether the link can
- * still be used.
+ * Creates the first account with its API key, and the sign-up link of the first start, unless they exist. The response has
+ * whether the link can still be used.
  */
 async function boot(request: Request, { db, at }: RequestContext): Promise<Response> {
   const { api_key, welcome } = validate(bootInput, await readJson(request));

@@ -1,4 +1,4 @@
-// Deletes data older than the retention time.
+// Deletes old data from D1.
 import { removeDeleted } from '../../sqlite/control/apps/deleted.ts';
 import { removeOld } from '../../sqlite/control/retention.ts';
 import type { Bindings } from '../bindings.ts';
@@ -6,13 +6,13 @@ import { UNDELETABLE_MS } from '../contract/apps/apps.ts';
 import { DEPLOYS_LIMIT } from '../contract/sizes.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** Time limit of a run; the next run continues. */
+/** Time limit of a run, in ms; the next run continues. */
 const BUDGET_MS = 10_000;
 
 /** Maximum apps whose rows one statement removes. */
 const DELETED_STEP = 5;
 
-/** Returns the time, ISO 8601, after which an app must have been deleted so that it can be undeleted at `at`. */
+/** Returns the time, ISO 8601, after which an app must have been deleted so that it can be undeleted at the time `at`. */
 export function undeletableSince(at: string): string {
   return new Date(Date.parse(at) - UNDELETABLE_MS).toISOString();
 }
@@ -29,7 +29,7 @@ interface Now {
   at: string;
 }
 
-/** Deletes rows older than the retention time, apps that can no longer be undeleted, and all but the newest deploys. */
+/** Deletes apps that can no longer be undeleted, then the old rows that `removeOld` names, such as events and deploys. */
 export async function prune({ db, env, at }: Now): Promise<void> {
   const before = new Date(Date.parse(at) - retentionMs(env)).toISOString();
   const end = Date.now() + BUDGET_MS;

@@ -1,5 +1,5 @@
 // Brings the host into the state in D1: at the start of the host or of the control plane, and every minute. With several hosts,
-// each has its own control plane process, which reconciles the apps that this host keeps (it is their home).
+// each has its own control plane process, which reconciles the apps whose home is that host.
 import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
@@ -12,12 +12,12 @@ import { Problem } from '../problem.ts';
 const CONCURRENCY = 4;
 /** Maximum deploys that one run requests from the host; the next run requests the rest. */
 const DEPLOYS_LIMIT = 200;
-/** After this time since the start of a run, in ms, no further app is begun; the next run continues. */
+/** After this time since the start of a run, in ms, the run starts no further task; the next run continues. */
 const BUDGET_MS = 40_000;
 
 /**
  * Result of a run: counts of apps. `pushed`: their state was sent to the host. `trashed`: they were deleted on the host.
- * `refused`: this failed; the next run tries again.
+ * `refused`: their task failed (also a hand-over); the next run tries again.
  */
 export interface Reconciled {
   pushed: number;
@@ -27,8 +27,8 @@ export interface Reconciled {
 
 /**
  * Compares D1 and the host by (app, generation), and fixes the differences. The host is read first. So an app that the host had
- * and D1 does not know was deleted, not created just now. An empty or older D1 deletes nothing. Apps that an older D1 does not
- * know are never deleted later either.
+ * and D1 lacks was deleted, not created just now. If D1 has no apps, or is older than the host, no such app is deleted. Apps
+ * that an older D1 lacks are never deleted later either.
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.call('GET /apps', {});
@@ -63,7 +63,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   return result;
 }
 
-/** Reads the state in D1. First makes this host the home of local apps whose data it has and whose home was removed. */
+/** Reads the state in D1. Makes this host the home of local apps whose data is on its disk, and whose home was removed. */
 async function stateFor(
   { db }: RequestContext,
   { items }: HostInventory,
@@ -82,7 +82,7 @@ async function stateFor(
   return hasAdopted ? readControlState(db) : state;
 }
 
-/** Asks the host for deploys whose rows may be out of date, and writes its facts. */
+/** Asks the host for deploys whose rows in D1 may be out of date, and corrects these rows. */
 async function mendDeploys({ db, env, host, at }: RequestContext): Promise<void> {
   const doubtful = await doubtfulDeploys(db, env.HOST_ID || null, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;
@@ -113,13 +113,13 @@ function pushes(
     });
 }
 
-/** Another host that runs an app, and the newest generation of the app. */
+/** Another host that is the home of an app, and the app's generation in D1. */
 interface Home {
   to: string;
   generation: number;
 }
 
-/** Returns the home of each app that another host runs. */
+/** Returns the apps whose home is another host. */
 function homesElsewhere({ apps }: ControlState, self: string): Map<string, Home> {
   return new Map(
     apps.flatMap(({ id, home, generation }) =>
@@ -128,7 +128,7 @@ function homesElsewhere({ apps }: ControlState, self: string): Map<string, Home>
   );
 }
 
-/** Returns tasks that end the apps which the host still has, although another host is their home. */
+/** Returns tasks that end the apps which this host still has, although another host is their home. */
 function handOvers(
   context: RequestContext,
   self: string,
@@ -144,7 +144,10 @@ function handOvers(
   });
 }
 
-/** Returns deletions of apps that the host has and D1 does not: their deletion, or failed creation, was not confirmed. */
+/**
+ * Returns tasks that delete the apps which the host has and D1 lacks, because a deletion or failed creation was not
+ * confirmed.
+ */
 function removals(
   context: RequestContext,
   state: ControlState,

@@ -1,4 +1,4 @@
-// Calls of the control UI's server about people. That server stores passwords and sessions. The control plane stores accounts.
+// Calls of the control UI's server about people. The UI's server stores passwords and sessions, the control plane accounts.
 import * as z from 'zod';
 import { type AccountRow, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
@@ -23,7 +23,7 @@ import { inviteUrl, passwordMail } from '../services/people/mails.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
-/** Lifetime of a link for a new password, in ms. The number of links for each account is limited for the same period. */
+/** Lifetime of a link for a new password, in ms. An account can get only a few such links in this period. */
 const RECOVERY_MS = 3_600_000;
 
 const token = z.string().max(100);
@@ -78,10 +78,10 @@ const answers: Answers = {
     const invite = await claimInvite(db, await hashOf(token), { id: newId(), name, email, at });
     if (invite === null) throw new Problem('invite_not_found');
     const account = invite.account_id && (await findAccount(db, invite.account_id));
-    // An account without an e-mail address cannot sign in.
+    // Another account has the address. So the invite has no account, or its account has no address and cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
     if (account.role === 'guest') {
-      // The inviter of a guest saw the link, and may have used it to create API keys of their own for the account.
+      // The inviter of a guest saw the link, and may have used the link to create API keys for the account.
       await deleteKeysOf(db, account.id);
       loseRights();
     }
@@ -120,14 +120,17 @@ const answers: Answers = {
     const hash = await hashOf(token);
     const invite = await openInvite(db, hash, at);
     await closeInvite(db, hash, at);
-    // Of two concurrent uses, only the first finds the link open, and writes the entry.
+    // A repeated call finds the link closed, and writes no second entry.
     if (invite !== null)
       await recordOwn({ ...context, address }, account, 'invites.accept', invite.app_slug, {});
     return null;
   },
 };
 
-/** Writes to the audit log what a person did in the control UI. Never rejects. @param slug of the app; null for none */
+/**
+ * Writes to the audit log what a person did in the control UI. Never rejects.
+ * @param slug the app's slug; null without an app
+ */
 async function recordOwn(
   context: RequestContext,
   id: string,
@@ -139,7 +142,10 @@ async function recordOwn(
   await record(context, { actor, via: 'ui' }, { operation, app: { id: null, slug }, details }, 'ok');
 }
 
-/** Returns the account of a person from the identity provider. An address that is not verified could be another person's. */
+/**
+ * Returns the account of a person from the identity provider. Refuses a new person whose address is not verified: the
+ * address may be another person's.
+ */
 async function arrive(
   { db, at }: RequestContext,
   input: SignInCalls['arrive']['input'],
@@ -160,12 +166,13 @@ async function recover({ db, host, env, at }: RequestContext, email: string): Pr
   const expiresAt = new Date(now + RECOVERY_MS).toISOString();
   const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
   if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
-  // Anybody can request these mails. They count as one account in the queue, so that they do not delay the mails of others.
+  // Anybody can request such an e-mail. In the queue, all of them count as one account, so that they do not delay other
+  // e-mails.
   const mail = passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt });
   await host.call('POST /mail', {}, { body: { mail, owner: 'recovery' } });
 }
 
-/** Answers `POST /internal/sign-in/*`. The caller has proved the host's secret. */
+/** Answers `POST /internal/sign-in/*`. The host's secret was checked before. */
 export async function signIn(route: string, request: Request, context: RequestContext): Promise<Response> {
   const name = route.replace('POST /internal/sign-in/', '');
   if (!Object.hasOwn(answers, name)) throw new Problem('route_not_found');

@@ -11,10 +11,13 @@ export interface Evacuation {
   db: D1Database;
   /** The host that apps move away from. */
   from: string;
-  /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. `lost`: it does not report any more. */
+  /**
+   * `drained`: the host continues to serve. `leaves`: it waits for the moves, then ends. `lost`: it does not report any
+   * more.
+   */
   why: () => keyof typeof MOVES;
   app: (id: string) => DurableObjectStub<AppObject>;
-  /** Returns ids of apps for which requests wait, each once: they move next. */
+  /** Returns the ids of apps that move next, because requests wait for them. A second call does not return them again. */
   awaited: () => string[];
   /** Returns the host for the next app; null when no host takes apps. */
   place: () => string | null;
@@ -24,7 +27,7 @@ export interface Evacuation {
   goesOn: () => boolean;
 }
 
-/** Moves every app that can move away from a host. The next run tries the failed ones again. */
+/** Moves all movable apps away from a host, one attempt for each app. The next run tries the failed ones again. */
 export async function evacuate(evacuation: Evacuation): Promise<void> {
   const { db, from, why, place } = evacuation;
   const heir = why() === 'lost' ? place() : null;
@@ -71,7 +74,7 @@ async function moveNext(run: Run): Promise<'done' | 'stopped'> {
   return 'done';
 }
 
-/** Returns the app that moves next; undefined when all moves of the batch have begun. */
+/** Returns the id of the app that moves next; undefined when all moves of the batch have begun. */
 async function next(run: Run): Promise<string | undefined> {
   const { db, from, awaited } = run.evacuation;
   const hurried = awaited();

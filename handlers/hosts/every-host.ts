@@ -1,4 +1,4 @@
-// Calls that name no app: every host answers them for its own apps.
+// Calls to every host, and the choice of a new app's host.
 import { type HostRow, listHosts } from '../../sqlite/control/hosts.ts';
 import type { RequestContext } from '../context.ts';
 import type { Env } from '../env.ts';
@@ -13,14 +13,14 @@ export interface HostAnswer<Answer> {
   answer: Answer;
 }
 
-/** Returns the object of all hosts. */
+/** Returns the Durable Object of all hosts. */
 export function hostsOf(env: Env): DurableObjectStub<HostsObject> {
   return env.HOSTS.getByName('hosts');
 }
 
 /**
  * Asks every host that is not silent. The result lacks hosts that do not answer.
- * @param ask makes the call, with the id of the host as `home` of its query; its deadline is `HOST_ANSWER_MS`
+ * @param ask makes the call, with the host's id as `home` in the query; should have the deadline `HOST_ANSWER_MS`
  */
 export async function askHosts<Answer>(
   { db }: Pick<RequestContext, 'db'>,
@@ -38,7 +38,7 @@ export async function askHosts<Answer>(
   return answers.flat();
 }
 
-/** Returns the home of a new app: null in a Cellar of one host. */
+/** Returns the id of the host that becomes the home of a new app; null in a Cellar of one host. */
 export async function placeApp({
   env,
   newHome,

@@ -20,14 +20,17 @@ import { evacuate } from './evacuation.ts';
 import { roomiest } from './placement.ts';
 import { type Heard, isSilent } from './silence.ts';
 
-/** After this time without any report, in ms, this object itself was not reachable. Then a missing report proves nothing. */
+/**
+ * After this time without any report, in ms, this object was probably not reachable. Then a missing report proves nothing.
+ */
 const STALLED_MS = 10_000;
-/** The least time between two runs that move apps away from the same host, in ms. */
+/** Minimum time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
 /** Maximum apps of a lost host that move first, because requests wait for them. */
 const AWAITED_MAX = 1_000;
 /**
- * How long a report waits until silent hosts are recorded, in ms. The database may be unreachable after the loss of a host.
+ * Maximum time that a report waits until silent hosts are recorded, in ms. The database may be unreachable after the loss of
+ * a host.
  */
 const WRITE_MS = 1_000;
 
@@ -55,7 +58,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
   readonly #leaving = new Set<string>();
   /** Runs that move apps away, by host. */
   readonly #moving = new Map<string, Promise<void>>();
-  /** When the last such run ended, by host, in ms since 1970. */
+  /** When the last run that moved apps away ended, by host, in ms since 1970. */
   readonly #moved = new Map<string, number>();
   /** Apps for which requests wait, by their lost home. */
   readonly #awaited = new Map<string, Set<string>>();
@@ -65,7 +68,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
   #judging: Promise<void> | null = null;
 
   /**
-   * Takes the report of a host. When the host leaves, resolves after its apps have moved.
+   * Takes the report of a host. When the host is shutting down, resolves after its apps have moved.
    * @returns all hosts; `host_incompatible` when the host's version cannot work with another host
    */
   report(report: HostReport): Promise<Outcome<KnownHost[]>> {
@@ -109,7 +112,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return this.#place(await this.#known(), null);
   }
 
-  /** Moves the apps of a host away from now on, or lets it have apps again. */
+  /** Starts to move the apps of a host away, or allows the host to get apps again. */
   drain(id: string, drains: boolean): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const rows = await this.#known();
@@ -124,7 +127,10 @@ export class HostsObject extends DurableObject<HostsBindings> {
     });
   }
 
-  /** Forgets a host. @returns `host_in_use` when it reports and has apps, and while apps have to move away from it */
+  /**
+   * Deletes a host's row.
+   * @returns `host_in_use` when the host reports and has apps, or while apps have to move away from it
+   */
   remove(id: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const rows = await this.#known();
@@ -137,7 +143,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
             `The host ${row.name} is running and has apps (${counts.apps}). Drain it, or stop it, first.`,
           );
         const inBucket = counts === undefined ? 0 : counts.apps - counts.local;
-        // Nobody would move them afterwards.
+        // Without the host's row, no run would move these apps.
         if (inBucket > 0)
           throw new Problem(
             'host_in_use',
@@ -210,7 +216,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return row !== undefined && this.#stateOf(row) !== 'active';
   }
 
-  /** Has these apps of lost hosts move first. The list is cleared when the run that moves them has ended. */
+  /** Lists apps of lost hosts, which then move first. The list is cleared when the run that moves apps away has ended. */
   #hurry(rows: Map<string, HostRow>, awaited: HostReport['awaited']): void {
     for (const { app, home } of awaited) {
       const row = rows.get(home);
@@ -227,7 +233,10 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return apps;
   }
 
-  /** Resolves when all apps have moved that can move. Never rejects. */
+  /**
+   * Moves apps away from a host, or waits for the run that does so already. Does nothing in the `PAUSE_MS` after a run,
+   * unless the host is shutting down. Never rejects.
+   */
   #moveAway(rows: Map<string, HostRow>, id: string): Promise<void> {
     const running = this.#moving.get(id);
     if (running !== undefined) return running;
@@ -257,7 +266,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return run;
   }
 
-  /** Counts a move as a report, because a host that leaves does not report while its apps move. */
+  /** Counts a move as a report of a host that is shutting down, so that it is not taken for lost while its apps move. */
   #hasHandedOver(id: string): void {
     const heard = this.#heard.get(id);
     if (heard !== undefined && this.#leaving.has(id)) heard.at = Date.now();
@@ -286,7 +295,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
   }
 }
 
-/** Resolves with `work`, or when the time is over. */
+/** Waits for `work`, for at most `ms` milliseconds. */
 async function within(ms: number, work: Promise<void>): Promise<void> {
   const over = Promise.withResolvers<void>();
   const timer = setTimeout(over.resolve, ms);

@@ -1,8 +1,8 @@
-// Figures in the text format of Prometheus, of several hosts in one document.
+// Merges the metrics of several hosts, in the text format of Prometheus, into one document.
 
 const UP = ['# HELP cellar_host_up Whether the host answers.', '# TYPE cellar_host_up gauge'];
 
-/** The figures of a host; null when it does not answer. */
+/** A host's metrics. `text` is null when the host does not answer. */
 export interface HostMetrics {
   id: string;
   name: string;
@@ -10,8 +10,8 @@ export interface HostMetrics {
 }
 
 /**
- * Merges the documents of several hosts, and says which of them answer. Each sample gets the label `host`: the name of the host,
- * or its id when another host has the same name. Samples of one metric stay together, as the format demands.
+ * Merges the metrics of several hosts, and adds `cellar_host_up`. Each sample gets the label `host`: the name of the host,
+ * or its id when another host has the same name. Samples of one metric stay together, as the format requires.
  */
 export function mergeMetrics(hosts: readonly HostMetrics[]): string {
   const families = new Map<string, { head: string[]; samples: string[] }>();

@@ -1,4 +1,4 @@
-// Merges the answers of all hosts to calls that name no app. In a Cellar of one host, only that host is asked.
+// Merges the answers of all hosts to calls that are not about one app. In a Cellar of one host, only that host is asked.
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { listHosts } from '../../sqlite/control/hosts.ts';
 import type { RequestContext } from '../context.ts';
@@ -11,7 +11,7 @@ import { mergeMetrics } from './merged-metrics.ts';
 
 type Asking = Pick<RequestContext, 'db' | 'env' | 'host'>;
 
-/** Returns figures of apps, each from its home, and the memory of all hosts. @throws {Problem} when no host answers */
+/** Returns figures of apps, each from its home, and the sum of all hosts' memory. @throws {Problem} when no host answers */
 export async function overviewOf(context: Asking, apps: AppRow[]): Promise<HostOverview> {
   const { env, host } = context;
   const ask = (home: string | undefined) => {
@@ -32,7 +32,7 @@ export async function overviewOf(context: Asking, apps: AppRow[]): Promise<HostO
 }
 
 export interface StatsOfHosts {
-  /** Figures of this process's own host; null when it does not answer. */
+  /** Figures of the host that runs this control plane process; null when the host does not answer. */
   own: HostStats | null;
   others: { id: string; name: string; stats: HostStats }[];
 }

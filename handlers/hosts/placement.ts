@@ -5,12 +5,12 @@ import type { HostLoad } from '../contract/host/hosts.ts';
 export interface Candidate {
   id: string;
   load: HostLoad;
-  /** Apps that it got since it reported that load. */
+  /** Number of apps that it got since it reported `load`. */
   placed: number;
 }
 
 const MIB = 2 ** 20;
-/** Bytes of memory reserved for each app that the reported load does not contain yet. */
+/** Bytes of memory reserved for each app in `placed`. */
 const ROOM_OF_AN_APP = 64 * MIB;
 /** Free memory is compared in steps of this many bytes: smaller differences between hosts do not count. */
 const MEMORY_STEP = 256 * MIB;
@@ -19,7 +19,10 @@ const CPU_STEP = 0.1;
 /** Free disk space is compared in steps of this many bytes. */
 const DISK_STEP = 1024 * MIB;
 
-/** Returns the host with most room: free memory, then processor, then disk, then the fewest apps. Null without candidates. */
+/**
+ * Returns the id of the host with the most free memory. Of equal hosts, the one with the least processor use, then with the
+ * most free disk, then with the fewest apps. Null without candidates.
+ */
 export function roomiest(candidates: readonly Candidate[]): string | null {
   const [first] = candidates
     .map(({ id, load, placed }) => ({ id, room: roomOf(load, placed) }))

@@ -1,4 +1,5 @@
-// `POST /internal/hosts/report`: each host sends its state every two seconds, and gets the other hosts and the routes.
+// `POST /internal/hosts/report`: each host sends its state every two seconds. The response has all hosts and the routes of
+// apps.
 import { type Routes, readRoutes } from '../../sqlite/control/hosts.ts';
 import { unwrap } from '../app/outcome.ts';
 import type { RequestContext } from '../context.ts';
@@ -8,13 +9,15 @@ import { Problem } from '../problem.ts';
 import { readHostJson } from '../transports/body.ts';
 import { hostsOf } from './every-host.ts';
 
-/** How long a report waits for the database, in ms. After the loss of the database's host, a query may take 20 s. */
+/**
+ * How long a report waits for the routes, in ms. After the loss of the host that had the database, a query may take 20 s.
+ */
 const ROUTES_MS = 2_000;
 
-/** After this time, in ms, the routes are read again for a host although the previous read has not ended. */
+/** After this time, in ms, the routes are read again for a host even if the previous read has not ended. */
 const READ_MS = 30_000;
 
-/** Hosts whose routes are read now, and since when, in ms since 1970: a slow database is not asked again meanwhile. */
+/** When the running read of routes began, in ms since 1970, by the host that gets them. Prevents a second read meanwhile. */
 const reading = new Map<string, number>();
 
 /** @throws {Problem} `host_incompatible`; `host_unavailable` when a host that knows no routes cannot get them */
@@ -30,10 +33,10 @@ async function routesFor(
   { id, revision, leaves }: HostReport,
   { db, waitUntil }: RequestContext,
 ): Promise<Routes> {
-  // The report has been accepted, so a host that knows routes keeps those until it gets newer ones.
+  // The answer while the routes cannot be read: nothing has changed, so the host keeps the routes that it has.
   const known = { revision, whole: false, routes: [], deleted: [] };
   const since = reading.get(id);
-  // A host that leaves sends no other report, so its last one always reads the routes.
+  // The routes are always read for a host that is shutting down: its apps have just moved, and it needs their new homes.
   if (!leaves && since !== undefined && Math.abs(Date.now() - since) < READ_MS) {
     if (revision > 0) return known;
     throw new Problem('host_unavailable', 'The routes of all apps are being read already.');

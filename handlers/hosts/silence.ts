@@ -1,16 +1,19 @@
 // Decides whether a host is lost.
 import type { HostReport } from '../contract/host/hosts.ts';
 
-/** A host that has not reported for this time, in ms, is silent. A host that is cut off stops its apps in the bucket earlier. */
+/**
+ * A host that has not reported for this time, in ms, is silent. A host that cannot report stops its apps with data in the
+ * bucket earlier.
+ */
 export const SILENT_MS = 20_000;
 
-/** The last report of a host, and when it came, in ms. */
+/** The last report of a host, and when it came, in ms since 1970. */
 export interface Heard {
   report: HostReport;
   at: number;
 }
 
-/** The reports of all hosts. Times in ms. */
+/** The last reports of all hosts. Times in ms since 1970. */
 export interface Known {
   now: number;
   /** Since when reports are received. */
@@ -21,8 +24,9 @@ export interface Known {
 }
 
 /**
- * Whether a host is silent. A host that has never reported to this object can be silent earlier: when no reporting host has got
- * an answer from it for `SILENT_MS`. The same must be true of all other hosts that have not reported.
+ * Whether a host is silent: it has not reported for `SILENT_MS`. A host without any report since `since` can be silent
+ * earlier: when no reporting host has got an answer from it for `SILENT_MS`. Then the same must be true of each other host
+ * without a report.
  */
 export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {
   const own = heard.get(id);

@@ -7,13 +7,14 @@ import { allowedOrigin } from '../transports/cors.ts';
 import { holdBody, holderOf } from '../transports/large-bodies.ts';
 import { invalidInput } from '../transports/validate.ts';
 
-/** Largest message: a commit of sources. */
+/** Maximum bytes of a message. The largest messages are commits of sources. */
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
  * Answers one message, without state between messages.
- * @throws {Problem} when the body is not a message of the protocol, or comes from a page that may not send it
+ * @throws {Problem} `forbidden` for another hostname, or a page of another origin; `invalid_input` for a wrong `read_only`;
+ *   and when the body is too large or not JSON
  */
 export async function mcp(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { services } from '../services/index.ts';
 import { run } from './run.ts';
 
-/** Apps in the list of resources; others can be read too. */
+/** Maximum apps in the list of resources. Resources of other apps can be read too. */
 const LISTED_APPS = 50;
 const TYPE = 'application/json';
 
@@ -27,7 +27,7 @@ export const resourceTemplates = [
   mimeType: TYPE,
 }));
 
-/** The resources of the newest apps that the caller may see. */
+/** Returns the resources of the newest apps that the caller may see. */
 export async function listResources(context: Context) {
   const { items } = await services['apps.list'](context, { limit: LISTED_APPS });
   return items.flatMap(({ slug }) =>

@@ -1,4 +1,5 @@
-// Runs an operation for an agent. Truncates the answer to what an agent can read, with a hint on how to get the rest.
+// Runs an operation for an agent. Shortens an answer that is too long for the agent's context, with a hint how to get the
+// rest.
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { AGENT_ANSWER_CHARACTERS } from '../contract/sizes.ts';
@@ -13,7 +14,7 @@ const TEXT_CHARACTERS = 8_000;
 /** Fields that are truncated at the beginning, because the end matters most. */
 const TRUNCATED_AT_START = ['log'];
 
-/** An answer as text, and a hint on how to get the rest. */
+/** An answer as text, and a hint on how to get the rest; null when nothing was left out. */
 export interface Shown {
   text: string;
   hint: string | null;
@@ -28,14 +29,14 @@ export async function run(context: Context, operation: Operation, given: object)
     const answer = readable(output);
     const text = JSON.stringify(answer);
     if (text.length <= AGENT_ANSWER_CHARACTERS) return { text, hint: hintOf(answer) };
-    // Tries a smaller page rather than truncate. An operation that changes something cannot be run again.
+    // Runs a read again with a smaller page, rather than truncate. An operation that changes something is not run again.
     const limit = Number(input.limit);
     if (operation.method !== 'GET' || !(limit > 1)) return cut(answer);
     input.limit = Math.ceil(limit / 4);
   }
 }
 
-/** Decodes base64 fields whose bytes are text. */
+/** Replaces `content_base64` or `value_base64` in an answer by its text, if the bytes are UTF-8. */
 function readable(output: unknown): unknown {
   if (typeof output !== 'object' || output === null) return output;
   const answer = output as Record<string, unknown>;

@@ -42,13 +42,13 @@ const DIRECT = [
   'storage.kv.list',
   'storage.kv.get',
 ];
-/** Patterns of more characters are dropped from schemas: they cost an agent more than they help. */
+/** Maximum characters of a pattern in a schema. Longer patterns are dropped, because they fill the agent's context. */
 const LONGEST_PATTERN = 60;
 
 /** One tool, with the operation that it runs. */
 export interface OwnTool {
   tool: Tool;
-  /** Null for a tool that reaches other operations. */
+  /** Null for the four tools of `REACHING`. */
   operation: Operation | null;
   /** Whether it changes something. */
   changes: boolean;
@@ -112,8 +112,8 @@ function slimInput(input: Json): Tool['inputSchema'] {
 }
 
 /**
- * Drops what a caller does not need: length limits, long patterns, rules for names, encodings that a description names too, and
- * that other properties are refused. The schema of the values of a record stays.
+ * Removes what a caller does not need from a schema: length limits, long patterns, rules for names, encodings that a
+ * description names too, and `additionalProperties: false`. The schema of the values of a record stays.
  */
 export function slim(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(slim);
