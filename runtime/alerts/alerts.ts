@@ -16,28 +16,28 @@ import { noSuchApp, Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
-/** Minimum time between two reports of the same topic, in ms. */
+/** Minimum time between two reports of the same topic by one alert, in ms. */
 const AGAIN_MS = HOUR_MS;
 /** Maximum events that one alert reports in an hour. Further ones are only counted, if their topic was reported before. */
 const REPORTS_AN_HOUR = 30;
 /** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
-/** Error groups reported in one transaction: each goes to up to 20 alerts of an app. */
+/** Maximum error groups reported in one transaction. Each group is reported by up to 20 alerts of an app. */
 const ERRORS_AT_ONCE = 10;
-/** Maximum characters of a message. */
+/** Maximum characters of an event's text in a message. */
 const MESSAGE_LENGTH = 2_000;
 
 export interface AlertEvent {
   kind: AlertKind;
   /** Such as `app.crashed`. */
   type: string;
-  /** Identifies the subject: each topic is reported at most once an hour. */
+  /** Identifies the subject. An alert reports each topic at most once an hour. */
   topic: string;
   /** What happened, in words for people. */
   message: string;
   /** More facts, for programs. */
   details?: Record<string, unknown>;
-  /** Whether it is reported only once. */
+  /** Whether the topic is reported only once within `REMEMBERED_MS`. */
   once?: boolean;
 }
 
@@ -77,12 +77,12 @@ export class Alerts {
     return this.#byId.size > 0;
   }
 
-  /** An app's alerts, oldest first. */
+  /** Returns an app's alerts, oldest first. */
   list(appId: string): Alert[] {
     return this.#byApp.get(appId) ?? [];
   }
 
-  /** Apps that have an alert of a kind. */
+  /** Returns the ids of apps that have an alert of a kind. */
   appsWith(kind: AlertKind): string[] {
     return [...this.#byApp]
       .filter(([, alerts]) => alerts.some(({ on }) => on.includes(kind)))
@@ -125,7 +125,7 @@ export class Alerts {
     this.forget(appId);
   }
 
-  /** Reads the alerts of an app that has come from another host, or was undeleted. */
+  /** Reads the alerts of an app from the database, after the app has come from another host or was undeleted. */
   load(appId: string): void {
     this.forget(appId);
     for (const alert of this.#options.store.alerts.all())
@@ -161,7 +161,7 @@ export class Alerts {
     return createHmac('sha256', this.#options.key).update(`alert ${alertId}`).digest();
   }
 
-  /** Returns the text that is sent for an event. `repeats`: earlier occurrences that were not reported. */
+  /** Returns the JSON that is stored and sent for an event. `repeats`: earlier occurrences that were not reported. */
   message(
     appId: string,
     { type, message, details }: Omit<AlertEvent, 'topic' | 'kind'>,
@@ -180,8 +180,8 @@ export class Alerts {
   }
 
   /**
-   * Queues deliveries of an event for the app's alerts of its kind for which `concerns` is true. Skips alerts that reported its
-   * topic recently, or too many events within an hour. Logs when the deliveries cannot be stored.
+   * Queues an event's deliveries: one for each of the app's alerts that have the event's kind, and for which `concerns` is
+   * true. Skips alerts that reported the event's topic recently, or too many events within an hour. Logs a failed write.
    */
   report(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
     const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
@@ -196,7 +196,7 @@ export class Alerts {
     }
   }
 
-  /** Reports that a state has begun, such as high memory use, unless the alert has reported it already and it lasts. */
+  /** Reports that a state has begun, such as high memory use. Does nothing if the alert has reported it and it lasts. */
   begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
     this.#turn(id, event, true);
   }
@@ -206,7 +206,7 @@ export class Alerts {
     this.#turn(id, { kind, type, message }, false);
   }
 
-  /** Reports a change of a state, and remembers it with the alert. */
+  /** Reports that a state begins or ends, and stores that with the alert. Does nothing if the state has not changed. */
   #turn(alertId: string, event: Omit<AlertEvent, 'topic' | 'once'>, begins: boolean): void {
     const alert = this.#byId.get(alertId);
     if (!alert?.on.includes(event.kind) || alert.firing.includes(event.kind) === begins) return;
@@ -222,7 +222,7 @@ export class Alerts {
     if (isReported) this.#remember(turned);
   }
 
-  /** Reports the start of a disk space shortage. Call it at each check. @param shortage its description; null: enough space */
+  /** Reports when a shortage of disk space begins. Call it about once a second. @param shortage its text; null: none */
   lookAtDisk(shortage: string | null): void {
     const begins = shortage !== null && !this.#diskShort;
     this.#diskShort = shortage !== null;
@@ -255,7 +255,7 @@ export class Alerts {
     });
   }
 
-  /** Reports to apps that another host is silent (it no longer reports to the control plane), or is back. */
+  /** Reports to apps that another host is silent (no longer reports to the control plane), or is back. */
   reportHost(appIds: readonly string[], { id, name }: KnownHost, what: 'silent' | 'back'): void {
     const host = { id, name };
     const event: AlertEvent =
@@ -320,7 +320,7 @@ export class Alerts {
     });
   }
 
-  /** Reports damaged snapshots to the apps that they cannot restore, only once while the first of them stays the same. */
+  /** Reports damaged snapshots to the apps that they cannot restore: once a week while the first damaged one is the same. */
   reportSnapshots(damaged: Verified['damaged']): void {
     for (const id of this.appsWith('snapshot')) {
       const keys = damaged
@@ -339,8 +339,8 @@ export class Alerts {
   }
 
   /**
-   * Reports that snapshots of an app fail, or succeed again.
-   * @param problemOf returns why the last one failed; null when it succeeded
+   * Reports to each app that its snapshots fail, or succeed again.
+   * @param problemOf returns why an app's last snapshot failed; null when it succeeded
    */
   reportSnapshot(problemOf: (appId: string) => string | null): void {
     for (const appId of this.appsWith('snapshot')) {
@@ -368,7 +368,7 @@ export class Alerts {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const reported = alerts.topic(alert.id, happening.topic);
-    // A time in the future was stored before the clock was set back. A near one counts as recent too.
+    // A time in the future was stored before the clock was set back. It counts as recent if it is less than an hour ahead.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
     if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR) {
       alerts.countTopic(alert.id, happening.topic);
@@ -426,7 +426,7 @@ export class Alerts {
   }
 }
 
-/** An alert of an earlier version lacks the settings that came later. */
+/** Adds the default of each setting that an alert lacks, because an earlier version stored it. */
 function withDefaults(alert: Alert): Alert {
   return { ...ALERT_DEFAULTS, ...alert };
 }

@@ -1,4 +1,4 @@
-// Checks once a minute what alerts watch: requests, memory, processor time, latency, traffic and queues.
+// Checks once a minute what alerts watch: error rate, memory, processor time, latency, traffic and queues.
 import type { AlertKind } from '../../handlers/contract/telemetry/alert-kinds.ts';
 import { logRarely, reason } from '../log.ts';
 import type { Alerts } from './alerts.ts';
@@ -17,7 +17,7 @@ export interface ChecksOptions {
   memoryMb: (appId: string) => number;
   /** Returns when an app got its last request, in ms since 1970; null when it never got one, or is stopped. */
   lastRequestAt: (appId: string) => number | null;
-  /** Returns the messages that wait in each queue of an app; null when it does not run, or its data is in the bucket. */
+  /** Returns the waiting messages of each queue; null when the app has no process, or its data is in the bucket. */
   backlogs: (appId: string) => Promise<{ queue: string; messages: number }[] | null>;
 }
 
@@ -43,7 +43,7 @@ export class Checks {
     });
   }
 
-  /** Checks all apps that have an alert of one of these kinds. Never rejects. */
+  /** Checks all apps that have an alert of a checked kind. Never rejects. */
   async look(): Promise<void> {
     const { alerts } = this.#options;
     for (const appId of new Set(CHECKED.flatMap((kind) => alerts.appsWith(kind)))) {

@@ -1,4 +1,4 @@
-// Delivers alerts to their webhooks and e-mail addresses, with retries until success or the last retry.
+// Delivers the messages of alerts to webhooks and e-mail addresses. Retries a failed delivery up to five times.
 import { newId } from '../../handlers/contract/id.ts';
 import { formatOf, recipientOf } from '../../handlers/contract/telemetry/alert-format.ts';
 import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/alerts.ts';
@@ -15,13 +15,13 @@ import { type DeliveryResult, type Reach, send } from './webhook.ts';
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
 /** Maximum time until a delivery is due, in ms. A later one was stored before the clock was set back, and is due now. */
 const LATEST_MS = RETRIES_MS.at(-1)! + 60_000;
-/** Maximum concurrent deliveries, one per alert: a receiver that hangs occupies one for 10 s. */
+/** Maximum concurrent deliveries, at most one per alert. A webhook that does not respond occupies one for 10 s. */
 const AT_ONCE = 32;
 /** Maximum concurrent deliveries of one account. */
 const OF_ACCOUNT = 16;
-/** Maximum alerts and accounts in `#turns`. */
+/** Maximum alerts and accounts in `#turns`. Over it, `#turns` is emptied. */
 const TURNS = 20_000;
-/** Maximum results in `#unstored`. */
+/** Maximum results in `#unstored`. Over it, `#unstored` is emptied. */
 const UNSTORED = 20_000;
 /** Minimum ms between two tests of an app's alerts. */
 const TEST_EVERY_MS = 2_000;
@@ -32,7 +32,7 @@ export interface DeliveriesOptions {
   store: HostStore;
   reach: Reach;
   mailer: Pick<Mailer, 'send'>;
-  /** Returns the account of an app. */
+  /** Returns the id of an app's account. */
   ownerOf: (appId: string) => string;
 }
 
@@ -82,7 +82,7 @@ export class Deliveries {
   }
 
   /**
-   * Sends a test once.
+   * Sends a test message of an alert, without retries.
    * @throws {Refusal} `alert_not_found`, `rate_limited`
    */
   async test(appId: string, alertId: string): Promise<AlertDelivery> {
@@ -102,13 +102,13 @@ export class Deliveries {
     return delivery;
   }
 
-  /** Aborts running deliveries: the next host process retries them. */
+  /** Aborts running deliveries. The next host process sends their messages again. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     await Promise.all([...this.#underway.values()].map(({ done }) => done));
   }
 
-  /** Returns the next alerts to deliver: accounts take turns, and so do the alerts of each. */
+  /** Returns the alerts to deliver next, at most `free`. Accounts take turns, and so do the alerts of each account. */
   #next(due: string[], free: number): string[] {
     const turn = (id: string) => this.#turns.get(id) ?? 0;
     const waiting = Map.groupBy(
@@ -170,7 +170,7 @@ export class Deliveries {
       });
   }
 
-  /** Returns the result of a delivery; null when the host stops before it is known. */
+  /** Sends a message once, and returns the result; null when it failed while the host was stopping. */
   async #attempt(alert: Alert, id: string, body: string): Promise<AlertDelivery | null> {
     const sent = await this.#send(alert, id, body);
     if (this.#ending.signal.aborted && sent.error !== null) return null;

@@ -4,7 +4,7 @@ import type { WebhookFormat } from '../../handlers/contract/telemetry/alert-form
 import { cutText } from '../../handlers/contract/text.ts';
 import type { AlertedApp } from './alerts.ts';
 
-/** Maximum characters of a text for ntfy, which makes an attachment of a longer one. A character may have 4 bytes. */
+/** Maximum characters of a text for ntfy, which attaches texts over 4,096 bytes as files. A character may have 4 bytes. */
 const NTFY_LENGTH = 1_000;
 
 /** A message, as `Alerts.message` writes it. */

@@ -1,4 +1,4 @@
-// Reports that another host is lost, and that it is back. Each host reports to the alerts of the apps that it runs.
+// Reports that another host is silent, and that it is back. Each host reports to the alerts of the apps that it runs.
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
 import type { Alerts } from './alerts.ts';
 
@@ -53,7 +53,7 @@ export class HostOutages {
     }
     const seen = before.isSilent ? before : begun(before, now);
     if (seen.told === null) return seen;
-    // Also reports to apps that have come to this host since then, such as apps of the lost host.
+    // Also reports to apps that have come to this host during the outage, such as apps of the silent host.
     const { told } = seen;
     const apps = this.#alerts.appsWith('host').filter((id) => !told.has(id));
     if (apps.length > 0) this.#alerts.reportHost(apps, host, 'silent');

@@ -45,7 +45,7 @@ interface Watched {
 
 /**
  * Judges memory, processor time and latency by the last complete minutes, as many as the alert's `for_minutes`. An alert begins
- * when the value was above its threshold in all these minutes, and ends when it was in none.
+ * when the value was above its threshold in all these minutes, and ends when it was above in none of them.
  * @param minutes oldest first, the last one incomplete
  * @param memoryMb memory that the app's processes may use together, in MiB
  */
@@ -94,9 +94,9 @@ function watchedFigures(memoryMb: number): Watched[] {
 }
 
 /**
- * Begins an alert when an app has had no request for too long, and ends it with the next one.
+ * Begins an alert when an app has had no request for too long, and ends it after the next request.
  * @param last time of the last request, in ms since 1970; null: never, or the app is stopped. Then nothing is reported
- * @param runsMs how long this host has run, in ms. Requests before its start were not counted
+ * @param runsMs how long this host has run, in ms. While it was down, the app could not get requests
  */
 export function judgeTraffic(alerts: Alerts, appId: string, last: number | null, runsMs: number): void {
   if (last === null) return;

@@ -121,7 +121,7 @@ const toLoopback: LookupFunction = (_name, { all }, found) => {
 };
 
 /**
- * Returns a DNS lookup that leaves out forbidden addresses. The connection uses its result, so no second lookup can differ.
+ * Returns a DNS lookup that leaves out forbidden addresses. The connection uses the addresses that were checked here.
  */
 function publicOnly(reachable: PublicAddresses): LookupFunction {
   return (name, options, found) => {

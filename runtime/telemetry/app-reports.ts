@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';
 
-/** Most waiting reports of one app. */
+/** Maximum waiting reports of one app. */
 const WAITING_MOST = 1_000;
-/** Most characters of all waiting reports. */
+/** Maximum characters of all waiting reports. */
 const WAITING_LENGTH = 32 * 2 ** 20;
-/** Most reports in one delivery. */
+/** Maximum reports in one delivery. */
 const BATCH = 100;
-/** Most reports of one app in a delivery. They are stored one by one, and the reports of other apps wait meanwhile. */
+/** Maximum reports of one app in a delivery. Reports are stored one by one, so those of other apps wait meanwhile. */
 const BATCH_OF_APP = 10;
 const RETRY_MS = 1_000;
 
@@ -18,7 +18,7 @@ export interface AppReportsOptions {
   send: (reports: AppReport[]) => Promise<AppReportsAnswer>;
   /** Writes a line into an app's log. */
   say: (appId: string, level: Level, text: string) => void;
-  /** Whether an app is a preview, which the control plane does not know. */
+  /** Whether an app is a preview. The control plane does not know previews, so their reports are only logged. */
   isPreview: (appId: string) => boolean;
 }
 
@@ -34,7 +34,7 @@ export class AppReports {
     this.#options = options;
   }
 
-  /** Queues reports. Never throws. @param dropped by app, how many reports were over its rate limit */
+  /** Queues reports. Never throws. @param dropped number of reports over the rate limit, by app */
   take(reports: AppReport[], dropped: [appId: string, count: number][]): void {
     const over = new Map(dropped);
     for (const report of reports) {
@@ -63,7 +63,7 @@ export class AppReports {
     });
   }
 
-  /** Ends deliveries. Waiting reports are lost. */
+  /** Ends deliveries, after the running one. Waiting reports are lost. */
   async stop(): Promise<void> {
     this.#closing.abort();
     await this.#delivered;

@@ -1,21 +1,21 @@
-// Sends server-sent events to a client that follows an app. Events of one turn of the event loop are sent together. The
+// Sends server-sent events to a client that follows an app. Events that are added in one callback are sent together. The
 // gateway's thread handles each event once for every follower, so the rate is limited.
 import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Rate limit in characters a second, shared by all followers of an app's log or errors. It suffices for two followers of an app
- * that prints as much as its log stores.
+ * Rate limit in characters a second. All followers of an app's log share it. The followers of its errors and those of its
+ * requests have another each. It suffices for two followers of a log that grows as fast as the log's rate limit allows.
  */
 const LENGTH_PER_S = 1024 * 1024;
-/** Largest burst: this many seconds of the rate limit. */
+/** Largest burst: what the rate limit allows in this many seconds. */
 const SAVED_S = 4;
 /**
  * After events were skipped, none is sent until the rate limit allows this many characters: several events in a row are more
  * useful than single ones.
  */
 const RESUMED_LENGTH = LENGTH_PER_S / 4;
-/** The number of skipped events is sent before the next event, or after this time, in ms. */
+/** The number of skipped events is sent before the next event, or this long after the first skipped one, in ms. */
 const SEND_SKIPPED_MS = 1_000;
 
 export class EventSender {

@@ -13,7 +13,7 @@ const RESTART_MAX_MS = 30_000;
 const SETTLED_MS = 60_000;
 
 export interface RestartedThreadEvents {
-  /** Called when the thread was started. Messages are queued until it listens. */
+  /** Called when the thread was started. Messages to the thread are queued until it listens. */
   onStart: () => void;
   onMessage: (message: FromThread) => void;
   /** Called when the thread has ended or hangs. @returns the number of lost items by kind, for the log */
@@ -63,7 +63,7 @@ export class RestartedThread {
     this.#thread?.postMessage(message, transfer);
   }
 
-  /** Ends a hung thread and starts another. */
+  /** Ends a hung thread, and starts another after the restart delay. */
   giveUp(): void {
     if (this.#thread !== null) this.#lost(this.#thread, 'it hangs');
   }

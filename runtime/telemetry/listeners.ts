@@ -10,7 +10,7 @@ export interface Listener {
 export class Listeners<Kind extends Listener> {
   readonly #byApp = new Map<string, Set<Kind>>();
 
-  /** Makes the event sender for a new follower of an app. */
+  /** Returns an event sender for a new follower of an app. */
   sender(appId: string, push: (pieces: StreamPiece[]) => void): EventSender {
     return new EventSender(push, () => this.of(appId)?.size ?? 1);
   }
@@ -25,12 +25,12 @@ export class Listeners<Kind extends Listener> {
     };
   }
 
-  /** An app's followers; null for none. */
+  /** Returns an app's followers; null for none. */
   of(appId: string): ReadonlySet<Kind> | null {
     return this.#byApp.get(appId) ?? null;
   }
 
-  /** Ends the followers of a deleted app. */
+  /** Ends the streams of a deleted app's followers, and removes the followers. */
   end(appId: string): void {
     for (const { events } of this.#byApp.get(appId) ?? []) events.end();
     this.#byApp.delete(appId);

@@ -10,7 +10,7 @@ export class NextBatch {
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
   #failures: Batch['failures'] = [];
-  /** Total size of the batch's items of each kind, in characters or bytes. */
+  /** Total size of the batch's items of each kind, in the units of `PENDING_LIMITS`. */
   sizes = none();
   counts = none();
 
@@ -52,7 +52,7 @@ export class NextBatch {
     }
   }
 
-  /** Returns the batch, and begins the next one. */
+  /** Returns the batch, and starts an empty one. */
   take(seq: number): Batch {
     const at = Date.now();
     const batch: Batch = {

@@ -1,4 +1,4 @@
-// One part of the thread's work: metrics, spans, logs, errors. Each has its own tables and queries.
+// One part of the telemetry thread's work, such as metrics, spans, logs or errors. Most parts have their own database.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
 import type { CountedRequest } from './traces/request-lines.ts';
@@ -16,9 +16,9 @@ export type Immediate<Name extends AskName> = {
   [N in Name]: (params: Asks[N]['params']) => Asks[N]['answer'];
 };
 
-/** All calls are made one after another on the telemetry thread. An exception affects no other part. */
+/** All methods are called on the telemetry thread. An exception affects no other part. */
 export interface Part {
-  /** Begins the part's error messages. */
+  /** Prefix of the part's error messages. */
   readonly name: string;
   readonly answers: Answers;
   /** Number of items dropped since the start, by kind. */
@@ -27,15 +27,15 @@ export interface Part {
   take?(taken: Taken): void;
   /** Writes the taken items. Called about every second after a batch has arrived or a write has failed. */
   flush?(): void;
-  /** Removes a small batch of old or excess data. Called every few seconds. @returns whether more is left */
+  /** Removes a small batch of old or excess data. Called every ten seconds, or sooner. @returns whether more may be left */
   prune?(now: number): boolean;
-  /** Removes a small batch of an app's data. @returns whether more is left */
+  /** Removes a small batch of a deleted app's data. @returns whether more may be left */
   forget(appId: string): boolean;
-  /** Ends the part's own work. The thread is ended even if this has not resolved in time. */
+  /** Finishes pending work, because the thread is ending. After two seconds it is ended even if this has not resolved. */
   close?(): Promise<void>;
-  /** Every app with stored data. */
+  /** Returns the ids of all apps with data. */
   apps?(): string[];
-  /** Pushes an app's new items until the returned function is called. @returns undefined for items of another part */
+  /** Pushes an app's new items until the returned function is called. @returns undefined for a kind of another part */
   follow?(
     appId: string,
     kind: FollowKind,
@@ -44,7 +44,7 @@ export interface Part {
   ): (() => void) | undefined;
 }
 
-/** A query that cannot be answered. */
+/** Refuses a query, with an error code for the caller. */
 export class AskRefusal extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode, message: string) {

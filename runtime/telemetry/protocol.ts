@@ -11,7 +11,7 @@ import type { S3Place } from '../bucket/place.ts';
 import type { Level, Source } from './logs/log-lines.ts';
 import type { EncodedRequests } from './traces/request-lines.ts';
 
-/** Resource use of an app's processes since the last sample. */
+/** Resource use of an app's processes since the previous report. */
 export interface Usage {
   /** CPU time, in ms. */
   cpuMs?: number;
@@ -19,7 +19,7 @@ export interface Usage {
   memoryBytes?: number;
   /** Number of processes that serve at the moment. */
   processes?: number;
-  /** How often requests have started the app from rest. */
+  /** How often requests have started the app from rest since the previous report. */
   wakes?: number;
 }
 
@@ -53,7 +53,7 @@ export interface OutputPiece {
   pipe: number;
   stream: 'stdout' | 'stderr';
   bytes: Uint8Array;
-  /** Number of line ends in the output dropped before it; null when nothing was dropped. */
+  /** Number of line ends in the output dropped before this chunk; null when nothing was dropped. */
   dropped: number | null;
   /** Whether this is the pipe's last chunk. */
   isLast: boolean;
@@ -72,20 +72,20 @@ export interface Batch {
 /** Kinds of items that are taken one by one, and dropped over a limit. */
 export type Kind = 'requests' | 'output' | 'said' | 'failures';
 
-/** The thread's queries, by name. All answers can be cloned. */
+/** The thread's queries, by name. All answers can be structured-cloned. */
 export type Asks = TelemetryAnswers & {
   'errors/status': {
     params: { appId: string; fingerprint: string; status: GroupedError['status'] };
     answer: GroupedError;
   };
-  /** Figures of several apps, by id. */
+  /** Figures of several apps, by app id. */
   'metrics/overview': {
     params: { appIds: string[] };
     answer: Record<string, Omit<AppFigures, 'open_errors' | 'processes'>>;
   };
-  /** Number of open groups of several apps, by id. */
+  /** Number of open error groups of several apps, by app id. */
   'errors/open': { params: { appIds: string[] }; answer: Record<string, number> };
-  /** The last run of each cron of an app, by its expression. */
+  /** The last run of each cron of an app, by the cron's expression. */
   'crons/last': { params: { appId: string }; answer: Record<string, CronRun> };
   /** Figures of the thread itself, for the operator. */
   stats: { params: Record<string, never>; answer: ThreadStats };
@@ -105,7 +105,7 @@ export type FollowKind = 'logs' | 'errors' | 'requests';
 /** Server-sent events for a client that follows an app. */
 export interface StreamPiece {
   text: string;
-  /** Number of events. */
+  /** Number of events, skipped ones included. */
   events: number;
   /** Id of the newest event sent so far; null when it has no id, or when the text is not an event. */
   lastId: number | null;
@@ -135,14 +135,14 @@ export interface OpenGroup {
   /** The place in the source; null when unknown. */
   place: string | null;
   count: number;
-  /** Whether it was resolved before. */
+  /** Whether a newer release has reopened the group after it was resolved. */
   regressed: boolean;
-  /** The newest deploy with this error. */
+  /** The newest deploy with this error; null when unknown. */
   release: string | null;
 }
 
 export type FromThread =
-  /** Batches up to this one are on disk, or will be retried until they are. */
+  /** Batches up to this one were written. Failed writes are retried. */
   | { type: 'kept'; seq: number }
   | { type: 'answer'; id: number; answer: unknown }
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
@@ -162,7 +162,6 @@ export interface OtlpOptions {
   headers: Record<string, string>;
 }
 
-/** Options of the thread. */
 export interface ThreadOptions {
   /** Directory of the databases. */
   directory: string;
@@ -171,7 +170,7 @@ export interface ThreadOptions {
   otlp: OtlpOptions | null;
   /** The bucket with copies; `null`: none. */
   bucket: S3Place | null;
-  /** Directory of all releases: `<app id>/<deploy id>` in it. */
+  /** Directory of all releases, each in `<app id>/<deploy id>`. */
   releases: string;
   /** Directory of all uploaded versions; default: that of the releases. */
   versions?: string;

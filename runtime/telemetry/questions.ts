@@ -3,12 +3,12 @@ import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks } from './protocol.ts';
 
 const DEADLINE_MS = 5_000;
-/** Most pending queries. */
+/** Maximum pending queries. */
 const MOST = 100;
-/** Most pending queries about one app, so that one app does not block others. */
+/** Maximum pending queries about one app, so that one app does not block others. */
 const MOST_OF_APP = 20;
 
-/** A query failed: the thread is not running or is overloaded, or the query is invalid. */
+/** A failed query: the thread is not running, failed or is overloaded, or the query is invalid. */
 export class TelemetryError extends Error {
   /** Says why the query is invalid; null for all other failures. */
   readonly code: ErrorCode | null;

@@ -23,9 +23,9 @@ import { Questions, TelemetryError } from './questions.ts';
 import { encodedBytes, requestLine } from './traces/request-lines.ts';
 import { KINDS, none, PENDING_LIMITS, UnderWay } from './under-way.ts';
 
-/** Longest wait of an item for its batch, in ms. */
+/** Maximum time that an item waits before its batch is sent, in ms, while the thread runs. */
 const BATCH_MS = 100;
-/** A batch of this size is sent at once, in characters and bytes. */
+/** A batch of this size is sent at once: bytes of requests and output, plus characters of the host's lines. */
 const BATCH_SIZE = 64 * 1024;
 /** A thread that has not confirmed a batch for this long, in ms, counts as hung and is restarted. */
 const HANGS_MS = 30_000;
@@ -38,7 +38,7 @@ interface Following {
 }
 
 export interface TelemetryListeners {
-  /** Called with open error groups that have a new error, once a minute for each at most. */
+  /** Called with open error groups that have a new error, at most once a minute for each group. */
   onErrors?: (groups: OpenGroup[]) => void;
   /** Called with what apps reported through their binding to `cellar`, and how many of an app's reports were dropped. */
   onReports?: (reports: AppReport[], dropped: [appId: string, count: number][]) => void;
@@ -160,19 +160,19 @@ export class Telemetry {
     this.#thread.send({ type: 'forget', appId });
   }
 
-  /** Makes the thread remove the data of all other apps, such as those deleted while it was not running. */
+  /** Makes the thread remove the data of all other apps, such as apps deleted while the thread was not running. */
   keepOnly(appIds: string[]): void {
     this.#thread.send({ type: 'keep', appIds });
   }
 
-  /** Call once the bucket may be used. The thread loads the copies that it lacks, and makes new ones. */
+  /** Starts the copies in the bucket. Call it once the bucket may be used. The thread first loads copies that it lacks. */
   startCopies(): void {
     this.#mayCopy = true;
     this.#thread.send({ type: 'copy' });
   }
 
   /**
-   * Queries the thread. Earlier items are included in the answer.
+   * Queries the thread, after sending it all earlier items.
    * @throws {TelemetryError} when the thread is not running, has too many queries or is late; with a code for an invalid query
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
@@ -207,7 +207,8 @@ export class Telemetry {
   /**
    * Calls `onItems` with an app's new items, a few at a time. Continues after a restart of the thread. Call the returned
    * function to stop.
-   * @param params returns the follower's filter and last item; called at each start of the thread, to continue after that item
+   * @param params returns the follower's filter and last item. Called now and at each start of the thread, to continue after
+   *   that item
    */
   follow(
     appId: string,
@@ -231,14 +232,14 @@ export class Telemetry {
     this.#questions.refuseAll('the host is stopping');
   }
 
-  /** Size of unwritten items, in characters and bytes. */
+  /** Returns the size of the unwritten items of each kind, in the units of `PENDING_LIMITS`. */
   #waiting(): Record<Kind, number> {
     const waiting = none();
     for (const kind of KINDS) waiting[kind] = this.#next.sizes[kind] + this.#underWay.sizes[kind];
     return waiting;
   }
 
-  /** Whether an item of a kind fits within the limit. Otherwise counts it as dropped. */
+  /** Counts an item: in the next batch if the limit of its kind allows, otherwise as dropped. @returns whether it fits */
   #takes(kind: Kind, size: number): boolean {
     if (this.#next.sizes[kind] + this.#underWay.sizes[kind] + size > PENDING_LIMITS[kind]) {
       this.#dropped[kind]++;
@@ -293,7 +294,7 @@ export class Telemetry {
       logRarely('error', `telemetry: ${message.message}`, { error: message.error });
   }
 
-  /** Counts the items that an ended thread had not written. @returns how many of each kind */
+  /** Counts the items that an ended thread had not written as dropped. @returns how many of each kind */
   #lost(): Record<Kind, number> {
     const lost = this.#underWay.giveUp();
     for (const kind of KINDS) this.#dropped[kind] += lost[kind];

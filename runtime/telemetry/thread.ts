@@ -20,10 +20,7 @@ import { readRequests } from './traces/request-lines.ts';
 import { Requests } from './traces/requests.ts';
 import { Spans } from './traces/spans.ts';
 
-/**
- * Time between two writes to the disk, in ms. The host first collects a batch (`BATCH_MS`). So a crash loses two seconds at
- * most.
- */
+/** Time between two writes to the disk, in ms. A crash loses the items since the last write, and the host's next batch. */
 const FLUSH_EVERY_MS = 1_000;
 /** Pause between two batches of removals while more is left, in ms. */
 const PRUNE_NEXT_MS = 100;
@@ -35,7 +32,7 @@ const port = parentPort!;
 
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
-/** Slugs of apps. */
+/** Slugs of apps, by id. */
 const names = new Map<string, string>();
 const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB, so they are loaded only when needed.
@@ -64,7 +61,7 @@ const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (gr
 const metrics = new Metrics(store, options);
 const copies = await openCopies();
 const parts: Part[] = [
-  // First, because it must see the rows of a deleted app before the other parts remove them.
+  // `copies` comes first, because it must see the rows of a deleted app before the other parts remove them.
   ...(copies === null ? [] : [copies]),
   new Totals(names),
   metrics,
@@ -86,9 +83,9 @@ const following = new Map<number, () => void>();
 const forgotten = new Set<string>();
 let takenSeq = 0;
 let keptSeq = 0;
-/** Whether a write has failed. */
+/** Whether a part failed to write in the last flush. */
 let unwritten = false;
-/** The total of dropped items that the host knows. */
+/** Number of dropped items that was last reported to the host. */
 let reportedDropped = 0;
 
 const flushing = setInterval(() => {
@@ -177,7 +174,6 @@ function prune(): void {
   pruning = setTimeout(prune, more ? PRUNE_NEXT_MS : PRUNE_AGAIN_MS);
 }
 
-/** Schedules the next batch of removals soon. */
 function pruneSoon(): void {
   clearTimeout(pruning);
   pruning = setTimeout(prune, PRUNE_NEXT_MS);
@@ -199,7 +195,7 @@ function stats(): ThreadStats {
   return { files: store.sizes() };
 }
 
-/** Reports the dropped items if their number has grown. */
+/** Reports the dropped items to the host if their number has changed. */
 function reportDropped(): void {
   const dropped: Record<string, number> = Object.assign({}, ...parts.map((part) => part.dropped));
   const all = Object.values(dropped).reduce((sum, count) => sum + count, 0);

@@ -2,7 +2,7 @@
 import type { Kind } from './protocol.ts';
 
 export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
-/** Limit of each kind on its way to the disk, in characters or bytes; further items are dropped. */
+/** Limit of unwritten items of each kind. Requests and output count in bytes, the others in characters. More are dropped. */
 export const PENDING_LIMITS: Record<Kind, number> = {
   requests: 32 * 1024 * 1024,
   output: 16 * 1024 * 1024,
@@ -25,10 +25,10 @@ interface Sent {
 
 export class UnderWay {
   #batches: Sent[] = [];
-  /** Sizes of all batches, in characters or bytes. */
+  /** Total size of the items of each kind, in the units of `PENDING_LIMITS`. */
   readonly sizes = none();
 
-  /** Age of the oldest batch, in ms. */
+  /** Age of the oldest batch, in ms; 0 without batches. */
   get ageMs(): number {
     const [oldest] = this.#batches;
     return oldest === undefined ? 0 : performance.now() - oldest.at;
@@ -39,7 +39,7 @@ export class UnderWay {
     for (const kind of KINDS) this.sizes[kind] += sizes[kind];
   }
 
-  /** Call when all batches up to `seq` are on disk. */
+  /** Removes all batches up to `seq`. Call it when the thread has written them. */
   kept(seq: number): void {
     while (this.#batches.length > 0 && this.#batches[0]!.seq <= seq) {
       const { sizes } = this.#batches.shift()!;

@@ -20,7 +20,7 @@ export const BREAKDOWN_MIGRATIONS = [
 
 export type BreakdownKind = 'devices' | 'paths' | 'refs' | 'countries';
 
-/** Identifies counts by app, kind, and hour or day. */
+/** Identifies counts by app, kind, and hour or day: its `length` in ms, and its start `at` in ms since 1970. */
 export interface BreakdownPlace {
   app: string;
   kind: BreakdownKind;
@@ -67,24 +67,24 @@ export function breakdownQueries(database: Database) {
 
   return {
     all: (where: BreakdownPlace): BreakdownRow[] => all.all(where),
-    /** Replaces the counts of a key. */
+    /** Adds or replaces the counts of a key. */
     save: (where: BreakdownPlace, row: BreakdownRow): void => {
       save.run({ ...where, ...row });
     },
     delete: (where: BreakdownPlace, key: string): void => {
       remove.run({ ...where, key });
     },
-    /** Returns counts since `from` by key, the largest first. */
+    /** Returns the counts of each key, summed over the periods that begin at or after `from`. Most requests first. */
     top: (
       { app, kind, length }: Omit<BreakdownPlace, 'at'>,
       from: number,
       limit: number,
       offset: number,
     ): BreakdownRow[] => top.all({ app, kind, length, from, limit, offset }),
-    /** Removes up to `limit` rows of one length that begin before `at`, the oldest first. @returns the number */
+    /** Removes up to `limit` rows of one length that begin before `at`, the oldest first. @returns how many */
     deleteBefore: (length: number, at: number, limit: number): number =>
       deleteBefore.run(length, at, limit).changes,
-    /** Removes up to `limit` rows of an app. @returns the number */
+    /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (app: string, limit: number): number => deleteOf.run(app, limit).changes,
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
   };

@@ -113,12 +113,12 @@ export function bucketQueries(database: Database, table: BucketTable) {
     /** Returns rows that begin at or after `from`, and before `to`. */
     range: (appId: string, from: number, to: number): (BucketRow & { at: number })[] =>
       range.all(appId, from, to),
-    /** Returns up to `limit` rows of all apps after a position and before `to`, by time and app. */
+    /** Returns up to `limit` rows of all apps, sorted by time and app id: those after (`at`, `app_id`) and before `to`. */
     after: ({ at, app_id }: Pick<CopiedBucket, 'at' | 'app_id'>, to: number, limit: number): CopiedBucket[] =>
       after.all(at, app_id, to, limit),
     /** Returns when the oldest row begins; null without rows. */
     oldest: (): number | null => oldest.get()!.at,
-    /** Returns the beginnings of the periods of `lengthMs` in which an app has rows. */
+    /** Returns the start of each period of `lengthMs` in which an app has rows. */
     periods: (appId: string, lengthMs: number): number[] => times.all(lengthMs, appId).map(({ at }) => at),
     /** Removes up to `limit` rows that begin before `at`, the oldest first. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(at, limit).changes,
@@ -139,9 +139,9 @@ export function writtenQueries(database: Database) {
   const remove = database.prepare<[string]>('DELETE FROM apps WHERE app_id = ?');
   const all = database.prepare<[], { app_id: string }>('SELECT app_id FROM apps');
   return {
-    /** Returns every app with rows. */
+    /** Returns the ids of all apps that were ever written, except deleted ones. */
     apps: (): string[] => all.all().map(({ app_id }) => app_id),
-    /** Returns when an app's rows were last written, in ms since 1970; null for an app without rows. */
+    /** Returns when an app's rows were last written, in ms since 1970; null if never. */
     at: (appId: string): number | null => find.get(appId)?.written_at ?? null,
     save: (appId: string, at: number): void => {
       save.run(appId, at);

@@ -1,4 +1,4 @@
-// Rows of `calls`: the calls that events of apps waited for.
+// Rows of `calls`: for each event of an app, such as a request, the calls that it waited for.
 import type { Database } from 'better-sqlite3';
 
 /** One entry for each schema version of `calls.sqlite`, in order. Never change a released one: add the next. */
@@ -16,7 +16,7 @@ export const CALL_MIGRATIONS = [
   `,
 ];
 
-/** Approximate bytes of a row besides its JSON, with its entries in the indexes. */
+/** Approximate bytes of a row and its index entries, without its JSON. */
 export const ROW_BYTES = 200;
 
 export interface CallsRow {
@@ -40,7 +40,7 @@ export function callQueries(database: Database) {
          SELECT id, sum(${ROW_BYTES} + octet_length(calls)) OVER (ORDER BY id DESC) AS bytes FROM calls WHERE app_id = ?)
        WHERE bytes > ?)`,
   );
-  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
+  // Reads only the rows with the lowest ids: `at` has no index, so a search by time alone would read all rows.
   const deleteBefore = database.prepare<[number, number]>(
     `DELETE FROM calls WHERE id IN (
        SELECT id FROM (SELECT id, at FROM calls ORDER BY id LIMIT ?) WHERE at < ?)`,
@@ -57,11 +57,11 @@ export function callQueries(database: Database) {
     /** Returns rows of an app's trace, oldest first. */
     ofTrace: (appId: string, traceId: string, limit: number): CallsRow[] =>
       ofTrace.all(traceId, appId, limit),
-    /** Removes all but the newest rows of an app that have `bytes` together. Reads all rows of the app. */
+    /** Keeps an app's newest rows, up to `bytes` together, and removes the others. Reads all rows of the app. */
     trimBytes: (appId: string, bytes: number): void => {
       trimBytes.run(appId, appId, bytes);
     },
-    /** Removes up to `limit` rows from before `at`. @returns how many */
+    /** Among the `limit` oldest rows, removes those before `at`, in ms since 1970. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,

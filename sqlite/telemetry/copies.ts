@@ -13,7 +13,7 @@ export const COPIES_MIGRATION = `
   ) STRICT, WITHOUT ROWID;
   `;
 
-/** Sorts after every name in a folder. A folder ends with `/`. */
+/** A folder followed by this character sorts after every name in the folder. A folder ends with `/`. */
 const AFTER = '\u{10FFFF}';
 
 export function copyQueries(database: Database) {
@@ -40,7 +40,7 @@ export function copyQueries(database: Database) {
 
   return {
     transaction: <T>(work: () => T): T => database.transaction(work)(),
-    /** Returns the hash of an object's rows; null for an object that is not known. */
+    /** Returns the stored hash of an object's rows. Empty: to be written again; null: the object has no row in `copies`. */
     hash: (name: string): string | null => hash.get(name)?.hash ?? null,
     save: (name: string, rows: string): void => {
       save.run(name, rows);
@@ -48,23 +48,23 @@ export function copyQueries(database: Database) {
     delete: (name: string): void => {
       remove.run(name);
     },
-    /** Returns the known objects of a folder. */
+    /** Returns the names of a folder's objects that have a row in `copies`, in order. */
     names: (folder: string): string[] => names.all(folder, folder + AFTER).map(({ name }) => name),
-    /** Returns the objects of a folder that have to be written again. */
+    /** Returns the names of a folder's objects that must be written again, in order. */
     outdated: (folder: string): string[] => outdated.all(folder, folder + AFTER).map(({ name }) => name),
-    /** Returns the last known object of a folder; null without one. */
+    /** Returns the name in a folder that sorts last, of those in `copies`; null when there is none. */
     last: (folder: string): string | null => last.get(folder, folder + AFTER)!.name,
-    /** Marks every object of a folder as to be written again. */
+    /** Empties the hash of every object of a folder, so that it is written again. */
     outdate: (folder: string): void => {
       outdate.run(folder, folder + AFTER);
     },
     /** Returns the bucket of a folder's copies; null before all of them are loaded. */
     place: (folder: string): string | null => place.get(folder)?.place ?? null,
-    /** Notes that all copies of a folder are loaded, and that new ones go to this bucket. */
+    /** Stores that all copies of a folder are loaded, and the bucket that gets new ones. */
     setPlace: (folder: string, where: string): void => {
       savePlace.run(folder, where);
     },
-    /** Forgets every object of a folder. */
+    /** Removes the rows of a folder's objects. The objects stay in the bucket. */
     clear: (folder: string): void => {
       clear.run(folder, folder + AFTER);
     },

@@ -50,7 +50,7 @@ export function cronRunQueries(database: Database) {
       put.run(row);
     },
     of: (appId: string): CronRunRow[] => of.all(appId),
-    /** Removes all but the `count` crons that ran last. @returns the number of removed rows */
+    /** Keeps the `count` crons of an app that ran most recently, and removes the others. @returns how many it removed */
     trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, appId, limit).changes,

@@ -1,5 +1,5 @@
-// Opens telemetry databases. A crash of the machine may lose the last writes; a crash of a process does not. Files stay
-// small: the WAL is bounded, and free pages are returned to the disk.
+// Opens telemetry databases. A crash of the machine may lose the last writes; a crash of a process does not. The WAL is
+// truncated after checkpoints, and free pages are returned to the disk.
 import { renameSync, rmSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 
@@ -10,14 +10,14 @@ const WAL_BYTES = 4 * 1024 * 1024;
 /** Page cache, in KiB. */
 const CACHE_KIB = 8 * 1024;
 
-/** Opens a database that another thread writes with `isShared`. */
+/** Opens a database read-only. Another thread must have opened it with `isShared`. */
 export function openTelemetryReader(path: string): Database.Database {
   return new Database(path, { readonly: true, fileMustExist: true });
 }
 
 /**
- * Opens a database for one thread, with an exclusive lock, and migrates it. A damaged file is renamed to `.broken` and
- * replaced by an empty one: new data is worth more than old data.
+ * Opens and migrates a database, with an exclusive lock unless `isShared`. A damaged file gets the suffix `.broken`, and an
+ * empty one replaces it, so that new data can be stored.
  * @param migrations one for each schema version, applied in order
  * @param isShared whether other threads may read it at the same time
  * @throws {Error} when the file was written by a newer Cellar
@@ -51,7 +51,7 @@ function open(path: string, migrations: readonly string[], isShared: boolean): D
 }
 
 function prepare(database: Database.Database, path: string, migrations: readonly string[]): void {
-  // Takes effect in a new file only.
+  // `auto_vacuum` takes effect in a new file only.
   database.pragma('auto_vacuum = INCREMENTAL');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = NORMAL');

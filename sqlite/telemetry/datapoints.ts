@@ -33,7 +33,7 @@ export interface DatapointRow {
   bytes: number;
 }
 
-/** A filter for points, newest first; `null` matches all. */
+/** A filter for points. `null` in a field matches all. */
 export interface WantedDatapoints {
   appId: string;
   dataset: string | null;
@@ -49,7 +49,7 @@ export interface WantedDatapoints {
 
 /** Limits the removal of the oldest points. */
 interface Oldest {
-  /** In ms since 1970. */
+  /** Only points from before this time, in ms since 1970. */
   before: number;
   /** Stops when so many bytes are freed. */
   bytes: number;
@@ -74,7 +74,7 @@ export function datapointQueries(database: Database) {
   const first = database.prepare<[string], { at: number }>(
     'SELECT at FROM datapoints WHERE app_id = ? ORDER BY id LIMIT 1',
   );
-  // After the clock was set back, times do not rise with ids: removes all rows up to the last one that matches.
+  // If the clock was set back, times do not rise with ids. So finds the highest id that matches, to remove all up to it.
   const oldest = database.prepare<
     { appId: string; limit: number; before: number; bytes: number },
     { id: number; total: number }
@@ -107,8 +107,8 @@ export function datapointQueries(database: Database) {
       further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
-     * Removes up to `limit` of an app's oldest points, up to the last one that was written before `before`. Stops when `bytes`
-     * are freed. @returns the number of removed points
+     * Removes up to `limit` of an app's points in the order of ids, up to the last one from before `before`. Stops when
+     * `bytes` are freed. Removes nothing if the first point is not from before `before`. @returns how many
      */
     removeOldest: database.transaction(
       (appId: string, limit: number, which: Partial<Oldest> = {}): number => {
@@ -121,7 +121,7 @@ export function datapointQueries(database: Database) {
         return removeUpTo.run(appId, last.id).changes;
       },
     ),
-    /** Removes an app without points. */
+    /** Removes the row of an app, unless the app has points. */
     removeApp: (appId: string): void => {
       removeApp.run(appId);
     },
@@ -133,7 +133,7 @@ export type DatapointQueries = ReturnType<typeof datapointQueries>;
 
 export type ScannedDatapoint = Pick<DatapointRow, 'at' | 'dataset' | 'index' | 'blobs' | 'doubles'>;
 
-/** Reads the points of some apps, on another thread. */
+/** Returns queries that read the points of some apps. They run on a thread that does not write points. */
 export function datapointReads(database: Database, appIds: readonly string[]) {
   const ids = JSON.stringify(appIds);
   const OF_APPS = 'app_id IN (SELECT value FROM json_each(?))';

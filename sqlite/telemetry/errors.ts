@@ -82,7 +82,7 @@ export interface GroupRow extends ErrorContext {
   change: number;
 }
 
-/** A group as copies have it, with its counts per hour. */
+/** A group as it is copied to the bucket, with its counts per hour. */
 export interface CopiedGroup extends Omit<GroupRow, 'id' | 'change'> {
   hours: { hour: number; count: number }[];
 }
@@ -185,7 +185,7 @@ export function errorQueries(database: Database) {
     transaction: <T>(work: () => T): T => database.transaction(work)(),
     find: (appId: string, fingerprint: string): GroupRow | undefined => find.get(appId, fingerprint),
     insert: (row: Omit<GroupRow, 'id'>): number => Number(insert.run(row).lastInsertRowid),
-    /** Updates a group, and the bytes of its occurrences. */
+    /** Updates a group, and counts the bytes of its occurrences again. */
     update: (row: GroupRow): void => {
       update.run(row);
     },
@@ -194,12 +194,11 @@ export function errorQueries(database: Database) {
     /** Returns the number of groups of all apps. */
     countAll: (): number => countAll.get()!.n,
     countOpen: (appId: string): number => countOpen.get(appId)!.n,
-    /** Returns every app that has a group. */
+    /** Returns the ids of all apps with groups. */
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
-    /** Returns the totals of each app. */
     sizes: (): AppErrors[] => sizes.all(),
     lastChange: (): number => lastChange.get()!.change ?? 0,
-    /** Returns groups in a status after a position, the last seen first. */
+    /** Returns an app's groups with a status, the most recently seen first. `after`: end of the previous page, or null. */
     list: (
       appId: string,
       status: GroupStatus,
@@ -209,29 +208,29 @@ export function errorQueries(database: Database) {
       const { at, id } = after ?? { at: Number.MAX_SAFE_INTEGER, id: Number.MAX_SAFE_INTEGER };
       return list.all({ app: appId, status, at, id, limit });
     },
-    /** Returns groups that changed after `change`, in the order of their last changes. */
+    /** Returns an app's groups with a change number above `change`, the lowest number first. */
     changedAfter: (appId: string, change: number, limit: number): GroupRow[] =>
       changed.all(appId, change, limit),
-    /** Returns the group of an app that was seen longest ago. */
+    /** Returns an app's least recently seen group; undefined without groups. */
     oldest: (appId: string): { id: number; last_seen_at: number } | undefined => oldest.get(appId),
     remove: (id: number): void => {
       remove.run(id);
     },
     /** Removes up to `limit` groups last seen before `at`, with occurrences and hours. @returns the number of groups */
     removeBefore: (at: number, limit: number): number => removeBefore.run(at, limit).changes,
-    /** Removes up to `limit` groups of an app, those seen longest ago first. @returns the number */
+    /** Removes up to `limit` groups of an app, the least recently seen first. @returns the number */
     removeOf: (appId: string, limit: number): number => removeOf.run(appId, limit).changes,
-    /** Adds to the count of an hour, and removes hours up to `forgotten`. */
+    /** Adds to a group's count of an hour, and removes its hours up to `forgotten`, both in hours since 1970. */
     addHour: (group: number, hour: number, count: number, forgotten: number): void => {
       addHour.run(group, hour, count);
       removeHours.run(group, forgotten);
     },
-    /** Returns the numbers of the ranges of `length` ids that have groups; 0 is the first range. */
+    /** Divides ids into ranges of `length`, from id 0 on. Returns the numbers of the ranges with groups, from 0. */
     ranges: (length: number): number[] => ranges.all(length).map(({ range }) => range),
     /** Returns the groups with ids from `first` on and before `end`. */
     copied: (first: number, end: number): CopiedGroup[] =>
       copied.all(first, end).map(({ id, ...group }) => ({ ...group, hours: hours.all(id, 0) })),
-    /** Returns counts of the hours after `after`. */
+    /** Returns a group's counts of the hours after `after`, in hours since 1970. */
     hours: (group: number, after: number): { hour: number; count: number }[] => hours.all(group, after),
   };
 }

@@ -24,7 +24,7 @@ export const LOGS_MIGRATIONS = [
   `,
 ];
 
-/** Approximate bytes of a row besides its texts. */
+/** Approximate bytes of a row without its `text` and `fields`. */
 const ROW_BYTES = 60;
 
 /** A line. The caller defines the numbers of `level` and `source`. */
@@ -133,9 +133,8 @@ export function logQueries(database: Database) {
   return {
     /** Adds lines of an app. Their ids must be higher than those of its other lines. */
     append: (appId: string, rows: readonly LogRow[]): void => append(appId, rows),
-    /** Runs `work` in one transaction. */
     transaction: (work: () => void): void => database.transaction(work)(),
-    /** Returns the highest id of all apps; 0 when there is none. */
+    /** Returns the highest id of all apps' lines; 0 without lines. */
     lastId: (): number => lastId.get()!.id ?? 0,
     /**
      * Returns an app's lines that match, with ids from `from` to below `beforeId`; newest first. Read them all before you
@@ -165,10 +164,10 @@ export function logQueries(database: Database) {
     },
     /** Returns the bytes of each app's lines. */
     sizes: (): AppBytes[] => allApps.all(),
-    /** Removes up to `limit` of an app's oldest lines. @returns the number */
+    /** Removes up to `limit` of an app's oldest lines, within `most`. @returns the number */
     removeOldest: (appId: string, limit: number, most: Partial<Oldest> = {}): number =>
       removeOldest(appId, limit, most),
-    /** Removes an app that has no lines left. */
+    /** Removes the row of an app. Call it only when the app has no lines left. */
     removeApp: (appId: string): void => {
       const app = findApp.get(appId);
       if (app !== undefined) removeApp.run(app.number);

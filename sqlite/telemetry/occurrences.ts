@@ -32,7 +32,7 @@ const COLUMNS = [
   'release',
 ] as const satisfies (keyof OccurrenceRow)[];
 
-/** Approximate bytes of the occurrences of a row of `groups`. Never change it, because a migration uses it. */
+/** SQL for the approximate bytes of a group's occurrences. Never change it, because a migration uses it. */
 export const BYTES_OF_GROUP = `(
     SELECT coalesce(sum(60 + octet_length(message) + octet_length(mechanism) + coalesce(octet_length(stack), 0)
       + coalesce(octet_length(place), 0) + coalesce(octet_length(handler), 0) + coalesce(octet_length(method), 0)
@@ -43,7 +43,7 @@ export function occurrenceQueries(database: Database) {
   const add = database.prepare<OccurrenceRow & { group: number }>(
     `INSERT INTO occurrences (id, group_id, ${COLUMNS.join(', ')}) VALUES (@id, @group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,
   );
-  // SQLite would reuse the id of the last row after its removal, even for another app.
+  // Ids are assigned here: SQLite would reuse the highest id after the removal of its row, even for another app.
   let { lastId } = database
     .prepare<[], { lastId: number }>('SELECT coalesce(max(id), 0) AS lastId FROM occurrences')
     .get()!;
@@ -74,8 +74,8 @@ export function occurrenceQueries(database: Database) {
 
   return {
     /**
-     * Adds an occurrence and keeps the last `most` of the group. Call `update` of the group afterwards. @returns its id, which
-     * is not reused while the database is open
+     * Adds an occurrence, and keeps only the newest `most` of the group. Call `update` for the group afterwards: it counts
+     * the bytes again. @returns the occurrence's id, which is not reused while the database is open
      */
     addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
       add.run({ id: ++lastId, group, ...row });
@@ -92,13 +92,13 @@ export function occurrenceQueries(database: Database) {
       update.run(row);
       recount.run(group);
     },
-    /** Returns the stored occurrences of a group, the last first. */
+    /** Returns the stored occurrences of a group, the newest first. */
     occurrences: (group: number): OccurrenceRow[] => ofGroup.all(group),
     /** Returns the approximate bytes of an app's occurrences. */
     bytes: (appId: string): number => bytes.get(appId)!.bytes ?? 0,
     /**
-     * Removes an app's oldest occurrences until at most `bytesLeft` are left, but at most `limit` of them. The last one of
-     * each group goes after all others. @returns the number of removed occurrences
+     * Removes an app's oldest occurrences until at most `bytesLeft` bytes are left, but at most `limit` occurrences. The
+     * newest one of each group is removed after all others. @returns how many
      */
     removeOccurrences: database.transaction((appId: string, bytesLeft: number, limit: number): number => {
       let removed = 0;

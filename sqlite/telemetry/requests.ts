@@ -43,7 +43,7 @@ export interface WantedRequests {
   first: number;
   /** Upper bound of ids, exclusive. */
   before: number;
-  /** In ms since 1970. */
+  /** Earliest start of a request, in ms since 1970. */
   from: number;
   method: string | null;
   /** Lower bound of the status, inclusive. */

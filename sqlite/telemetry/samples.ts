@@ -1,12 +1,12 @@
-// Removal of old rows, for the tables `requests` and `spans`, which keep some of each app's requests.
+// Queries that the tables `requests` and `spans` share: they remove rows, and return the bytes of each app's rows.
 import type { Database } from 'better-sqlite3';
 
 type Table = 'requests' | 'spans';
 
-/** Returns the approximate bytes of a row, with its entries in the indexes, as SQL. */
+/** Returns SQL for the approximate bytes of a row and its index entries. @param row prefix of columns, such as `new.` */
 const sizeOf = (row: string) => `(300 + octet_length(${row}path))`;
 
-/** Returns the migration that counts the bytes of each app's rows in the table `sizes`. */
+/** Returns SQL that creates the table `sizes`: the bytes of each app's rows in `table`. Triggers keep it current. */
 export function sizesMigration(table: Table): string {
   return `
   CREATE TABLE sizes (
@@ -25,13 +25,13 @@ export function sizesMigration(table: Table): string {
   `;
 }
 
-/** Returns queries that remove old rows of a table. @param table part of the SQL text */
+/** Returns the shared queries of a table. */
 export function sampleQueries(database: Database, table: Table) {
   const trim = database.prepare<[string, string, number]>(
     `DELETE FROM ${table} WHERE app_id = ? AND id <= (
        SELECT id FROM ${table} WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
   );
-  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
+  // Reads only the rows with the lowest ids: `started_at` has no index, so a search by time alone would read all rows.
   const deleteBefore = database.prepare<[number, number]>(
     `DELETE FROM ${table} WHERE id IN (
        SELECT id FROM (SELECT id, started_at FROM ${table} ORDER BY id LIMIT ?) WHERE started_at < ?)`,
@@ -48,9 +48,9 @@ export function sampleQueries(database: Database, table: Table) {
   const sizes = database.prepare<[], { app_id: string; bytes: number }>('SELECT app_id, bytes FROM sizes');
 
   return {
-    /** Removes all but the newest `count` rows of an app. @returns how many */
+    /** Keeps the newest `count` rows of an app, and removes the others. @returns how many it removed */
     trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
-    /** Removes up to `limit` rows of requests that began before `at`. @returns how many */
+    /** Among the `limit` oldest rows, removes requests that began before `at`, in ms since 1970. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
@@ -59,7 +59,7 @@ export function sampleQueries(database: Database, table: Table) {
       removeOldest.run({ app, limit, bytes }).changes,
     /** Returns the bytes of each app's rows. */
     sizes: (): { app_id: string; bytes: number }[] => sizes.all(),
-    /** The ids of the apps that have rows. */
+    /** Returns the ids of the apps that have rows. */
     apps: (): string[] => sizes.all().map(({ app_id }) => app_id),
   };
 }

@@ -67,7 +67,7 @@ export function spanQueries(database: Database) {
     add: (row: Omit<SpanRow, 'id'>): void => {
       add.run(row);
     },
-    /** Returns spans that began since `from`, before the span `before`, newest first. */
+    /** Returns an app's spans with ids below `before` that began at or after `from` (ms since 1970), newest first. */
     newest: (appId: string, from: number, before: number, limit: number): SpanRow[] =>
       newest.all(appId, before, from, limit),
     /** Returns an app's spans of a trace, oldest first. */

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 
 const FORMAT = 1;
-/** Maximum bytes of the JSON of a copy. */
+/** Maximum bytes of the JSON of a copy that is loaded. */
 const BYTES_MAX = 64 * 1024 * 1024;
 
 const compress = promisify(gzip);
@@ -20,7 +20,7 @@ export function textOf(rows: CopiedRow[]): string {
   return JSON.stringify({ format: FORMAT, rows });
 }
 
-/** Returns a hash that is the same for the same rows. */
+/** Returns the SHA-256 hash of a copy's JSON, in hexadecimal. */
 export function hashOf(text: string): string {
   return hash('sha256', text);
 }

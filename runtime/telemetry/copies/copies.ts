@@ -1,4 +1,5 @@
-// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Nothing waits for a copy.
+// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Only `close` waits for a
+// copy.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketUrl } from '../../bucket/client.ts';
 import type { S3Place } from '../../bucket/place.ts';
@@ -14,7 +15,7 @@ const EVERY_MS = 60_000;
 const PAUSE_MS = 20;
 /** Timeout of one attempt of a request, in ms. */
 const DEADLINE_MS = 30_000;
-/** At the end, the longest wait for the last copies, in ms. */
+/** Maximum time that `close` waits for the last copies, in ms. */
 const CLOSE_MS = 1_000;
 /** Stored in place of a hash for an object that cannot be loaded. */
 const UNREADABLE = 'unreadable';
@@ -22,7 +23,7 @@ const UNREADABLE = 'unreadable';
 export interface CopiesOptions {
   place: S3Place;
   sources: CopySource[];
-  /** Called when copying fails; it is tried again. */
+  /** Called when copying fails, which is then retried, and when an object cannot be loaded. */
   onTrouble: (message: string, error: string) => void;
 }
 
@@ -35,7 +36,7 @@ export class Copies implements Part {
   readonly #where: string;
   readonly #closing = new AbortController();
   #running: Promise<void> | null = null;
-  /** Apps deleted while copies are being loaded. */
+  /** Apps deleted before all copies were loaded. Their rows in copies are not loaded. */
   readonly #forgotten = new Set<string>();
   #forgets = 0;
 
@@ -45,7 +46,7 @@ export class Copies implements Part {
     this.#where = `${bucketUrl(options.place)}/${options.place.prefix}`;
   }
 
-  /** Begins to copy. Call it once this Cellar may write to the bucket. Further calls do nothing. */
+  /** Starts copying. Call it once this Cellar may write to the bucket. Further calls do nothing. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -67,7 +68,7 @@ export class Copies implements Part {
     await Promise.race([last.catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
   }
 
-  /** Loads the copies in the bucket, unless that is done, and copies the changes. @throws {Error} when the bucket fails */
+  /** Loads the bucket's copies, unless they are loaded, and copies the changes. @throws {Error} when the bucket fails */
   async round(): Promise<void> {
     await this.#load();
     await this.#copy();
@@ -161,7 +162,7 @@ function nameOf(folder: string, part: number): string {
   return `${folder}${String(part).padStart(4, '0')}.json.gz`;
 }
 
-/** Whether an error of loading comes from the object, and not from the disk. */
+/** Whether loading failed because of the object's content, and not because of the database. */
 function isOfContent(error: unknown): boolean {
   const { code = '' } = error as { code?: string };
   return !code.startsWith('SQLITE_') || code.startsWith('SQLITE_CONSTRAINT');

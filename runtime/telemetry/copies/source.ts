@@ -10,11 +10,11 @@ export interface CopySource {
   /** Such as `telemetry/minutes/`. */
   readonly folder: string;
   readonly copies: CopyQueries;
-  /** Returns the folders that may have changed since they were copied, the oldest first. */
+  /** Returns the folders that may have changed since they were copied. */
   changed(now: number): string[];
   /** Yields the rows of a folder, one list for each object. The same rows always give the same lists. */
   parts(folder: string): Iterable<CopiedRow[]>;
-  /** Called when everything that `changed` last returned is copied. */
+  /** Called when all folders that the last call of `changed` returned are copied. */
   copied?(): void;
   /** Whether an object of the bucket is one of these copies. */
   has(name: string): boolean;

@@ -1,5 +1,5 @@
-// Limits stored errors. Removes batches: first the oldest occurrences of the app whose occurrences have the most bytes. Groups
-// hold the status that people set. They are removed only when no occurrence is left, or over their own limit.
+// Limits stored errors. Removes first the oldest occurrences of the app whose occurrences have the most bytes. Groups hold
+// the status that people set. So they are removed only over the limit of groups, or when a full file has no occurrences.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
@@ -7,7 +7,7 @@ import { maxBy } from '../store/max-by.ts';
 
 /** Limit of one app's occurrences, in bytes. */
 const APP_BYTES = 16 * 1024 * 1024;
-/** Limit of the whole file with its groups, in bytes. */
+/** Limit of the database's pages in use, in bytes. */
 const ALL_BYTES = 256 * 1024 * 1024;
 /** Limit of groups of all apps. */
 const ALL_GROUPS = 5_000;
@@ -15,18 +15,18 @@ const ALL_GROUPS = 5_000;
 const OCCURRENCES_PIECE = 100;
 /** Groups in one batch of removals. */
 const GROUPS_PIECE = 10;
-/** An app loses groups only to an app with this many fewer. Otherwise two apps with many groups would evict each other's. */
+/** An app loses groups only to an app with at least this many fewer. Otherwise two apps would evict each other's in turn. */
 const GROUPS_FEWER = 20;
 
+/** Limits, for tests. */
 export interface ErrorBoundsOptions {
-  /** Limits, for tests. */
   appBytes?: number;
   allBytes?: number;
   allGroups?: number;
 }
 
 export class ErrorBounds {
-  /** Numbers of rows removed since the start. */
+  /** Numbers of rows removed over the limits since the start. */
   readonly dropped = { error_occurrences: 0, error_groups: 0 };
   readonly #database: Database;
   readonly #queries: ErrorQueries;

@@ -5,7 +5,7 @@ import type { CopiedGroup, ErrorQueries } from '../../../sqlite/telemetry/errors
 import type { CopiedRow } from '../copies/content.ts';
 import { COPIES, type CopySource } from '../copies/source.ts';
 
-/** How many ids an object's range has. */
+/** Number of ids in an object's range. */
 const IDS = 250;
 
 export class ErrorCopies implements CopySource {

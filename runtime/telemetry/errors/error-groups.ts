@@ -9,18 +9,18 @@ import { GROUPING } from './fingerprint.ts';
 const HOUR_MS = 3_600_000;
 /** For how many hours each group keeps an hourly count. */
 export const HOURS = 24;
-/** Limit of groups of one app: a new one then replaces another. */
+/** Limit of groups of one app. At the limit, a new group replaces an old one, or its errors count in the group `OTHER`. */
 const APP_GROUPS = 200;
-/** A group seen within this time is not replaced. */
+/** A group seen within this time, in ms, is not replaced. */
 const SPARED_MS = HOUR_MS;
-/** Limit of occurrences of a group. */
+/** Limit of stored occurrences of a group. */
 const OCCURRENCES = 20;
 /**
- * Each change gets a number, and clients ask for changes above one. Change numbers are at least the time in ms multiplied by
- * this, so that they grow even if the file was lost.
+ * Each change has a number, and clients ask for changes with a higher number than their last one. A number is at least the
+ * time (ms since 1970) multiplied by this constant, so that numbers rise even after the file was lost.
  */
 const CHANGES_PER_MS = 100;
-/** The group of errors that exceed the limit of groups. */
+/** The group of errors above the limit of groups, and of errors without details. */
 const OTHER = {
   fingerprint: 'other',
   kind: 'Other',
@@ -50,10 +50,10 @@ interface CountedAt {
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
   readonly #bounds: ErrorBounds;
-  /** By the error ids that apps report. */
+  /** By the error ids that apps report, where each error was counted. */
   readonly #countedAt = new Recent<CountedAt>();
   #lastChange: number;
-  /** Groups to write and show, by id. */
+  /** Groups that the current call of `write` has changed, by id. */
   #changed = new Map<number, GroupRow>();
 
   constructor(queries: ErrorQueries, bounds: ErrorBounds) {
@@ -84,7 +84,10 @@ export class ErrorGroups {
     return [...this.#changed.values()];
   }
 
-  /** Adds a group from another machine's copy. Call it in a transaction. @returns the group; null when the app has too many */
+  /**
+   * Adds a group from a copy in the bucket, or merges it into the group of the same error. Call it in a transaction.
+   * @returns the group; null when the app has too many groups
+   */
   add({ hours, ...copied }: CopiedGroup): GroupRow | null {
     const found = this.#queries.find(copied.app_id, copied.fingerprint);
     if (found === undefined && this.#queries.count(copied.app_id) >= APP_GROUPS) return null;
@@ -215,7 +218,7 @@ export class ErrorGroups {
     return found && (this.#changed.get(found.id) ?? found);
   }
 
-  /** Removes the app's group that was last seen the longest ago, unless that was recently. @returns whether it was removed */
+  /** Removes the app's least recently seen group, unless it was seen recently. @returns whether it was removed */
   #makeRoom(appId: string): boolean {
     const oldest = this.#queries.oldest(appId);
     if (oldest === undefined || this.#changed.has(oldest.id)) return false;
@@ -231,7 +234,10 @@ export class ErrorGroups {
   }
 }
 
-/** Merges an earlier copy into a group: adds its count, and takes its beginning. An open group also takes its status. */
+/**
+ * Returns the fields of a group that a merge with an earlier copy changes: it adds the copy's count, and takes its first
+ * release. An open group also takes the copy's status, unless it has errors of a newer release than a resolved copy.
+ */
 function joined(group: GroupRow, earlier: Omit<GroupRow, 'id' | 'change'>): Partial<GroupRow> {
   const sums = {
     count: group.count + earlier.count,

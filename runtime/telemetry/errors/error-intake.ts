@@ -9,17 +9,17 @@ import type { SourceStacks } from './source-stacks.ts';
 import type { SourceStack } from './stack.ts';
 
 /**
- * Rate limit of one app's errors, per second. The process's own limit (`error-reporter-worker.js`) is lower, so only an app that
- * fakes reports exceeds this one.
+ * Rate limit of one app's errors, per second. Each process has a lower limit (`error-reporter-worker.js`). So only an app
+ * with several processes, or with faked reports, exceeds this one.
  */
 const ERRORS_PER_S = 60;
-/** Largest burst: this many seconds of the rate limit. */
+/** Largest burst: what the rate limit allows in this many seconds. */
 const SAVED_S = 4;
-/** Most queued errors of one app. Errors over the limit are only counted. */
+/** Maximum queued errors of one app. Errors over the limit are only counted. */
 const APP_WAITING = 200;
-/** Most characters of all queued errors. Errors over the limit are only counted. */
+/** Maximum characters of all queued errors. Errors over the limit are only counted. */
 const ALL_LENGTH = 8 * 1024 * 1024;
-/** What each queued error counts towards `ALL_LENGTH` besides its message and stack, in characters. */
+/** Characters that each queued error counts towards `ALL_LENGTH` in addition to its message and stack. */
 const REST_LENGTH = 500;
 /** Longest message, in characters: an app can report anything. */
 const MESSAGE_LENGTH = 4_000;
@@ -42,14 +42,14 @@ export interface ErrorReport {
 interface Queue {
   errors: ErrorReport[];
   length: number;
-  /** Resolves when the queue is empty. */
+  /** Resolves when the queue is empty, or was dropped. */
   done: Promise<void>;
 }
 
 export interface ErrorIntakeOptions {
   stacks: SourceStacks;
   onOccurrence: (occurrence: Occurrence) => void;
-  /** Called with the number of an app's errors that are dropped, and so only counted. */
+  /** Called with a number of errors of an app that were dropped, so that they are at least counted. */
   onDropped: (appId: string, count: number) => void;
   /** Limit, for tests. */
   allLength?: number | undefined;
@@ -107,7 +107,7 @@ export class ErrorIntake {
     await Promise.all([...this.#queues.values()].map(({ done }) => done));
   }
 
-  /** Drops all queues. */
+  /** Drops all queues. Reports their errors to `onDropped`. */
   giveUp(): void {
     for (const [appId, { errors }] of this.#queues) {
       this.forget(appId);
@@ -119,7 +119,7 @@ export class ErrorIntake {
     for (let report = queue.errors[0]; report !== undefined; report = queue.errors[0]) {
       const stack = report.error.stack && cutText(report.error.stack, STACK_LENGTH, MARK);
       const known = stack === null ? null : await this.#options.stacks.find(appId, report.release, stack);
-      // The app was deleted meanwhile, or its queue was dropped for others.
+      // The queue was dropped meanwhile: the app was deleted, or the thread is ending.
       if (this.#queues.get(appId) !== queue) return;
       if (queue.errors[0] !== report) continue;
       queue.errors.shift();
@@ -144,7 +144,7 @@ function lengthOf({ error: { message, stack } }: ErrorReport): number {
   return REST_LENGTH + message.length + (stack?.length ?? 0);
 }
 
-/** @param known its stack with places in the sources; null without a stack */
+/** @param known the error's stack with places in the sources; null without a stack */
 function occurrenceOf(
   { appId, release, at, traceId, error }: ErrorReport,
   known: SourceStack | null,

@@ -3,12 +3,12 @@ import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-
 import type { GroupStatus } from '../../../sqlite/telemetry/errors.ts';
 import { type EventSender, eventOf } from '../event-sender.ts';
 
-/** A listener's request. */
+/** What a client wants to follow. */
 export interface ErrorFollow {
   status: GroupStatus;
-  /** The last change that the client has seen; null: it wants only new changes. */
+  /** The number of the last change that the client has seen; null: it wants only new changes. */
   after: number | null;
-  /** With JSON-RPC, the method: each event is a notification of it. Null: plain events. */
+  /** Method of the JSON-RPC notifications that are sent as events; null: events have only the group. */
   rpcMethod: string | null;
 }
 

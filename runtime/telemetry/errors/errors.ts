@@ -24,7 +24,7 @@ import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** When a write fails and more errors than this are queued, all of them are only counted. */
+/** When a write fails and more errors than this are queued, all queued errors are only counted. */
 const PENDING_MAX = 200;
 /** Errors are written after this time, in ms. */
 const WRITE_MS = 200;
@@ -32,21 +32,21 @@ const WRITE_MS = 200;
 const WRITE_AT_ONCE = 1_000;
 /** On close, the longest wait for the source places of queued errors, in ms. */
 const CLOSE_MS = 1_000;
-/** Most groups sent to a listener that reconnects. */
+/** Maximum number of missed groups that a reconnecting listener gets. */
 const MISSED = 500;
-/** Most log lines shown with an occurrence. They have its trace id. */
+/** Maximum log lines shown with an occurrence. They have the occurrence's trace id. */
 const LINES = 20;
-/** How long before the occurrence these lines were printed at most, in ms. */
+/** The shown lines were printed at most this long before the occurrence, in ms. */
 const LINES_BEFORE_MS = 60_000;
-/** How long after the occurrence these lines were printed at most, in ms. */
+/** The shown lines were printed at most this long after the occurrence, in ms. */
 const LINES_AFTER_MS = 5_000;
-/** Longest delay from printing to storing a line, in ms. Ids hold the time of storing, so the search reaches further. */
+/** Maximum delay from printing to storing a line, in ms. Added to the end of the search, because ids hold storing times. */
 const LINES_KEPT_MS = 20_000;
 /** Groups in one batch of removals. */
 const PIECE = 50;
-/** Shortest time between two notifications of one group, in ms. */
+/** Minimum time between two notifications of one group, in ms. */
 const NOTIFY_EVERY_MS = 60_000;
-/** With more remembered notification times than this, all are forgotten. */
+/** When more notification times than this are remembered, all of them are forgotten. */
 const REMEMBERED = 20_000;
 
 /** Reads an app's log lines for the shown occurrences. */
@@ -71,7 +71,7 @@ export class Errors implements Part {
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
-  /** When `#onGroups` last got a group, as `performance.now()`, by app and fingerprint. */
+  /** When `#onGroups` was last called with a group, as `performance.now()`, by app and fingerprint. */
   readonly #notifiedAt = new Map<string, number>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
@@ -140,7 +140,7 @@ export class Errors implements Part {
     this.#notify(changed);
   }
 
-  /** Writes all queued errors. Those that still wait for their source places are only counted. */
+  /** Writes all queued errors. Those that still wait for their source places after a second are only counted. */
   async close(): Promise<void> {
     await Promise.race([this.settled(), sleep(CLOSE_MS, undefined, { ref: false })]);
     this.#intake.giveUp();
@@ -199,7 +199,7 @@ export class Errors implements Part {
     this.#timer ??= setTimeout(() => this.#write(), WRITE_MS);
   }
 
-  /** Writes the queued errors. A failed write is retried with the next errors. */
+  /** Writes the queued errors. A failed write is retried with the next errors, or by the thread's flush. */
   #write(): void {
     try {
       this.flush();

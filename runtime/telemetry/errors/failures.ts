@@ -4,7 +4,7 @@ import type { Failure } from '../protocol.ts';
 
 /** Longest failure reason, in characters. */
 const MESSAGE_LENGTH = 4_000;
-/** A place in workerd's message about code that does not load. */
+/** Matches a place in workerd's message about code that does not load. */
 const PLACE = /\s+at ([\w./-]+:\d+:\d+)/g;
 
 /** Converts the end of a process or a failed start to an error. For code that does not load, workerd's message is parsed. */

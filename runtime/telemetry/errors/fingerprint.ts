@@ -1,12 +1,12 @@
-// Decides which errors are the same.
+// Computes the fingerprints of errors. Errors with the same fingerprint form a group.
 import { createHash } from 'node:crypto';
 
-/** Version of the fingerprint function, stored with each group. Increase it when an error gets another fingerprint. */
+/** Version of `fingerprintOf`, stored with each group. Increase it when a change gives errors another fingerprint. */
 export const GROUPING = 1;
-/** Frames in a fingerprint. */
+/** Maximum frames in a fingerprint. */
 const FRAMES = 3;
 
-/** Parts that differ between occurrences. The order matters: an id may contain numbers. */
+/** Parts of a message that differ between occurrences, with placeholders. The order matters: an id may contain numbers. */
 const CHANGING: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, '<id>'],
   [/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b/g, '<date>'],
@@ -32,7 +32,7 @@ export function fingerprintOf(kind: string, message: string, frames: string[]): 
     .slice(0, 16);
 }
 
-/** Replaces ids, numbers and dates in a message. */
+/** Returns the first 500 characters of a message, with placeholders for ids, numbers, dates and e-mail addresses. */
 export function normalized(message: string): string {
   let text = message.slice(0, 500);
   for (const [pattern, name] of CHANGING) text = text.replace(pattern, name);

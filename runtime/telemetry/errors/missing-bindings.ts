@@ -1,4 +1,4 @@
-// Recognizes errors from reading a property of a missing binding. Workers in development get both patterns, in
+// Recognizes errors from reading a property of a missing binding. In development, Workers get both constants in
 // `page-worker.js`.
 
 /** V8's message for reading a property of undefined. */

@@ -13,12 +13,12 @@ const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const MAP_BYTES = 32 * 2 ** 20;
 /** Longest message, in characters. The rest is cut off. */
 const MESSAGE_LENGTH = 16_000;
-/** Longest name of a file or function, in characters: a map may contain any. */
+/** Longest name of a file or function, in characters. In a source map, names may have any length. */
 const NAME_LENGTH = 500;
 const DEADLINE_MS = 5_000;
 
 /**
- * Replaces each `index.js:4:11` in a message by its source file, line and column. Places without a mapping stay unchanged.
+ * Replaces places such as `index.js:4:11` in a message by source file, line and column. Places without a mapping stay.
  * Maps can be large, so a worker thread reads them; when that fails or is late, places stay unchanged.
  * @param directory the directory of the release, with the maps beside its modules
  */
@@ -50,18 +50,18 @@ export interface SourcePlace {
   file: string;
   line: number;
   column: number;
-  /** The name at this place in the source, if the bundle has another name. */
+  /** The original name that the source map has for this place; null without one. */
   name: string | null;
   /** Whether the bundler has renamed anything in the module. */
   renamed: boolean;
-  /** The literal text where an error is created: `new Error('…')`. It distinguishes throws in one function. */
+  /** The literal text of a created error: `new Error('…')`; null elsewhere. It distinguishes throws in one function. */
   words: string | null;
-  /** The name that the code there has just read from `env`, if the release has no such binding. */
+  /** The name that the code just before this place reads from `env`, if the release has no such binding; otherwise null. */
   unbound: string | null;
 }
 
 /**
- * Returns the source places of places in a release's modules, in order; null for those without a source map.
+ * Returns the source places of places in a release's modules, in order; null for places that no source map has.
  * @param directory the directory of the release
  * @param places such as `index.js:4:11`
  * @throws {Error} when the maps cannot be read in time
@@ -73,7 +73,7 @@ export async function toSources(directory: string, places: string[]): Promise<(S
   });
 }
 
-/** Runs on a worker thread. Caches the last module with its source map; releases never change. */
+/** Runs on a worker thread. Caches the last module with its source map, because releases never change. */
 export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
   const found: (SourcePlace | null)[] = [];
   for (const place of places) {
@@ -105,7 +105,7 @@ interface ReadModule {
 }
 
 const NOTHING: ReadModule = { map: null, code: [] };
-/** Code that creates an error, with its text up to an interpolation. */
+/** Matches code that creates an error, with its text up to an interpolation. */
 const MADE = /^new [\w$.]+\(\s*(?:"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\\.)*))/;
 const MADE_LENGTH = 300;
 let kept: ({ path: string } & ReadModule) | null = null;

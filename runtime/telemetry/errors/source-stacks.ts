@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type SourcePlace, toSources } from './source-places.ts';
 import { placesIn, type SourceStack, withSources } from './stack.ts';
 
-/** Most cached places. */
+/** Maximum cached places. */
 const PLACES = 5_000;
 
 export class SourceStacks {

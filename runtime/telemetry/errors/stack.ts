@@ -5,11 +5,11 @@ import type { SourcePlace } from './source-places.ts';
 const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
 /** Modules that Cellar adds around the project's code. Their frames are left out. */
 const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
-/** Code of packages and of the platform. */
+/** Matches files of packages and of the platform. */
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
-/** Most frames that are parsed: an app may print any number. */
+/** Maximum frames that are parsed: an app may print any number. */
 const FRAMES = 50;
-/** Names this short come from a minifier. */
+/** Maximum length of a name that counts as minified, in characters. */
 const MADE_SHORT = 2;
 
 interface Frame {
@@ -38,7 +38,7 @@ export interface SourceStack {
   frames: string[];
 }
 
-/** The places in a stack, without duplicates. */
+/** Returns the places in a stack, without duplicates. */
 export function placesIn(stack: string): string[] {
   return [...new Set(framesOf(stack.split('\n')).map(({ place }) => place))];
 }
@@ -68,7 +68,7 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     lines[frame.line] =
       `${hint}${frame.indent}at ${called === '' ? place : `${called} (${place})`}${frame.rest}`;
     if (cause !== -1 && frame.line > cause) continue;
-    // Without a caller the source's name of a minified function is unknown. Method names are never minified.
+    // The original name of a minified function comes from its caller's mapping. Method names are never minified.
     const isSure = source === null || caller !== null || frame.name?.includes('.');
     const words = frame === frames[0] ? (source?.words ?? '') : '';
     const key = `${file} ${isSure ? (name?.split('.').at(-1) ?? '') : ''}${words === '' ? '' : ` ${words}`}`;

@@ -1,12 +1,12 @@
-// Parses what a Worker's entry prints around an app's text: `\u001ecellar `, JSON, one of two end markers, and the text. An
-// app can print the same, but that affects only its own data.
+// Parses what Cellar's code in a Worker prints around an app's text: `\u001ecellar `, JSON, one of two end markers, and the
+// text. An app can print the same, but that affects only the app's own data.
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
 /** The end marker when `console` has added a blank before the text. */
 const END_WITH_BLANK = '\u001f';
 
-/** A text and the entry's data about it. */
+/** An app's text, and the data that Cellar's code in the Worker adds to it. */
 export interface LogEnvelope {
   text: string;
   /** Unchecked members of the JSON, such as `trace_id` and `error`. */

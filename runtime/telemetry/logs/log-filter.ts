@@ -45,7 +45,7 @@ export class LogFilter {
   }
 }
 
-/** A level as a number; `off` is above all. */
+/** Returns a level as a number; `off` is above all levels. */
 function leastOf(word: string): number {
   const level = word.toLowerCase();
   if (level === 'off') return LEVELS.length;

@@ -30,7 +30,7 @@ export interface LogRecord {
   tail?: TailedPart;
 }
 
-/** An exception reported by a Worker's entry. Untrusted: the app can fake all of it. */
+/** An error reported by Cellar's code in a Worker. Untrusted: the app can fake all of it. */
 export interface ReportedError {
   /** Equal in all reports of one thrown error; null when missing. */
   id: string | null;
@@ -45,7 +45,7 @@ export interface ReportedError {
   untold: number;
 }
 
-/** A finished cron run reported by a Worker's entry. Untrusted: the app can fake all of it. */
+/** A finished cron run reported by Cellar's code in a Worker. Untrusted: the app can fake all of it. */
 export interface ReportedRun {
   cron: string;
   trigger: 'schedule' | 'manual';
@@ -78,39 +78,40 @@ export interface ReadLine {
   report: ReportedByApp | null;
 }
 
-/** Most characters of a text. */
+/** Maximum characters of a text. */
 export const TEXT_LENGTH = 16_384;
-/** Most characters of all fields together. */
+/** Maximum characters of all fields of a line together. */
 const FIELDS_LENGTH = 4_096;
-/** Most characters of a field's name. */
+/** Maximum characters of a field's name. */
 const NAME_LENGTH = 100;
-/** Most characters of a field's text. */
+/** Maximum characters of a field's text. */
 const FIELD_LENGTH = 1_000;
-/** Most characters of printed values, as JSON. */
+/** Maximum characters of printed values, as JSON. */
 const VALUES_LENGTH = 8_192;
 const MARK = ' …';
-/** A reported time is ignored when it is more than this before the line's arrival, in ms, or after it. */
+/** A reported time is ignored if it is after the line's arrival, or more than this many ms before. */
 const LATE_MS = 10_000;
-/** The start of a line of workerd's log, for lines that were cut. */
+/** Matches the start of a line in workerd's log format, for a line whose end was cut off. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
 /** A reported duration or age of a run above this, in ms, is ignored. */
 const RUN_MS = 24 * 3_600_000;
 /** Limit of `untold`: more errors than a cell can throw between two reports. */
 const UNTOLD_MOST = 1_000_000;
-/** Most blobs and most doubles of a data point. */
+/** Maximum number of blobs, and of doubles, of a data point. */
 const POINT_MEMBERS = 20;
-/** Lines that V8 and workerd print after a crash or when memory runs out. They name no place in the app's code. */
+/** Matches lines that V8 and workerd print after a crash or when memory runs out. They name no place in the app's code. */
 const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
-/** What follows workerd's own messages: addresses in its program, with the program's path. */
+/** Matches the end of workerd's own messages: the path of its program, and addresses in it. */
 const WORKERD_STACK = /\nstack: \/.*$/s;
-/** Most characters of a report's JSON; the binding to `cellar` refuses more. */
+/** Maximum characters of a report's input as JSON. The binding to `cellar` refuses a report of more bytes than this. */
 const REPORT_LENGTH = 20_000;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
- * Parses a line that a cell printed. A crash trace gives an empty record: the supervisor reports why the process ended.
- * @param pipe where it was printed: on `stderr`, lines not in workerd's log format are errors
+ * Parses a line that a cell printed. A line of a crash trace gives an empty text, because the supervisor reports why the
+ * process ended.
+ * @param pipe where the line was printed: on `stderr`, lines not in workerd's log format have the level `error`
  * @param now ms since 1970
  */
 export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
@@ -145,7 +146,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   };
 }
 
-/** Converts an app's line that is a JSON object, as many loggers print it: its members become fields. */
+/** Adds fields to an app's line whose text is a JSON object, as many loggers print: the members of the object. */
 export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fields'>>(record: Any): Any {
   const { source, text, fields } = record;
   if (source !== 'app' || fields !== null || !text.startsWith('{')) return record;
@@ -154,7 +155,7 @@ export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fiel
 
 /** Truncates a text, and removes control characters except line ends. */
 export function shownText(text: string): string {
-  // Limits the work: far more characters may be removed than kept.
+  // Limits the work for a long text, of which most characters may be control characters.
   const bounded = text.length > 2 * TEXT_LENGTH ? text.slice(0, 2 * TEXT_LENGTH) : text;
   const shown = cutText(plainText(bounded), TEXT_LENGTH, MARK).trimEnd();
   return bounded === text || shown.endsWith(MARK) ? shown : shown + MARK;

@@ -4,7 +4,7 @@ import type { LogLine } from '../../../handlers/contract/telemetry/logs.ts';
 import { type EventSender, eventOf } from '../event-sender.ts';
 import { LEVELS, type Level } from './log-lines.ts';
 
-/** A listener's request. */
+/** What a client wants to follow. */
 export interface LogFollow {
   /** The lowest level that the client wants; null: all levels. */
   level: Level | null;
@@ -12,9 +12,9 @@ export interface LogFollow {
   search: string | null;
   /** The id of the last line that the client has seen; null: it wants only new lines. */
   after: number | null;
-  /** With JSON-RPC, the method: each event is a notification of it. Null: plain events. */
+  /** Method of the JSON-RPC notifications that are sent as events; null: events have only the line. */
   rpcMethod: string | null;
-  /** Whether the client also wants the data of a tail. */
+  /** Whether lines also have the data that only Wrangler's tail shows. */
   isTail: boolean;
 }
 
@@ -35,20 +35,20 @@ export class LogListener {
     this.#matches = matcher(search ?? undefined);
   }
 
-  /** Sends a line that matches. */
+  /** Sends a line, if it passes the filter. */
   take(line: LogLine, tail?: TailedPart): void {
     if (LEVELS.indexOf(line.level) < this.#least || !this.#matches(line)) return;
     const shown = this.#isTail && tail ? { ...line, tail } : line;
     this.events.send(() => eventOf(shown, line.id, this.#rpcMethod), Number(line.id));
   }
 
-  /** Reports that missed lines are deleted or too many. */
+  /** Tells the client that lines are missing, because they were deleted or are too many. */
   reset(): void {
     this.events.say(RESET);
   }
 }
 
-/** Returns a case-insensitive search for a text in lines. */
+/** Returns a function that searches a line's text and fields for a text, ignoring case; `undefined` matches every line. */
 export function matcher(search: string | undefined): (line: { text: string; fields: unknown }) => boolean {
   if (search === undefined) return () => true;
   const wanted = search.toLowerCase();

@@ -6,10 +6,10 @@ import { type Fields, LEVELS, type LogRecord, SOURCES } from './log-lines.ts';
 /** Ids available in each ms. */
 const IDS_PER_MS = 100;
 
-/** Characters counted for a line besides its texts: its overhead in memory and in an event. */
+/** Characters counted for a line in addition to its texts: its overhead in memory and in an event. */
 const ROW_LENGTH = 200;
 
-/** The lowest id of a line that arrived at `at`. */
+/** Returns the lowest id of a line that is stored at `at`, in ms since 1970. */
 export function idAt(at: number): number {
   return at * IDS_PER_MS;
 }

@@ -12,7 +12,7 @@ const SEARCHED_LINES = 4_000;
 /** Time after which a search returns a partial result, in ms. */
 const SEARCH_MS = 1_000;
 
-/** Returns lines newest first. A slow search returns what it has found, and a cursor. */
+/** Returns matching lines, newest first. A slow search returns the lines found so far, and a cursor. */
 export async function searchLogs(
   queries: LogQueries,
   params: Asks['logs']['params'],

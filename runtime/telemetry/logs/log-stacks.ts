@@ -9,13 +9,13 @@ import { type LogRecord, shownText } from './log-lines.ts';
 const WAIT_MS = 5_000;
 /** After a timeout, the app's lines do not wait for their source places during this time, in ms. */
 const GIVEN_UP_MS = 60_000;
-/** Most lines in an app's queue. A longer queue is flushed with unmapped places. */
+/** Maximum lines in an app's queue. A longer queue is flushed, and its unknown places stay unmapped. */
 const WAITING_LINES = 2_000;
-/** Most characters in an app's queue. A longer queue is flushed with unmapped places. */
+/** Maximum characters in an app's queue. A longer queue is flushed, and its unknown places stay unmapped. */
 const WAITING_LENGTH = 2 * 1024 * 1024;
-/** Most characters in all queues. Over this limit, the longest queues are flushed. */
+/** Maximum characters in all queues. Over this limit, the longest queues are flushed. */
 const ALL_LENGTH = 16 * 1024 * 1024;
-/** Characters counted for a line besides its text, the Worker's fields included. */
+/** Characters counted for a line in addition to its text and printed values. */
 const REST_LENGTH = 500;
 
 const STACK = /\n {4,}at /;
@@ -35,7 +35,7 @@ export class LogStacks {
   #length = 0;
 
   /**
-   * @param add gets every line, in order for each app
+   * @param add called with every line, in order for each app
    * @param allLength limit, for tests
    */
   constructor(
@@ -116,7 +116,7 @@ export class LogStacks {
     return this.#givenUp.has(appId) || this.#stacks.isKnown(release, text);
   }
 
-  /** Returns a record with the cached places. */
+  /** Returns a record whose stack has the cached source places. */
   #known(record: LogRecord): LogRecord {
     if (!hasStack(record)) return record;
     return { ...record, text: shownText(this.#stacks.known(record.release, record.text).text) };

@@ -18,26 +18,26 @@ import { OutputReader, type OutputTaker } from './output-reader.ts';
 
 /** Rate limit of an app's stored lines, per second. */
 export const LINES_PER_S = 2_000;
-/** Largest burst: this many seconds of the rate limit. */
+/** Largest burst: what the rate limit allows in this many seconds. */
 const SAVED_S = 4;
 /** Retention of lines, in ms. */
 const KEPT_MS = 24 * 3_600_000;
-/** Queued lines are written at once when they have this many characters. */
+/** Queued lines are written at once when they have more characters than this. */
 const PENDING_LENGTH = 4 * 1024 * 1024;
-/** Most characters queued while writes fail. */
+/** Maximum characters queued while writes fail. */
 const PENDING_MAX = 16 * 1024 * 1024;
 /** Lines in one batch of removals. */
 const PRUNED_LINES = 2_000;
-/** Most missed lines sent to a listener that reconnects. */
+/** Maximum missed lines sent to a listener that reconnects. */
 const MISSED_LINES = 2_000;
-/** Most characters of these lines, approximately. */
+/** Approximate maximum characters of all missed lines sent to a listener that reconnects. */
 const MISSED_LENGTH = 1024 * 1024;
 
 export interface LogsOptions extends ByteBoundsOptions {
   /** Value of `RUNNER_FLEET_LOG`. */
   fleetLog: string;
   stacks: SourceStacks;
-  /** Called with each stored record. */
+  /** Called with each record that is queued to be stored. */
   onKept?: (appId: string, record: LogRecord) => void;
 }
 
@@ -64,7 +64,7 @@ export class Logs implements Part {
   readonly #listeners = new Listeners<LogListener>();
   #lastId: number;
 
-  /** @param reports gets reports that Workers print between lines */
+  /** @param reports called with the reports that Workers print among their lines */
   constructor(
     store: Store,
     { fleetLog, stacks, onKept, ...bounds }: LogsOptions,
@@ -186,7 +186,7 @@ export class Logs implements Part {
     this.#unlogged.set(appId, (this.#unlogged.get(appId) ?? 0) + lines);
   }
 
-  /** Logs the number of dropped lines in each app's log. */
+  /** Writes the number of an app's dropped lines into the app's log. */
   #logDropped(): void {
     this.#allowances.tidy();
     const unlogged = this.#unlogged;

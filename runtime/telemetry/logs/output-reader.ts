@@ -1,4 +1,4 @@
-// Splits chunks of apps' output into lines and their Workers' reports.
+// Splits chunks of apps' output into lines, and parses them: log lines, and reports of the apps' Workers.
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { LineReader } from '../../processes/lines.ts';
 import type { ErrorReport } from '../errors/error-intake.ts';
@@ -100,11 +100,11 @@ export class OutputReader {
   }
 }
 
-/** The exception for a tail; undefined for an error that was only printed. */
+/** Returns the exception that a tail shows; undefined without an error, or if it was only printed. */
 function exceptionOf(error: ReportedError | null): TailedPart['exception'] {
   if (error === null || error.mechanism === 'console') return undefined;
   const { type, message, stack, mechanism } = error;
-  // For a thrown value that is not an Error, use workerd's name.
+  // workerd shows a thrown value that is not an `Error` with the name `Error`.
   const name = stack === null && mechanism === 'uncaught' && /^[a-z]/.test(type) ? 'Error' : type;
   return { name, message, hasStack: stack !== null, isUncaught: mechanism === 'uncaught' };
 }

@@ -7,7 +7,7 @@ import type { ReportedByApp } from './log-lines.ts';
 
 /** Rate limit of an app's reports, per second. */
 const REPORTS_PER_S = 50;
-/** Largest burst: this many seconds of the rate limit. */
+/** Largest burst: what the rate limit allows in this many seconds. */
 const SAVED_S = 10;
 
 export class ReportIntake implements Part {
@@ -19,7 +19,7 @@ export class ReportIntake implements Part {
   #reports: AppReport[] = [];
   #droppedOf = new Map<string, number>();
 
-  /** @param pass gets the reports, and by app how many were dropped */
+  /** @param pass called with the reports, and the number of dropped reports by app */
   constructor(pass: (reports: AppReport[], dropped: [appId: string, count: number][]) => void) {
     this.#pass = pass;
   }

@@ -5,16 +5,16 @@ import { plainText } from '../../processes/lines.ts';
 
 /** The calls that an event waited for. Untrusted: the app can fake all of it. */
 export interface ReportedCalls {
-  /** The called handler, such as `fetch` or `Room.alarm`. */
+  /** The app's handler of the event, such as `fetch` or `Room.alarm`. */
   handler: string;
   calls: ReportedCall[];
 }
 
 interface ReportedCall {
   kind: CallKind;
-  /** The binding's method, such as `D1.all`. */
+  /** The called method, such as `D1.all`. */
   name: string;
-  /** The SQL, or the address without its query. */
+  /** The SQL without its values, or the address without its query; null for other kinds. */
   detail: string | null;
   /** In ms since 1970. */
   startedAt: number;
@@ -22,11 +22,11 @@ interface ReportedCall {
   failed: boolean;
 }
 
-/** Most calls of one report. */
+/** Maximum calls of one report. */
 const CALLS_MAX = 50;
 const NAME_LENGTH = 100;
 const DETAIL_LENGTH = 500;
-/** A call that is longer, in ms, or began longer ago, is left out. */
+/** A call that took longer than this, or began longer ago, is left out. In ms. */
 const LONGEST_MS = 24 * 3_600_000;
 
 /** Parses `[handler, [kind, name, detail, startedAt, durationMs, failed], …]`; null without a handler or a valid call. */

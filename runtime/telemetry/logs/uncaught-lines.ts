@@ -1,30 +1,30 @@
-// workerd prints a line for each uncaught exception. It is a duplicate when the entry has reported the error with stack and
-// request. Otherwise it is the only sign of a failed request: the app's code threw nothing, but its answer is not a `Response`,
-// never comes, or breaks off.
+// workerd prints a line for each uncaught exception. The line is a duplicate if Cellar's code in the Worker has reported the
+// error: that report has the stack and the request. Otherwise the line is the only sign of a failed request. Then the app's
+// code threw nothing, but its response is not a `Response`, never comes, or breaks off.
 
 import { Recent } from '../store/recent.ts';
 import type { ReportedError } from './log-lines.ts';
 
-/** Matches all before the message in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
+/** Matches up to the message in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
 const UNCAUGHT = /^Uncaught exception: .*?\bjsg\.(\w+)(?:\((\w+)\))?(?:: |$)/;
-/** workerd's text for a thrown object that is not an `Error`. */
+/** Matches workerd's text for a thrown object that is not an `Error`. */
 const THROWN_OBJECT = /^#<.*>$/;
 const AN_OBJECT = '#<>';
-/** Characters of a message that are compared. */
+/** Only this many characters of a message are compared. */
 const LENGTH = 200;
 
 export class UncaughtLines {
   readonly #reported = new Recent<true>();
 
-  /** Records an error that an app's entry has reported. */
+  /** Remembers an error that Cellar's code in an app's Worker has reported. */
   add(appId: string, { type, message }: ReportedError): void {
-    // A custom error name precedes the message.
+    // In workerd's line, a custom error name precedes the message.
     const named = message === '' ? type : `${type}: ${message}`;
     for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])])
       this.#reported.set(appId, beginningOf(words), true);
   }
 
-  /** Whether a line of workerd repeats an error that the app's entry has just reported. */
+  /** Whether a line of workerd repeats an error that Cellar's code in the app's Worker has reported recently. */
   repeats(appId: string, line: string): boolean {
     const head = UNCAUGHT.exec(line);
     if (head === null) return false;
@@ -37,7 +37,7 @@ export class UncaughtLines {
   }
 }
 
-/** The error in a line of workerd; null for none. */
+/** Returns the error in a line of workerd; null if the line is about no uncaught exception. */
 export function uncaughtError(line: string): ReportedError | null {
   const head = UNCAUGHT.exec(line);
   if (head === null) return null;

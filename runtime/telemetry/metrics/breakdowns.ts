@@ -26,13 +26,13 @@ const BY_HOUR_MAX = 48;
 const HOURS_KEPT_MS = (BY_HOUR_MAX + 2) * HOUR_MS;
 /** Longest key, in characters. */
 const KEY_MAX = 200;
-/** Most cached keys after a write. */
+/** Maximum cached keys after a write. Over it, the cache is emptied. */
 const CACHED_KEYS_MAX = 200_000;
-/** Limit of unwritten keys: over it, all are dropped. */
+/** Maximum keys that wait while writes fail. Over it, all unwritten counts are dropped. */
 const UNWRITTEN_KEYS_MAX = 400_000;
-/** An hour or day that ended this long ago is written and removed from the cache. In ms. */
+/** An hour or day is removed from the cache this long after its end, in ms. */
 const OVER_MS = 60_000;
-/** Limit of all apps' data, in bytes. */
+/** Limit of the database's pages in use, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
@@ -110,7 +110,10 @@ export class Breakdowns implements Part {
     return hours + days + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows of any app when the file is too large: the keys of each app are limited. @returns how many */
+  /**
+   * Removes the oldest rows when the file is too large, of hours first. Does not select an app, because the keys of each app
+   * are limited. @returns how many
+   */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -148,7 +151,7 @@ export class Breakdowns implements Part {
     return { items, next: rows.length > limit ? offset + limit : null };
   }
 
-  /** Returns the tallies of an hour and its day. The tallies used last are usually used next. */
+  /** Returns the tallies of an hour and its day. Keeps the last ones, which are usually needed next. */
   #talliesOf(app: string, time: number): Last['tallies'] {
     const hour = time - (time % HOUR_MS);
     if (this.#last?.hour === hour && this.#last.app === app) return this.#last.tallies;
@@ -184,7 +187,7 @@ export class Breakdowns implements Part {
     }
   }
 
-  /** Drops all unwritten keys when they are over the limit. */
+  /** Drops all unwritten counts when their keys are over the limit. */
   #dropUnwritten(): void {
     let keys = 0;
     for (const { tally } of this.#unwritten) keys += tally.keys;
@@ -195,7 +198,7 @@ export class Breakdowns implements Part {
     this.#cached.clear();
   }
 
-  /** Evicts past hours and days; everything when the cache is still too large. */
+  /** Evicts past hours and days. Empties the cache if it is still too large. */
   #evict(now: number): void {
     let keys = 0;
     for (const [name, { place, tally }] of this.#cached) {
@@ -232,7 +235,7 @@ function shownCountry(key: string): { country: string | null } {
   return { country: key === OTHER || key === NO_COUNTRY ? null : key };
 }
 
-/** The host name of a referrer. Invalid addresses count as no referrer. */
+/** Returns the host name of a referrer. An invalid address counts as no referrer. */
 function referrerKey(referrer: string): string {
   if (referrer === '') return NO_REFERRER;
   const host = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/@]*@)?(\[[0-9a-f:.]+\]|[^/:?#]+)/i.exec(referrer)?.[1];

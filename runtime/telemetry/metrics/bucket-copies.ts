@@ -6,9 +6,9 @@ import type { CopiedRow } from '../copies/content.ts';
 import { COPIES, type CopySource } from '../copies/source.ts';
 
 const HOUR_MS = 3_600_000;
-/** Most rows of an object. */
+/** Maximum rows of an object. */
 const ROWS = 2_000;
-/** Longest time from a row's period to its write, in ms. */
+/** Rows are written at most this long after their period, in ms. */
 const LATE_MS = 5 * 60_000;
 /** Characters of a time in ISO format, up to its day. */
 const DAY_LENGTH = '2026-01-01'.length;
@@ -44,7 +44,8 @@ export class BucketCopies implements CopySource {
   changed(now: number): string[] {
     const { periodMs, keptMs } = this.#options;
     const last = this.copies.last(this.folder);
-    // Late rows may have changed the period before. A last copy in the future is from before the clock was set back.
+    // Starts at least `LATE_MS` back, because late rows may have changed the previous period. The last copy is in the future
+    // if the clock was set back.
     const from = last === null ? (this.#rows.oldest() ?? now) : Math.min(this.#timeOf(last), now - LATE_MS);
     const folders = new Set(
       this.copies.outdated(this.folder).map((name) => this.#folderAt(this.#timeOf(name))),

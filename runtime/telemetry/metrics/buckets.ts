@@ -1,10 +1,10 @@
-// The buckets of one length, in their table, with a cache of those in use.
+// Buckets of one length (a minute or an hour): their table, with a cache of the buckets in use.
 import type { BucketQueries, BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import { addRow, type Bucket, emptyBucket, toRow } from './bucket.ts';
 
-/** Most cached buckets after a write. */
+/** Maximum cached buckets after a write. Over it, the cache is emptied. */
 const CACHED_MAX = 2_000;
-/** Limit of unwritten buckets: over it, all are dropped. */
+/** Maximum buckets that wait while writes fail. Over it, all of them are dropped. */
 const UNWRITTEN_MAX = 50_000;
 
 interface Cached {
@@ -27,7 +27,7 @@ export class Buckets {
     this.lengthMs = lengthMs;
   }
 
-  /** Returns an app's bucket at a time, to add to. */
+  /** Returns an app's bucket at a time, for the caller to add to. */
   at(appId: string, time: number): Bucket {
     const at = time - (time % this.lengthMs);
     if (this.#last?.at === at && this.#last.appId === appId) return this.#last.bucket;
@@ -45,7 +45,7 @@ export class Buckets {
     return cached.bucket;
   }
 
-  /** Writes changed buckets. Call `written` after the commit. @returns their apps */
+  /** Writes the changed buckets. Call `written` after the commit. @returns the ids of their apps */
   write(): Set<string> {
     for (const { appId, at, bucket } of this.#unwritten) this.#rows.save(appId, at, toRow(bucket));
     return new Set([...this.#unwritten].map(({ appId }) => appId));
@@ -68,7 +68,7 @@ export class Buckets {
     return given;
   }
 
-  /** Adds a bucket of another machine to the table. Everything must be written before. Call `reset` after the transaction. */
+  /** Adds a copied bucket to the table. Write the cached buckets before the transaction, and call `reset` after it. */
   add(appId: string, at: number, row: BucketRow): void {
     const bucket = emptyBucket();
     const found = this.#rows.find(appId, at);
@@ -83,12 +83,12 @@ export class Buckets {
     this.#cached.clear();
   }
 
-  /** Stored buckets from `from` on and before `to`. */
+  /** Returns an app's stored buckets that begin at or after `from`, and before `to`. */
   range(appId: string, from: number, to: number): (BucketRow & { at: number })[] {
     return this.#rows.range(appId, from, to);
   }
 
-  /** Removes an app's cached buckets and up to `limit` of its rows. @returns whether more are left */
+  /** Removes an app's cached buckets and up to `limit` of its rows. @returns whether more rows may be left */
   forget(appId: string, limit: number): boolean {
     this.#last = null;
     for (const [key, cached] of this.#cached) {

@@ -10,7 +10,7 @@ import type { ReportedRun } from '../logs/log-lines.ts';
 import type { Immediate, Part } from '../part.ts';
 import type { Store } from '../store/store.ts';
 
-/** Limit of an app's crons: a process can report any number. */
+/** Maximum crons of an app: a process can report any number. */
 const KEPT_MAX = 200;
 /** Rows in one batch of removals. */
 const PIECE = 500;
@@ -20,7 +20,7 @@ export class CronRuns implements Part {
   readonly dropped = { cron_runs: 0 };
   readonly answers: Immediate<'crons/last'>;
   readonly #rows: CronRunQueries;
-  /** By app and cron. */
+  /** Unwritten runs, by app and cron. */
   readonly #unwritten = new Map<string, Map<string, CronRunRow>>();
 
   constructor(store: Store) {

@@ -13,11 +13,11 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import { maxBy } from '../store/max-by.ts';
 import type { Store } from '../store/store.ts';
 
-/** Limit of an app's points between two writes, about a second apart. Points over the limit are dropped and counted. */
+/** Maximum points of an app between two writes, about a second apart. Points over the limit are dropped and counted. */
 const AT_ONCE_MAX = 2_000;
 /** Limit of queued bytes while writes fail. */
 const UNWRITTEN_BYTES = 16 * 1024 * 1024;
-/** Approximate bytes of a row besides its texts. */
+/** Approximate bytes of a row without its texts. */
 const ROW_BYTES = 60;
 /** Points searched before other work gets a turn. */
 const SEARCHED_POINTS = 20_000;
@@ -31,7 +31,7 @@ const PIECE = 1_000;
 type Written = Omit<DatapointRow, 'id' | 'app_id'>;
 
 export interface DatapointsOptions extends Pick<ThreadOptions, 'retentionDays'>, ByteBoundsOptions {
-  /** Limit, for tests. */
+  /** Shorter `SEARCH_MS`, for tests. */
   searchMs?: number;
 }
 
@@ -121,7 +121,7 @@ export class Datapoints implements Part {
     }
   }
 
-  /** Lists points newest first. A slow search returns what it has found, and a cursor. */
+  /** Lists points newest first. A slow search returns the points found so far, and a cursor. */
   async #list(asked: Asks['datapoints']['params']): Promise<Asks['datapoints']['answer']> {
     this.flush();
     const { appId, hours, dataset = null, index = null, limit } = asked;

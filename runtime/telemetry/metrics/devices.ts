@@ -1,11 +1,11 @@
-// Parses user agents into kind of device, client and system. Versions are left out.
+// Parses user agents into kind of device, client and operating system. Versions are left out.
 import Bowser from 'bowser';
 
-/** Longest user agent that is parsed, in characters. Browsers' have about 150. */
+/** Only this many characters of a user agent are parsed. A browser sends about 150. */
 const LENGTH_MAX = 400;
-/** Longest name, in characters: programs may choose any. */
+/** Longest name of a client or system, in characters: a program may send any name. */
 const NAME_MAX = 40;
-/** Most cached user agents. */
+/** Maximum cached user agents. Over it, the cache is emptied. */
 const REMEMBERED = 2_000;
 const BOT = /bot\b|bot[/;)]|crawl|spider|slurp|preview|monitor|scan|archiver|headless|lighthouse/i;
 
@@ -21,7 +21,7 @@ export interface Device {
 
 const known = new Map<string, string>();
 
-/** The device as a key for `readDevice`. */
+/** Returns the device of a user agent as a key, which `readDevice` parses. */
 export function deviceKey(userAgent: string): string {
   const text = userAgent.slice(0, LENGTH_MAX);
   let key = known.get(text);
@@ -43,7 +43,7 @@ function deviceOf(userAgent: string): Device {
   const { browser, os, platform } = Bowser.parse(userAgent);
   const client = name(browser.name);
   if (platform.type === 'bot' || BOT.test(userAgent)) {
-    // For a bot that poses as a browser, the word that identifies it.
+    // A bot may pose as a browser, so the client is the word that identifies the bot.
     return { kind: 'bot', client: botName(userAgent) ?? client, os: null };
   }
   if (!userAgent.startsWith('Mozilla/')) return { kind: 'program', client: productOf(userAgent), os: null };
@@ -56,7 +56,7 @@ function botName(userAgent: string): string | null {
   return name(words.find((word) => BOT.test(`${word}/`)));
 }
 
-/** The first word without its version: `curl/8.5.0` gives `curl`. */
+/** Returns the first word of a user agent without its version: `curl/8.5.0` gives `curl`. */
 function productOf(userAgent: string): string | null {
   return name(/^[\w.-]+/.exec(userAgent)?.[0]);
 }

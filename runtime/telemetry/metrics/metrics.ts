@@ -17,27 +17,27 @@ import { BucketCopies } from './bucket-copies.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
 
-/** Version of the figures. Increase it when they change their meaning. */
+/** Version of the figures. Increase it when the meaning of a figure changes. */
 const SCHEMA = 1;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Retention of minute buckets. Older times have hour buckets. */
+/** Retention of minute buckets, in ms. For older times only hour buckets are left. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
-/** Retention of the minutes' copies. The minutes are kept longer, so that a copy never lacks minutes of its hour. */
+/** Retention of copied minutes, in ms. The minutes are kept longer, so that a copy never lacks minutes of its hour. */
 const MINUTES_COPIED_MS = 73 * HOUR_MS;
-/** In an overview, the number of separate hours. */
+/** Number of hours in an overview. The last one is the current hour. */
 const OVERVIEW_HOURS = 24;
-/** In an overview, the memory is the highest since this long before the current minute, in ms. */
+/** An overview has the highest memory since this long before the current minute, in ms. */
 const PRESENT_MS = 2 * MINUTE_MS;
-/** Limit of all apps' data, in bytes. */
+/** Limit of the database's pages in use, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
 
 type Items = Result<'metrics.get'>['items'];
 
-/** The step for ranges up to so many hours: an answer has a few hundred steps at most. */
+/** The step for ranges of up to so many hours. An answer has at most a few hundred steps. */
 const STEPS: readonly [hours: number, stepMs: number][] = [
   [6, MINUTE_MS],
   [24, 5 * MINUTE_MS],
@@ -111,7 +111,10 @@ export class Metrics implements Part {
     return minutes + hours + this.#removeTooMuch() >= PIECE;
   }
 
-  /** Removes the oldest rows of any app when the file is too large: the buckets of each app are limited. @returns how many */
+  /**
+   * Removes the oldest rows when the file is too large, of minutes first. Does not select an app, because the buckets of
+   * each app are limited. @returns how many
+   */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -131,7 +134,7 @@ export class Metrics implements Part {
     return this.#written.apps();
   }
 
-  /** Returns the hours and the minutes as sources of copies in the bucket. */
+  /** Returns the hour buckets and the minute buckets as sources of copies in the bucket. */
   copies(): CopySource[] {
     const minutesMs = Math.min(MINUTES_COPIED_MS, this.#retentionMs);
     const of = (table: BucketTable, buckets: Buckets, periodMs: number, keptMs: number) =>

@@ -1,19 +1,19 @@
 // Folds paths to kinds of pages: a segment that names one user, order or file becomes a placeholder. This limits the number
 // of paths, and keeps personal names and secret links out of storage.
 
-/** Most segments that are kept; deeper ones become `…`. */
+/** Maximum segments that are kept; deeper ones become one `…`. */
 const SEGMENTS_MAX = 8;
-/** Longer segments are not names chosen by people. */
+/** Maximum characters of a segment. A longer one becomes `:long`, because people do not choose such names. */
 const SEGMENT_LENGTH = 64;
 const EXTENSION = /\.[a-z][a-z0-9]{0,4}$/i;
-/** Numbers, dates, versions, coordinates. */
+/** Matches numbers, dates, versions and coordinates. */
 const NUMBER = /^\d[\d.,:_+-]*$/;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-/** A prefix that people chose, such as `usr_`, before a generated part. */
+/** Matches a prefix that people chose, such as `usr_`, before a generated part. */
 const WORDS = /^[a-z][a-z._-]{0,31}$/i;
 const EMAIL = /@|%40/;
 
-/** Most cached paths. */
+/** Maximum cached paths. Over it, the cache is emptied. */
 const REMEMBERED = 2_000;
 const known = new Map<string, string>();
 

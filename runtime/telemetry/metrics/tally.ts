@@ -1,7 +1,7 @@
 // Counts requests by a key that clients choose: the frequent keys are kept, all others count together.
 import type { BreakdownRow } from '../../../sqlite/telemetry/breakdowns.ts';
 
-/** The key of all evicted keys. */
+/** The key under which the counts of all evicted keys are added up. */
 export const OTHER = '';
 /** Limit of keys besides `OTHER`. A new key evicts the one with the fewest requests, whose count moves to `OTHER`. */
 export const KEYS_MAX = 200;
@@ -16,12 +16,12 @@ export class Tally {
   /** Keys with unwritten counts, evicted ones included. */
   readonly #changed = new Set<string>();
 
-  /** @param rows as last written */
+  /** @param rows the stored counts */
   constructor(rows: BreakdownRow[]) {
     for (const { key, requests, errors } of rows) this.#counts.set(key, { requests, errors });
   }
 
-  /** Number of keys in memory: counted ones, and those whose change is not written. */
+  /** Number of keys in memory. A counted key whose change is not written counts twice. */
   get keys(): number {
     return this.#counts.size + this.#changed.size;
   }

@@ -18,7 +18,7 @@ interface Total {
   bytesOut: number;
   heldMs: number;
   durationMs: number;
-  /** Number of durations between the previous bound and each bound; the last has no upper bound. */
+  /** Number of durations between the previous bound and each bound. The last number has no upper bound. */
   durations: number[];
   cpuMs: number;
   memoryBytes: number;
@@ -30,7 +30,7 @@ export class Totals implements Part {
   readonly name = 'totals';
   readonly dropped = {};
   readonly answers: Immediate<'prometheus'> = {
-    // As bytes, which are transferred to the other thread without a copy: many apps give megabytes.
+    // As bytes, which are transferred to the host's thread without a copy: the text of many apps has megabytes.
     prometheus: ({ stats }) =>
       new TextEncoder().encode(prometheusText([...hostFamilies(stats), ...this.#appFamilies()])),
   };
@@ -53,7 +53,7 @@ export class Totals implements Part {
       total.bytesIn += request.bytesIn;
       total.bytesOut += request.bytesOut;
       total.heldMs += request.heldMs;
-      // A WebSocket's duration depends on its user.
+      // A WebSocket's duration depends on its user: it is not a latency.
       if (request.upgraded) continue;
       total.durationMs += request.durationMs;
       const bound = BOUNDS.findIndex((each) => request.durationMs <= each * MS);

@@ -6,11 +6,11 @@ interface Exporter<Item> {
   shutdown(): Promise<void>;
 }
 
-/** Limit of queued items; further ones are dropped. */
+/** Maximum queued items. Further items are dropped. */
 const WAITING = 8_192;
-/** Items of one batch. */
+/** Maximum items of one batch. */
 const BATCH = 512;
-/** Longest wait of an item for a full batch, in ms. */
+/** Maximum time that an item waits for a full batch, in ms. */
 const EVERY_MS = 1_000;
 
 export class OtlpQueue<Item> {
@@ -20,12 +20,12 @@ export class OtlpQueue<Item> {
   #sending: Promise<void> | null = null;
   #dropped = 0;
 
-  /** @param exporter retries by itself, within a time limit */
+  /** @param exporter must itself retry, within a time limit */
   constructor(exporter: Exporter<Item>) {
     this.#exporter = exporter;
   }
 
-  /** Items dropped by the full queue or by a failed export. */
+  /** Number of items dropped because the queue was full, or because an export failed. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -40,7 +40,7 @@ export class OtlpQueue<Item> {
     else this.#timer ??= setTimeout(() => this.#send(), EVERY_MS);
   }
 
-  /** Sends the queued items once, and ends. */
+  /** Sends the queued items once, and ends the exporter. */
   async close(): Promise<void> {
     this.#send();
     await this.#sending;

@@ -29,7 +29,7 @@ const SCOPE = { name: 'cellar' };
 const METRICS_EVERY_MS = 60_000;
 /** Time limit of one export, retries included, in ms. */
 const TIMEOUT_MS = 10_000;
-/** Limit of distinct combinations of app, method and status. */
+/** Maximum combinations of attributes that a metric has, such as of app, method and status. */
 const CARDINALITY = 10_000;
 /** Bounds of durations, in s: those that OpenTelemetry advises for HTTP requests. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
@@ -43,7 +43,7 @@ const NO_SPAN = '';
 /** HTTP methods to export. All others are exported as `_OTHER`, because clients may invent any method. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
 
-/** The part of telemetry that exports to other systems. It stores nothing. */
+/** The part of telemetry that exports to other systems. It stores nothing on the disk. */
 export class Otlp implements Part {
   readonly name = 'otlp';
   readonly answers = {};
@@ -115,7 +115,7 @@ export class Otlp implements Part {
       severityText: level,
       severityNumber: SEVERITIES[level],
       body: text,
-      // The app reports its trace, not its span.
+      // A line has the app's trace id, but no span id.
       ...(traceId === null
         ? {}
         : { spanContext: { traceId, spanId: NO_SPAN, traceFlags: TraceFlags.SAMPLED } }),
@@ -130,7 +130,7 @@ export class Otlp implements Part {
     });
   }
 
-  /** Forgets the app's resources. Nothing else of an app is stored. */
+  /** Forgets the app's resources. Its queued spans and log records are still sent. */
   forget(appId: string): boolean {
     for (const [key, { attributes }] of this.#resources)
       if (attributes['cellar.app.id'] === appId) this.#resources.delete(key);
@@ -146,7 +146,7 @@ export class Otlp implements Part {
     return { 'cellar.app.id': appId, 'cellar.app.slug': this.#nameOf(appId) };
   }
 
-  /** Each app is its own service. A rename makes a new one. */
+  /** Returns the OpenTelemetry resource of an app: a service named by the app's slug. After a rename it is a new one. */
   #resource(appId: string): Resource {
     const slug = this.#nameOf(appId);
     const key = `${appId} ${slug}`;

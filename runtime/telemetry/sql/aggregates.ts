@@ -4,7 +4,7 @@ import { type Called, check, type Expression, type Row } from './expression.ts';
 import { SqlError } from './tokens.ts';
 import { FLOAT64, TEXTS, type Type, UINT64, type Value, wide } from './types.ts';
 
-/** Most entries of `topK`. */
+/** Maximum entries of `topK`. */
 const TOP_MOST = 1_000;
 
 export interface Accumulator {
@@ -26,7 +26,10 @@ interface AggregateCall extends Called {
 
 type AggregateDefinition = (called: AggregateCall) => Aggregate;
 
-/** Defines an aggregate whose accumulator gets each row. @param kinds the kinds of the arguments, as in `check` */
+/**
+ * Defines an aggregate by its accumulators. With DISTINCT, an accumulator gets only the first row with each value.
+ * @param kinds the kinds of the arguments, as in `check`
+ */
 function folded(
   kinds: string,
   type: (values: Expression[]) => Type,
@@ -84,7 +87,7 @@ function averaged(value: Expression, holds: (row: Row) => boolean = () => true):
   };
 }
 
-/** Keeps `value` of the row whose `by` wins over the `by` of all others. */
+/** Keeps `value` of the first row, and then of each later row whose `by` wins over that of the kept row. */
 function best(value: Expression, by: Expression, wins: (a: Value, b: Value) => boolean): Accumulator {
   let kept: Value = EMPTY[value.type.name] ?? 0;
   let most: Value | null = null;

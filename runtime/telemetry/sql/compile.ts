@@ -7,7 +7,7 @@ import type { Call, Node, Selected } from './parser.ts';
 import { SqlError } from './tokens.ts';
 import { type Column, FLOAT64, INT64, STRING, type Type, UINT8, UINT32, UINT64 } from './types.ts';
 
-/** Most nodes of all expressions after their aliases were replaced. */
+/** Maximum nodes that one `Aliases` visits. Nested aliases can multiply the nodes of a query. */
 const NODES = 10_000;
 
 /** Replaces aliases by their expressions. An alias hides a column of its name, but not in its own expression. */

@@ -9,7 +9,7 @@ export type Row = readonly Value[];
 export interface Expression {
   type: Type;
   run: (row: Row) => Value;
-  /** Set for a literal. */
+  /** Set when the value is the same for all rows, as for a literal or `now()`. */
   constant?: Value;
   interval?: { count: number; unit: Unit };
   at: number;
@@ -34,7 +34,8 @@ const KINDS: Record<string, { is: (type: Type) => boolean; name: string }> = {
 
 /**
  * Checks the arguments of a function.
- * @param kinds a letter of `KINDS` for each argument. Arguments after `|` may be missing. The last one before `*` may be repeated
+ * @param kinds a letter of `KINDS` for each argument. Arguments after `|` are optional. A `*` at the end: the last argument
+ *   may be repeated
  * @throws {SqlError} for a wrong number of arguments, or one of another kind
  */
 export function check({ name, values, at }: Called, kinds: string): void {
@@ -55,7 +56,7 @@ export function check({ name, values, at }: Called, kinds: string): void {
   });
 }
 
-/** Defines a function of values. @param run gets one argument for each value */
+/** Defines a function by its arguments and result. @param run called for each row with the values of the arguments */
 export function of(
   kinds: string,
   type: Type | ((types: Type[]) => Type),

@@ -5,7 +5,7 @@ import { showTime, UTC } from './times.ts';
 import { SqlError } from './tokens.ts';
 import { type Column, isTime, type Value } from './types.ts';
 
-/** Longest response, in bytes. */
+/** Maximum bytes of the rows of a response. */
 const ANSWER_BYTES = 16 * 1024 * 1024;
 
 export interface Written {
@@ -13,7 +13,7 @@ export interface Written {
   text: string;
 }
 
-/** @throws {SqlError} when the response gets too long */
+/** Formats the result of a query. @throws {SqlError} when the response gets too long */
 export function write({ columns, rows, beforeLimit }: Result, format: Format): Written {
   const lines: string[] = [];
   let left = ANSWER_BYTES;

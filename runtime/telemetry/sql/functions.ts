@@ -26,7 +26,7 @@ const number = (run: (...values: number[]) => number, kinds = 'n') => of(kinds, 
 const whole = ([a, b]: Type[]) => wide(commonType(a!, b ?? a!)!);
 const same = ([a]: Type[]) => a!;
 
-/** Joins texts. Checks the length first, because the parts together may exceed the limit many times. */
+/** Joins texts. Checks the length first, because the parts together may be many times longer than the limit. */
 function joined(parts: readonly string[]): string {
   let length = 0;
   for (const part of parts) {
@@ -54,7 +54,7 @@ function comparison(holds: (a: Value, b: Value) => boolean): Definition {
   };
 }
 
-/** A sum or difference, also of a time and an interval. */
+/** Defines a sum or difference, also of a time and an interval. */
 function moved(sign: 1 | -1, plain: Definition): Definition {
   return (called) => {
     const { values, at } = called;
@@ -76,7 +76,7 @@ const minus = of(
 );
 const signed = (a: Type, b: Type): Type => (commonType(a, b)!.name === 'Float64' ? FLOAT64 : INT64);
 
-/** Refuses texts, which `-` and `+` do not take. */
+/** Adds a check to `+` or `-`: all arguments must be numbers or times. */
 function ofNumbers(plain: Definition): Definition {
   return (called) => {
     const wrong = called.values.find(({ type }) => !isNumber(type) && !isTime(type));

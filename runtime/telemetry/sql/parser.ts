@@ -49,7 +49,7 @@ export type Format = (typeof FORMATS)[number];
 export const UNITS = ['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'] as const;
 export type Unit = (typeof UNITS)[number];
 
-/** Most nested parentheses, calls and operators. */
+/** Maximum depth of nested expressions and subqueries, and maximum operators in a chain such as `a + b + c`. */
 const DEPTH = 100;
 
 const COMPARISONS: Record<string, string> = {
@@ -188,7 +188,7 @@ class Parser {
     }
   }
 
-  /** Parses IN, BETWEEN, LIKE and ILIKE with what follows them. */
+  /** Parses IN, BETWEEN, LIKE or ILIKE with its right operands. @returns null for any other token */
   #matched(left: Node, at: number): Node | null {
     if (this.#takes('in')) {
       this.#expectsSymbol('(');

@@ -22,7 +22,7 @@ const COLUMNS: Column[] = [
   ...numbers.map((n) => ({ name: `double${n}`, type: FLOAT64 })),
 ];
 
-/** A query that cannot be run. The message has the place in the query. */
+/** A query that cannot be run. The message has the place in the query, if there is one. */
 export class QueryRefused extends Error {}
 
 /** Apps on other hosts have points of the dataset too. */
@@ -32,7 +32,7 @@ export class DatasetSpread extends Error {}
  * Runs a query over the data points of some apps.
  * @param path the path of the database
  * @param elsewhere names of datasets of apps on other hosts
- * @returns null when no app has points of the dataset, or any dataset for SHOW TABLES
+ * @returns null when none of the apps has points of the dataset, or when SHOW TABLES finds no dataset
  * @throws {QueryRefused} for an invalid query, or one that needs too much memory
  * @throws {DatasetSpread} when apps on other hosts have points of the dataset too
  */
@@ -102,7 +102,7 @@ function dataset(reads: DatapointReads, name: string, elsewhere: readonly string
   return { columns: COLUMNS, rows: rowsOf(reads, name) };
 }
 
-/** Yields rows of `COLUMNS`. A missing blob is the empty text, a missing double 0. Nothing is sampled. */
+/** Yields rows of `COLUMNS`. A missing blob is the empty text, a missing double 0. No point is left out by sampling. */
 function* rowsOf(reads: DatapointReads, name: string): Generator<Value[]> {
   for (const { at, dataset, index, blobs, doubles } of reads.scan(name)) {
     const texts = JSON.parse(blobs) as (string | null)[];

@@ -14,7 +14,7 @@ export interface Table {
 export interface Result {
   columns: Column[];
   rows: Value[][];
-  /** How many rows there would be without LIMIT; fewer if the query ended early. */
+  /** Number of rows without LIMIT and OFFSET. Lower without ORDER BY, because reading stops at the limit. */
   beforeLimit: number;
 }
 
@@ -69,7 +69,7 @@ function every({ columns }: Table): Selected[] {
   return columns.map(({ name }) => ({ node: { kind: 'name', name, at: 0 }, name, hasAlias: false }));
 }
 
-/** A whole number in GROUP BY and ORDER BY is the place of a selected expression. */
+/** Replaces a whole number in GROUP BY or ORDER BY by the selected expression at that place, from 1. */
 function positioned(node: Node, selected: readonly Selected[]): Node {
   if (node.kind !== 'number' || !node.isWhole) return node;
   const found = selected[node.value - 1];

@@ -16,7 +16,7 @@ function zoneOf({ values }: Called, place: number): string {
   return zone;
 }
 
-/** Converts a text or a number to a time. Another text than a time gives 0. @throws {SqlError} for such a text as a literal */
+/** Converts a text or a number to a time. A text that is no time gives 0. @throws {SqlError} if such a text is a literal */
 export function toTime({ type, run, constant, at }: Expression, zone: string): Expression {
   const own: Type = { name: 'DateTime', zone };
   const wrong = (text: string) =>

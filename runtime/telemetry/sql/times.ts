@@ -12,7 +12,7 @@ const SECONDS: Partial<Record<Unit, number>> = {
 const MONTHS: Partial<Record<Unit, number>> = { month: 1, quarter: 3, year: 12 };
 /** 1970-01-05, a Monday. */
 const FIRST_MONDAY_S = 4 * DAY_S;
-/** Zones change their offsets only at multiples of this, in s. */
+/** Length of the intervals for which offsets are cached, in s. Zones now change their offsets only at multiples of it. */
 const OFFSET_S = 900;
 const MOST_OFFSETS = 100_000;
 /** Limit of times, before and after 1970, that a `Date` can have in every zone, in s. */
@@ -107,7 +107,7 @@ export function add(seconds: number, count: number, unit: Unit, zone: string): n
   return fromLocal(date.getTime() / 1_000, zone);
 }
 
-/** Parses `YYYY-MM-DD`, with a time or without, or seconds since 1970; NaN for any other text. */
+/** Parses `YYYY-MM-DD`, with or without a time, or seconds since 1970. NaN for another text, or for four digits (a year). */
 export function parseTime(text: string, zone: string): number {
   if (/^\d{1,12}$/.test(text) && text.length !== 4) return Number(text);
   const found = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.\d{1,9})?Z?)?$/.exec(text);

@@ -2,7 +2,7 @@
 
 /** A query that cannot be run. */
 export class SqlError extends Error {
-  /** The offset in the query; null when no place in it is wrong. */
+  /** The offset of the error in the query; null when the error has no place. */
   readonly at: number | null;
   constructor(message: string, at: number | null) {
     super(message);
@@ -25,7 +25,7 @@ const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
 const SYMBOL = /==|!=|<>|<=|>=|\|\||[-+*/%(),=<>;[\].]/y;
 const ESCAPES: Record<string, string> = { n: '\n', t: '\t', r: '\r', '0': '\0', b: '\b', f: '\f' };
 
-/** @throws {SqlError} for a character that no token begins with, and for a text without its end */
+/** Returns the tokens of a query. @throws {SqlError} for a character that begins no token, and for an unclosed quote */
 export function tokens(sql: string): Token[] {
   const found: Token[] = [];
   let at = 0;

@@ -1,4 +1,4 @@
-// Types and values of the SQL of Analytics Engine. They have ClickHouse's names.
+// Types and values of the SQL of Analytics Engine. The types have ClickHouse's names.
 
 /** A point in time is in whole seconds since 1970, and a truth value is 1 or 0. */
 export type Value = number | string | string[];

@@ -6,13 +6,13 @@ export class AppAllowances {
   readonly #savedS: number;
   readonly #byApp = new Map<string, Allowance>();
 
-  /** @param savedS the largest burst, in seconds of the rate */
+  /** @param savedS the largest burst: as many items as the rate allows in this many seconds */
   constructor(perSecond: number, savedS: number) {
     this.#perSecond = perSecond;
     this.#savedS = savedS;
   }
 
-  /** Whether the rate allows an app one more item. If so, counts the item. */
+  /** Counts one item of an app, if the rate limit allows it. @returns whether it does */
   takes(appId: string): boolean {
     let allowance = this.#byApp.get(appId);
     if (allowance === undefined) {

@@ -5,13 +5,13 @@ import { maxBy } from './max-by.ts';
 
 /** Limit of one app's rows, in bytes. */
 const APP_BYTES = 64 * 1024 * 1024;
-/** Limit of the whole file, in bytes. A row can take four times its own bytes there. */
+/** Limit of the database's pages in use, in bytes. A row can take four times the bytes there that `Rows.sizes` counts. */
 const ALL_BYTES = 1024 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 2_000;
 
+/** Limits in bytes, of one app's rows and of the database. */
 export interface ByteBoundsOptions {
-  /** Limits, for tests. */
   appBytes?: number;
   allBytes?: number;
 }
@@ -44,7 +44,7 @@ export class ByteBounds {
     this.#onRemoved = onRemoved;
   }
 
-  /** Removes rows right after a write: later batches alone might remove less than is written. */
+  /** Removes about as many rows as were written, while a limit is exceeded. Pruning alone may be slower than the writes. */
   makeRoom(written: number): void {
     for (let removed = 0; removed < written; ) {
       const piece = this.removePiece();
@@ -53,7 +53,7 @@ export class ByteBounds {
     }
   }
 
-  /** Removes one batch over the limits. @returns how many rows */
+  /** Removes one batch of rows, if a limit is exceeded. @returns how many */
   removePiece(): number {
     const largest = maxBy(this.#rows.sizes(), ({ bytes }) => bytes);
     if (largest === null) return 0;

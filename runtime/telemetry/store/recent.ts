@@ -1,9 +1,9 @@
 // Remembers recent values of each app, such as reported errors. An app with many values evicts only its own.
 import { hash } from 'node:crypto';
 
-/** How many of an app's latest values are remembered at least. */
+/** Minimum number of an app's latest values that are remembered. The maximum is twice as many. */
 const OF_APP = 300;
-/** How many of the apps that were set last are remembered at least. */
+/** Minimum number of apps that are remembered: those with the latest values. The maximum is twice as many. */
 const APPS = 200;
 
 export class Recent<Value> {
@@ -34,8 +34,8 @@ function keyOf(words: string): string {
 }
 
 /**
- * A map of the last entries: between `most` and twice as many. It drops a whole map at a time, because removing the first
- * entry of a large map is slow.
+ * A map that keeps at least the last `most` entries, and at most twice as many. It drops many entries at a time, because
+ * removing the first entry of a large `Map` is slow.
  */
 class Generations<Value> {
   readonly #most: number;

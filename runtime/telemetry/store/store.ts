@@ -1,4 +1,4 @@
-// The thread's open databases.
+// The open databases of the telemetry thread.
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { bytesOnDisk, openTelemetryDatabase, returnFreePages } from '../../../sqlite/telemetry/database.ts';
@@ -29,7 +29,7 @@ export class Store {
     return Object.fromEntries([...this.#open].map(([name, database]) => [name, bytesOnDisk(database)]));
   }
 
-  /** Returns some free pages to the disk. */
+  /** Returns some free pages of each database to the disk. */
   giveBack(): void {
     for (const database of this.#open.values()) returnFreePages(database);
   }

@@ -16,7 +16,7 @@ import type { Store } from '../store/store.ts';
 import type { Requests } from './requests.ts';
 import { type Spans, shownSpan } from './spans.ts';
 
-/** Limit of an app's events between two writes, about a second apart. Events over the limit are dropped and counted. */
+/** Maximum events of an app between two writes, about a second apart. Events over the limit are dropped and counted. */
 const AT_ONCE_MAX = 200;
 /** Approximate limit of bytes that wait while writes fail. Events over the limit are dropped and counted. */
 const UNWRITTEN_BYTES = 8 * 1024 * 1024;
@@ -25,15 +25,15 @@ const APP_BYTES = 16 * 1024 * 1024;
 /** Over the limit, an app's events are removed until this many bytes are left. */
 const APP_BYTES_LEFT = APP_BYTES * 0.75;
 const KEPT_MS = 24 * 3_600_000;
-/** Limit of all apps' data, in bytes. */
+/** Limit of the database's pages in use, in bytes. */
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
-/** Most requests of a trace that are returned. */
+/** Maximum requests of a trace that are returned. */
 const TRACE_REQUESTS = 100;
-/** Most events of a trace whose calls are returned. */
+/** Maximum events of a trace whose calls are returned. */
 const TRACE_EVENTS = 100;
-/** Most calls of a trace that are returned. */
+/** Maximum calls of a trace that are returned. */
 const TRACE_CALLS = 500;
 
 export class Calls implements Part {
@@ -84,7 +84,7 @@ export class Calls implements Part {
     this.#unwrittenBytes = 0;
   }
 
-  /** Makes room after a write. Otherwise one app with long events would leave no room for the events of others. */
+  /** Removes an app's oldest events over its limit. Otherwise one app with long events would evict the events of others. */
   #trimBytes(appId: string, added: number): void {
     const bytes = (this.#bytes.get(appId) ?? APP_BYTES) + added;
     if (bytes > APP_BYTES) this.#rows.trimBytes(appId, APP_BYTES_LEFT);

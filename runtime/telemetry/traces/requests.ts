@@ -14,19 +14,19 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import { rowOf, shownSpan } from './spans.ts';
 
-/** Most requests of an app that are stored in a second. The next stored request has the number of those left out before it. */
+/** Maximum requests of an app that are stored in a second. A stored request has the number of those left out before it. */
 const STORED_PER_S = 100;
 /** Limit of an app's stored requests, about 400 bytes each. */
 const KEPT_MAX = 50_000;
 /** Requests over `KEPT_MAX` are removed after this many new ones. */
 const TRIMMED_EVERY = 1_000;
-/** Most requests of an app that wait to be written. */
+/** Maximum requests of an app that wait to be written. */
 const UNWRITTEN_MAX = 1_000;
-/** Most requests of all apps that wait to be written. */
+/** Maximum requests of all apps that wait to be written. */
 const ALL_UNWRITTEN_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 const KEPT_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. The app with the most bytes loses its oldest rows. */
+/** Limit of the database's pages in use, in bytes. The app with the most bytes loses its oldest rows. */
 const BYTES_MAX = 512 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 1_000;
@@ -120,7 +120,7 @@ export class Requests implements Part {
     return this.#rows.apps();
   }
 
-  /** Lists requests newest first. A slow search returns what it has found, and a cursor. */
+  /** Lists requests newest first. A slow search returns the requests found so far, and a cursor. */
   async #list(asked: Asks['requests']['params']): Promise<Asks['requests']['answer']> {
     this.flush();
     const { appId, hours, limit, method, status, path, min_ms, cell_start } = asked;

@@ -13,15 +13,15 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import type { CountedRequest } from './request-lines.ts';
 
-/** A request of this duration is slow, in ms. */
+/** A request of this duration or longer is slow, in ms. */
 const SLOW_MS = 1_000;
-/** Limit of an app's spans between two writes, about a second apart. Spans over the limit are dropped and counted. */
+/** Maximum spans of an app between two writes, about a second apart. Spans over the limit are dropped and counted. */
 const AT_ONCE_MAX = 20;
 /** Limit of stored spans of an app, about 400 bytes each. */
 const KEPT_MAX = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Limit of all apps' data, in bytes. The app with the most bytes loses its oldest rows. */
+/** Limit of the database's pages in use, in bytes. The app with the most bytes loses its oldest rows. */
 const BYTES_MAX = 256 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 500;
@@ -97,7 +97,7 @@ export class Spans implements Part {
   }
 }
 
-/** A WebSocket's duration depends on its user, so it is never slow. */
+/** A WebSocket is never slow, because its duration depends on its user. */
 function isSlow({ durationMs, upgraded }: CountedRequest): boolean {
   return durationMs >= SLOW_MS && !upgraded;
 }
