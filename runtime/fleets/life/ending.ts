@@ -1,5 +1,5 @@
-// Ends an app's processes: when they are idle, when the app sleeps, is stopped or exceeds its disk limit, or before it gets other
-// ones. The operations of `Fleet` call these functions one at a time.
+// Ends an app's processes: when they are idle, when the app sleeps, is stopped or exceeds its disk limit, or before new ones
+// start. The operations of `Fleet` call these functions one at a time.
 import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
 import { type Leased, processesOf, type Running } from './phase.ts';
@@ -7,10 +7,13 @@ import type { Supervisor } from './supervisor.ts';
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** How long a process may take to answer how many Workflow steps run in it, in ms. Without an answer, none count as running. */
+/** Time limit of the question how many Workflow steps run in a process, in ms. Without an answer, the number is 0. */
 const STEPS_TIMEOUT_MS = 1_000;
 
-/** Ends an idle process, or one whose memory others need. Requests that come meanwhile are queued, and start another. */
+/**
+ * Ends the processes of an app that is idle, or whose memory other apps need. Requests that come meanwhile are queued, and
+ * start a new process.
+ */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
   supervisor.options.say('info', 'the process ends because the app is idle');
   supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });
@@ -34,7 +37,7 @@ export async function sleep(supervisor: Supervisor): Promise<void> {
     supervisor.options.say('info', 'the app sleeps');
   }
   await supervisor.goIdle(lastError);
-  // Starts a process now: workerd's own alarm would resume the cut steps only after half a minute.
+  // Starts a process at once for the steps that were cut. Their own alarms would resume them only after half a minute.
   if (isCut) supervisor.rest.resume({ dueAt: Date.now() });
 }
 
@@ -52,7 +55,7 @@ export async function hold(supervisor: Supervisor, why: string, atOnce: boolean)
   phase.upstream.destroy();
 }
 
-/** Queues requests and ends the process, if any. The caller then starts another, or enters another phase. */
+/** Queues requests and ends the processes, if any. The caller then starts a new process, or enters another phase. */
 export async function retire(supervisor: Supervisor, log: (line: string) => void): Promise<void> {
   supervisor.cancelRestart();
   const { phase } = supervisor;
@@ -78,14 +81,16 @@ export async function stop(supervisor: Supervisor, live?: ReleaseRef): Promise<v
 }
 
 /**
- * Ends all processes of the app's user, even outside their sandbox or process group. A stopping host leaves them to the next
- * host.
+ * Ends all processes of the app's user, even outside their sandbox or process group. Does nothing after `Fleet.close`: the
+ * next start of the host, or the deletion or move of the app, ends them.
  */
 export async function endProcesses({ options: { user }, operations }: Supervisor): Promise<void> {
   if (user !== null && !operations.closing.aborted) await endProcessesOf(user);
 }
 
-/** Drains requests and leases before it ends the processes, because they accept no connection after SIGTERM. */
+/**
+ * Drains requests and leases, then ends the processes. The order matters: after SIGTERM, a process accepts no connection.
+ */
 async function end(phase: Running | Leased, log: (line: string) => void, drainMs = DRAIN_MS): Promise<void> {
   const { cell, leases } = phase;
   const drains = processesOf(phase).map(({ upstream }) => upstream.drain(drainMs));

@@ -1,6 +1,6 @@
-// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. An app
-// with many requests has several processes; `replicas.ts` manages the others. Operations run one after another. Two releases
-// never share the app's storage.
+// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it. An
+// app with many requests has several processes; `replicas.ts` manages the others. Operations run one after another. Two
+// releases never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
@@ -26,7 +26,7 @@ export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
 export interface FleetUsage {
   /** CPU time since the last call of `takeUsage`. */
   cpuMs: number;
-  /** Private memory, as last read. */
+  /** Private memory of all its processes, as last read. */
   memoryBytes: number;
   /** How many processes serve now. */
   processes: number;
@@ -37,7 +37,7 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
-/** Phases without a process. `crashed` is left out, because the process is started again soon. */
+/** Phases without a process. `crashed` is not among them, because its restart is scheduled. */
 const AT_REST = ['none', 'idle', 'stopped', 'held'];
 
 export class Fleet implements Backend {
@@ -46,11 +46,11 @@ export class Fleet implements Backend {
   readonly #idling: IdleCheck;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
-  /** Where the app's requests go after the app has moved to another host; null before. */
+  /** The backend that gets the app's requests, see `movedTo`; null: this fleet. */
   #movedTo: Backend | null = null;
-  /** A queued restart by `renew`; null for none. */
+  /** A restart by `renew` that waits for its turn; null for none. */
   #renewal: Promise<boolean> | null = null;
-  /** Settles when the last requested start has ended, even one that still waits for its turn. */
+  /** Resolves when the latest start requested by `start` has succeeded or failed; null when none waits or runs. */
   #coming: Promise<void> | null = null;
 
   constructor(options: FleetOptions) {
@@ -78,23 +78,23 @@ export class Fleet implements Backend {
     return this.#process.live?.deployId ?? null;
   }
 
-  /** How many processes serve. */
+  /** The number of processes that take requests. */
   get processes(): number {
     return processesOf(this.#process.phase).length;
   }
 
-  /** Sets how many processes serve, from 1 to `MOST_PROCESSES`. An app that keeps its data on this machine has one. */
+  /** Sets how many processes serve, from 1 to `MOST_PROCESSES`. An app whose data is on this machine has only one. */
   scale(count: number): void {
     this.#process.processCount = count;
     this.#process.matchReplicas();
   }
 
-  /** The process id of the first process; null when it does not serve. */
+  /** The process id of the first process; null when no process serves. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
   }
 
-  /** Whether it has no process, and none is starting or ending: nothing reads the release's files. */
+  /** Whether the app has no process, and none is starting or ending. Then nothing reads the release's files. */
   get isAtRest(): boolean {
     const { phase, operations } = this.#process;
     return !operations.busy && AT_REST.includes(phase.name);
@@ -114,7 +114,7 @@ export class Fleet implements Backend {
     return processesOf(this.#process.phase).reduce((sum, { cell }) => sum + (cell.usage?.[of] ?? 0), 0);
   }
 
-  /** Returns the usage from the last call to the last sample; null when no process serves and there were no wakes. */
+  /** Returns the usage since the previous call, as last sampled; null when no process serves and there were no wakes. */
   takeUsage(): FleetUsage | null {
     const wakes = this.#admissions.takeWakes();
     const processes = processesOf(this.#process.phase);
@@ -128,7 +128,7 @@ export class Fleet implements Backend {
     return this.#process.phase.name === 'held';
   }
 
-  /** The last minute with a request, in ms since 1970; null for none. */
+  /** The start of the last minute with a request, in ms since 1970; null for none. */
   get lastRequestAt(): number | null {
     return this.#process.activity.lastMinute;
   }
@@ -143,14 +143,14 @@ export class Fleet implements Backend {
     return this.#admissions.admit(this.#coming);
   }
 
-  /** Sends queued and later requests to `home`, the host that keeps the app now. Call it once the process here ended for good. */
+  /** Sends queued and later requests to `home`: the app's new host, or the live version after a preview's share ends. */
   movedTo(home: Backend): void {
     this.#movedTo = home;
   }
 
   /**
-   * Wakes a sleeping app for a proxy that queues its own requests. An app that does not sleep is left as it is.
-   * @returns why requests would still be refused; null when they may come
+   * Wakes a sleeping app for a proxy that queues requests itself. Does nothing for an app that does not sleep.
+   * @returns the refusal if the app cannot be woken now; null when the app no longer sleeps
    */
   async wake(): Promise<Refused | null> {
     while (this.asleep && this.#movedTo === null) {
@@ -162,8 +162,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Whether the process answers on a socket that runs none of the app's code. It does not while the app is in an endless loop. An
-   * app whose idle process was ended counts as healthy unless it sleeps, and is not woken.
+   * Whether the process answers on a socket that runs none of the app's code. It does not answer while the app is in an
+   * endless loop. An idle app without a process counts as healthy, unless it sleeps. No process is started for this check.
    */
   async healthy(): Promise<boolean> {
     const phase = this.#process.phase;
@@ -172,8 +172,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Restores an app's phase from before a restart of the host. Call it first. An `idle` app starts at its first request.
-   * @param rest the last value of `onRest`; `null` when uncertain, so that the storage is read
+   * Restores an app's phase from before a restart of the host. Call it before any other method. An `idle` app starts at its
+   * first request or due work.
+   * @param rest the last value of `onRest`; `null` when unknown: then the storage of an `idle` app is read for due work
    */
   restore(name: Resting, live: ReleaseRef, rest: RestingApp | null, lastError: string | null = null): void {
     this.#process.live = live;
@@ -197,15 +198,15 @@ export class Fleet implements Backend {
     this.#process.asleep = asleep;
   }
 
-  /** Whether a sleeping app is being started, for requests or by `start`. */
+  /** Whether a sleeping app is being started for requests or by `start`, not only for due work. */
   get isWaking(): boolean {
     return this.asleep && (this.#coming !== null || this.#admissions.isStarting);
   }
 
   /**
-   * Ends the process for its disk use. The app runs again after a start, a deploy or `letGo`. Does nothing for an app that is
-   * meant to have no process.
-   * @param atOnce whether requests in flight are aborted, and a running operation fails
+   * Ends the processes because the app uses too much disk. The app runs again after a start, a deploy or `letGo`. Does
+   * nothing for an app that is stopped, held or not deployed.
+   * @param atOnce whether requests in flight are aborted, and the process is killed during a running operation
    */
   hold(why: string, atOnce: boolean): Promise<void> {
     const { phase, operations } = this.#process;
@@ -213,14 +214,14 @@ export class Fleet implements Backend {
     return operations.run(() => hold(this.#process, why, atOnce));
   }
 
-  /** Lets the next request or due work start a stopped app. An app in another phase is left as it is. */
+  /** Lets the next request or due work start a stopped app. Does nothing in other phases. */
   rest(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle();
     });
   }
 
-  /** Ends the processes of an app in the bucket at once, because this host does not reach the control plane. */
+  /** Kills the processes of an app whose data is in the bucket, because this host does not reach the control plane. */
   cutOff(): Promise<void> {
     const end = () => {
       const { phase } = this.#process;
@@ -228,11 +229,11 @@ export class Fleet implements Backend {
       for (const { cell } of processesOf(phase)) cell.kill(CUT_OFF);
     };
     end();
-    // An operation under way may start another process.
+    // An operation under way may start a process in the meantime.
     return this.#process.operations.run(async () => end());
   }
 
-  /** Call it when the bucket answers again. The next request or due work starts an app that crashed during the outage. */
+  /** Call it when the bucket or the control plane answers again. The next request or due work then starts a crashed app. */
   bucketIsBack(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name !== 'crashed') return;
@@ -242,7 +243,7 @@ export class Fleet implements Backend {
     });
   }
 
-  /** Lets the next request or due work start a held app. An app in another phase is left as it is. */
+  /** Lets the next request or due work start a held app. Does nothing in other phases. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {
       const { phase } = this.#process;
@@ -251,9 +252,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Starts `release` and resolves when it serves; at once if it already does. It is restarted whenever its process ends, even
-   * after a failed start.
-   * @throws {Error} with the reason when it does not start
+   * Starts `release`, and resolves when it serves. Does nothing if it already serves.
+   * @throws {Error} with the reason when it does not start. `Supervisor.bringUp` says what follows; without memory, the app
+   *   goes idle
    */
   start(release: ReleaseRef): Promise<void> {
     const { wanted } = this.#process;
@@ -287,8 +288,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process: waits for requests in flight (10 s by default), then sends SIGTERM, then SIGKILL. Cancels a running start.
-   * @param live the release that a start would run, if the fleet does not know it yet
+   * Stops the app: waits for requests in flight (10 s by default), then sends SIGTERM, then SIGKILL. Cancels earlier
+   * requested starts.
+   * @param live the release of later starts, for a fleet that has none yet
    */
   stop(live?: ReleaseRef): Promise<void> {
     this.giveUpStarts();
@@ -301,8 +303,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Puts an app with a live release to sleep: ends its process as `stop` does. Any request wakes the app; those that come
-   * meanwhile are queued. Due work gets a process for as long as it takes. Workflow steps that are cut are retried at once.
+   * Puts an app with a live release to sleep. Ends its processes after requests in flight, which get at most 10 s. A later
+   * request wakes the app; requests that come meanwhile are queued. Due work gets a process for as long as the work takes. A
+   * new process retries the Workflow steps that were cut.
    */
   sleep(): Promise<void> {
     this.giveUpStarts();
@@ -310,27 +313,29 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Replaces the running release, if any, by `next`. Requests are queued meanwhile.
-   * @throws {Error} with workerd's or SQLite's own message. If the previous release ran, it is then started again
+   * Replaces the live release, if any, by `next`, and starts it. Requests are queued meanwhile.
+   * @throws {Error} with the reason, such as workerd's or SQLite's own message. The app then returns to its previous phase,
+   *   and a release that ran is started again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
   }
 
   /**
-   * Tries a release on temporary storage, beside the one that serves.
-   * @returns lines for its deploy log
-   * @throws {Error} why it could not be swapped in
+   * Tries a release on temporary storage. The live release serves meanwhile.
+   * @returns lines for the deploy log
+   * @throws {Error} with the reason why the release cannot be deployed
    */
   try(release: ReleaseRef): Promise<string[]> {
     return this.#process.launcher.try(release, this.#process.operations.closing);
   }
 
   /**
-   * Restarts the live release if it runs or should, because its process's inputs have changed. Requests are queued meanwhile,
-   * as for a deploy. A resting or stopped app starts nothing. Calls before the restart begins share it.
+   * Restarts the live release, because the inputs of its process have changed. Requests are queued meanwhile, as for a
+   * deploy. An app that is idle, asleep, stopped or held is not started. Several calls before a restart begins share this
+   * restart.
    * @returns whether a new process serves
-   * @throws {Error} why the release does not start. A running process continues if the trial failed, and else is started again
+   * @throws {Error} why the release does not start. If only the trial failed, the old process continues
    */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#process.operations.run(async () => {
@@ -340,13 +345,15 @@ export class Fleet implements Backend {
     return this.#renewal;
   }
 
-  /** Whether the process was started with other overrides of variables than the current ones. */
+  /** Whether the overrides of variables have changed since the process was started. False without a process. */
   get hasOldVars(): boolean {
     const { phase, launcher } = this.#process;
     return (phase.name === 'running' || phase.name === 'starting') && !launcher.hasCurrentVars;
   }
 
-  /** Whether the process was started before the app had an outbound Worker. False without a process, and while one starts. */
+  /**
+   * Whether the process was started before the app had an outbound Worker. False without a process, and while one starts.
+   */
   get lacksOutbound(): boolean {
     const { phase, launcher } = this.#process;
     return ![...AT_REST, 'starting', 'crashed'].includes(phase.name) && !launcher.hasOutbound;
@@ -362,16 +369,17 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Makes `next` the release of a later start, for an app that must not run now. It is tried and migrated as usual.
-   * @throws {Error} as `swap` does; the previous release then stays
+   * Makes `next` the release of later starts, for an app that must not run now. Stops the app. `next` is tried, and the
+   * databases are migrated, as in `swap`.
+   * @throws {Error} as `swap` does. Later starts then run the previous release
    */
   adopt(next: ReleaseRef, steps: SwapSteps): Promise<void> {
     return this.#process.operations.run(() => adopt(this.#process, next, steps));
   }
 
   /**
-   * Runs `replace` on the app's storage while no process uses it. Requests are queued meanwhile; afterwards the app is in its
-   * previous phase.
+   * Runs `replace` on the app's storage while no process uses it. Requests are queued meanwhile. Afterwards an app that ran
+   * is started again, unless it sleeps.
    * @throws what `replace` throws
    */
   replaceStorage(replace: () => Promise<void>): Promise<void> {
@@ -383,13 +391,14 @@ export class Fleet implements Backend {
     return this.#process.operations.closing;
   }
 
-  /** Call it within `replaceStorage`, after the app's data and code have moved. */
+  /** Call it within `replaceStorage`, after the app's data and code have moved between this machine and the bucket. */
   moved(place: Pick<FleetOptions, 'cluster' | 'load'>): void {
     this.#process.moved(place);
   }
 
   /**
-   * Fills the app's cache with a release's files. A cache in a KV namespace is filled while no process uses the storage.
+   * Fills the app's cache with pages from the release. For a cache in a KV namespace, requests are queued meanwhile, because
+   * no other process may use the storage.
    * @throws {Error} with the key that could not be put
    */
   async prefill(
@@ -404,11 +413,12 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Runs `use` with a process of the app, without waking it: a sleeping app stays asleep, a stopped one takes no requests, and
-   * a process started for this ends again. The process ends or is replaced only afterwards, as for requests in flight. Overdue
-   * alarms may run meanwhile, even of a stopped app.
-   * @param purpose what it is for, in messages
-   * @throws {Error} when there is no process or no memory for one, when it ends, when the time is over, or when 16 others use it
+   * Runs `use` with a process of the app. Starts one if there is none; that process ends again later. A sleeping app stays
+   * asleep, and a stopped app takes no requests. A stop or deploy waits for `use` as for requests in flight. Overdue alarms
+   * may run meanwhile, even of a stopped app.
+   * @param purpose a name of `use`, for messages
+   * @throws {Error} when there is no process or no memory for one, when the process ends, when the time is over, or when 16
+   *   other calls use or await it
    * @throws what `use` throws
    */
   withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, options?: LeaseOptions): Promise<T> {
@@ -420,7 +430,7 @@ export class Fleet implements Backend {
     return this.#process.crons();
   }
 
-  /** Resolves when all earlier requested operations have ended. */
+  /** Resolves when all operations requested before this call have ended. Rejects once `close` was called. */
   settled(): Promise<void> {
     return this.#process.operations.run(async () => {});
   }
@@ -431,8 +441,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Stops the process for good. Cancels a trial, a migration (which is rolled back), the filling of a cache, and a start.
-   * @param why the reason with which these operations fail
+   * Stops the app for good. Cancels a trial, a migration (which is rolled back), the filling of a cache, and a start.
+   * @param why the message of the error with which these operations and later ones reject
    */
   close(why?: string): Promise<void> {
     return this.#process.operations.close(() => stop(this.#process), why);

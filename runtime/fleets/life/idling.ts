@@ -12,18 +12,18 @@ const WORK_TIMEOUT_MS = 1_000;
 export class IdleCheck {
   readonly #process: Supervisor;
   readonly #watchdogs = new WeakMap<Cell, Watchdog>();
-  /** The process that has no requests, but stays because other work runs or is due soon; null for none. */
+  /** The running phase that is kept without requests, because other work runs or is due soon; null for none. */
   #working: Running | null = null;
-  /** How many tasks in Workflows `#working` had when it was last asked. */
+  /** How many tasks in Workflows the processes of `#working` had when last asked. */
   #steps = 0;
-  /** Whether the process is to end because others need its memory. */
+  /** Whether the end of the process is queued because other apps need its memory. */
   #isEvicting = false;
 
   constructor(process: Supervisor) {
     this.#process = process;
   }
 
-  /** The number of Workflow tasks that keep the running process. */
+  /** The number of Workflow tasks that keep an idle app's processes running. */
   get steps(): number {
     return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
   }
@@ -40,7 +40,8 @@ export class IdleCheck {
       const processes = processesOf(running);
       const used = openIn(processes) + leases.held > 0 || running === this.#working;
       for (const { cell } of processes) {
-        // A query of the owner may block the process for long. The query's own timeout ends it, so the watchdog pauses.
+        // An SQL query of the app's owner may block the process for long. The lease's timeout ends it, so the watchdog
+        // pauses.
         if (leases.mayBlock) this.#watchdogOf(cell).pause();
         else this.#watchdogOf(cell).look(cell, used);
       }
@@ -112,7 +113,7 @@ export class IdleCheck {
     const work = containers + (await sumOf(cells, (cell) => cell.workAfterAnswers(WORK_TIMEOUT_MS)));
     const steps = work > 0 ? await sumOf(cells, (cell) => cell.stepsAtWork(WORK_TIMEOUT_MS)) : 0;
     const dueAt = await this.#process.nextDue();
-    // A request may have come while waiting for the answer.
+    // A request may have come while the processes were asked.
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();

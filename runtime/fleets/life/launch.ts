@@ -41,7 +41,7 @@ export interface Place {
   directories: { run: string; data: string };
   /** Returns the current secrets of the Worker, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
-  /** Decrypts the key of a client certificate. Left out where releases have none. @throws when it cannot be decrypted */
+  /** Decrypts the key of a client certificate. Left out where no release has one. @throws when it cannot be decrypted */
   openKey?: (key: SealedKey) => string;
   /** Returns the current overrides of the Worker's variables, by name. Left out: none. */
   vars?: () => Record<string, unknown>;
@@ -53,11 +53,11 @@ export interface Place {
   timesCalls?: boolean;
   /** Whether crons may have a field for seconds (`RUNNER_CRON_SECONDS`). Default: false. */
   cronSeconds?: boolean;
-  /** The control UI's address on error pages; null: no error pages. */
+  /** The control UI's address on error pages; empty: no links to it; null: no error pages. */
   uiUrl?: () => string | null;
   /** The app's access to its buckets. Left out without a bucket service. */
   buckets?: HostServiceAccess;
-  /** The app's access to other apps. Left out without other apps. */
+  /** The app's access to other apps. Left out: it can call no other app. */
   services?: ServiceAccess;
   /** The app's cluster. Left out for an app that keeps its data on this machine. */
   cluster?: AppCluster | undefined;
@@ -65,7 +65,7 @@ export interface Place {
   load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
-  /** Returns the number of the app's containers. While there are any, its idle process is not ended. Left out: none. */
+  /** Returns the number of the app's running containers. While there are any, its idle process is not ended. Default: 0. */
   containers?: () => number;
   /** The app's access to each running service of the host, except R2's. */
   hostServices?: Partial<Record<HostService, HostServiceAccess>>;
@@ -79,7 +79,7 @@ export interface Development {
   onInspector: ((port: number) => void) | null;
 }
 
-/** Inputs of the Worker's bindings that are not in the release. */
+/** Inputs of the config of a Worker that are not in the release. */
 interface Given {
   secrets: Record<string, string>;
   vars: Record<string, unknown>;
@@ -90,16 +90,16 @@ interface Given {
 /** Constraints of a start, as in `CellOptions`. */
 type Start = Pick<CellOptions, 'startTimeoutMs' | 'onSpawned'> & { signal: AbortSignal };
 
-/** Most processes of one app. */
+/** Maximum number of processes of one app. */
 export const MOST_PROCESSES = 16;
 
 /** Starts the processes of one app. */
 export class Launcher {
   readonly #place: Place;
   readonly #files: CellFilesCache;
-  /** The config of the release for which the databases were last found migrated. */
+  /** Path of the config for which the databases were last migrated; null: not known. */
   #migrated: string | null = null;
-  /** The last launched release and the inputs of its bindings. */
+  /** The latest release that was launched, and the inputs of its config. */
   #launched: { release: ReleaseRef; given: Given } | null = null;
 
   constructor(place: Place) {
@@ -154,7 +154,7 @@ export class Launcher {
   /**
    * Starts one more process of the launched release, as another member of the app's cluster. All members must have the same
    * config, so changed secrets and variables wait for the next launch.
-   * @param number distinguishes the processes of the app, from 0 to `MOST_PROCESSES` - 1; that of `launch` is 0
+   * @param number distinguishes the processes of the app, from 0 to `MOST_PROCESSES` - 1. `launch` starts process 0
    */
   async launchBeside(number: number, start: Start): Promise<Cell> {
     const { release, given } = this.#launched!;
@@ -162,23 +162,25 @@ export class Launcher {
     return this.#start(release, files, given, this.#runDirectory(number), start);
   }
 
-  /** The first process has the app's own directory: most apps have only one. */
+  /** Returns the directory of a process. Process 0 has that of the app itself, because most apps have only one process. */
   #runDirectory(number: number): string {
     const { run } = this.#place.directories;
     return number === 0 ? run : join(run, String(number));
   }
 
-  /** Whether the last launch had the current overrides of variables. */
+  /** Whether the overrides of variables are the same as at the latest launch. */
   get hasCurrentVars(): boolean {
     return isDeepStrictEqual(this.#launched?.given.vars ?? {}, this.#place.vars?.() ?? {});
   }
 
-  /** Whether the last launch knew that there is an outbound Worker. */
+  /** Whether the app had an outbound Worker at the latest launch. */
   get hasOutbound(): boolean {
     return this.#launched?.given.hasOutbound ?? false;
   }
 
-  /** Ends processes beside the first that a killed host has left. They may run another release. `startCell` ends the first. */
+  /**
+   * Ends processes, except process 0, that a killed host has left: they may run another release. `startCell` ends process 0.
+   */
   async #endOrphans(): Promise<void> {
     for (let number = 1; number < MOST_PROCESSES; number++)
       await evictOwner(join(this.#runDirectory(number), OWNER_FILE));
@@ -195,12 +197,12 @@ export class Launcher {
     const { openKey, cluster, development } = this.#place;
     const data = runDirectory === directories.run ? directories.data : runDirectory;
     const { config, hasBuckets, hostServices, hasWorker, hasCache, sockets, calls, keys, cpuMs } = files;
-    // The services open in parallel with the start: the process connects when the app first uses them.
+    // These services open in parallel with the start, because the process connects only when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
       ...hostServices.map((type) => this.#place.hostServices?.[type]?.open()),
     ];
-    // Opened before the start: modules may call other apps while they load.
+    // Opened before the start, because the app's modules may call other apps while they load.
     await services?.open(calls);
     const cell = await startCell({
       workerd,
@@ -233,7 +235,9 @@ export class Launcher {
     return cell;
   }
 
-  /** Migrates the databases to the release and returns its files. Reads no database if already done for this config. */
+  /**
+   * Migrates the databases to the release and returns its files. Migrates nothing if the previous call had the same config.
+   */
   migrate(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<CellFiles> {
     return this.#migrate(release, this.#given(), log, signal);
   }

@@ -1,5 +1,5 @@
-// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd. This process
-// uses the real storage, and no other process does meanwhile.
+// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd process. This
+// process uses the app's real storage, and no other process does meanwhile.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
@@ -9,7 +9,7 @@ import type { Fields } from '../config/capnp.ts';
 import { D1_MODULES } from '../config/entry.ts';
 import { type TaskPlace, withTask } from '../process/task-cell.ts';
 
-/** What to migrate, and where. The databases are in the storage's `do`; `migrations.json` caches which migrations are applied. */
+/** What to migrate, and where. The databases are in the storage's `do` directory. */
 export interface MigrateOptions extends TaskPlace {
   databases: Release['databases'];
   log: (line: string) => void;
@@ -18,7 +18,7 @@ export interface MigrateOptions extends TaskPlace {
 
 /** Time limit for all databases, process start included, in ms. */
 const MIGRATE_TIMEOUT_MS = 60_000;
-/** Most applied migrations that a message names. */
+/** Maximum number of applied migrations, missing in the project, that an error names. */
 const GONE_SHOWN = 3;
 /** The default table of applied migrations. */
 const USUAL_TABLE = 'd1_migrations';
@@ -28,9 +28,10 @@ type Database = Release['databases'][number];
 type Answer = { applied: string[] } | { failed: { at: string; message: string; done: string[] } };
 
 /**
- * Applies pending migrations, each database in one transaction together with the rows of its migrations table. Starts no
- * process when nothing can be pending. Nothing else may use the storage meanwhile.
- * @throws {Error} naming database, file, line and SQLite's message; that database is then unchanged
+ * Applies pending migrations: for each database in one transaction, together with the rows of its migrations table. Starts
+ * no process if the cache shows that all are applied. Nothing else may use the storage meanwhile.
+ * @throws {Error} naming the binding, file, line and SQLite's message. The failed database is unchanged; earlier ones are
+ *   migrated
  */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const known = readKnown(options.dataDirectory);
@@ -66,7 +67,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     if (!deadline.aborted) throw error;
     throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
   }
-  // This cache only saves the start of a process. The database's own table is authoritative, so the cache is written last.
+  // This cache only saves the start of a process. Each database's own table is authoritative, so the cache is written last.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
 }
 
@@ -83,7 +84,7 @@ function keyOf({ storageId, migrationsTable }: Database): string {
   return migrationsTable === undefined ? storageId : `${storageId} ${migrationsTable}`;
 }
 
-/** A hint when migrations were applied that the project lacks, for example renamed ones. @param gone their names */
+/** Returns a hint that names applied migrations that the project lacks, for example renamed ones; empty without any. */
 function renamed(gone: string[]): string {
   if (gone.length === 0) return '';
   const shown = gone.length > GONE_SHOWN ? ['…', ...gone.slice(-GONE_SHOWN)] : gone;
@@ -103,7 +104,7 @@ function knownPath(dataDirectory: string): string {
   return join(dataDirectory, 'migrations.json');
 }
 
-/** Names of applied migrations by database, see `keyOf`. A lost or unreadable file is rebuilt. */
+/** Returns the names of applied migrations in `migrations.json`, by `keyOf`; none if the file is missing or unreadable. */
 function readKnown(dataDirectory: string): Record<string, string[]> {
   try {
     return JSON.parse(readFileSync(knownPath(dataDirectory), 'utf8'));

@@ -1,18 +1,18 @@
-// Applies migrations to one D1 database inside workerd, just as D1 in an app's process would: same class, unique key, storage
-// and limits of SQL.
+// Applies migrations to one D1 database inside workerd, as D1 in an app's process would: with the same class, unique key,
+// storage and SQL limits.
 import { D1Database as Database, turnForeignKeysOff } from './cellar-d1.js';
 import { splitStatements } from './cellar-sql-statements.js';
 
 /** The default table of applied migrations. Before `migrations_table` was supported, all databases used it. */
 const USUAL_TABLE = 'd1_migrations';
-/** Most names of applied migrations in the answer to a failure. */
+/** Maximum number of names of applied migrations in the answer to a failure. */
 const DONE_SHOWN = 1_000;
 
 export class D1Database extends Database {
   /**
    * Takes `{table, takesOver, migrations: [{name, path}]}`, with paths in the release. Answers `{applied: [name]}` or
-   * `{failed: {at, message, done}}`. `done`: names applied before this call. `takesOver`: names recorded in the default table
-   * count as applied.
+   * `{failed: {at, message, done}}`. `done`: names applied before this call. `takesOver`: names recorded in the default
+   * table count as applied.
    */
   async fetch(request) {
     let at = '';
@@ -56,14 +56,14 @@ export class D1Database extends Database {
   }
 }
 
-/** Names recorded in a table; empty if the table is missing. */
+/** Returns the names recorded in a table of migrations; empty if the table is missing. */
 function namesIn(sql, table) {
   const [found] = sql.exec("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", table);
   if (found === undefined) return new Set();
   return new Set([...sql.exec(`SELECT name FROM ${quoted(table)}`)].map(({ name }) => name));
 }
 
-/** The same schema as Wrangler's. */
+/** Returns the SQL that creates a table of applied migrations, with Wrangler's schema. */
 function createTable(table) {
   return `CREATE TABLE IF NOT EXISTS ${quoted(table)}(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -89,7 +89,8 @@ export default {
     try {
       return await env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
     } catch (error) {
-      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot catch it.
+      // A failed commit, such as one with a broken foreign key, resets the object. The object itself cannot catch this
+      // error.
       return Response.json({ failed: { at: 'the commit', message: error.message, done: [] } });
     }
   },

@@ -5,7 +5,7 @@ export class Operations {
   readonly #closing = new AbortController();
   readonly #queue = new SerialQueue();
 
-  /** Aborted by `close`: the running operation stops. */
+  /** Aborted by `close`. The running operation uses it to stop. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }

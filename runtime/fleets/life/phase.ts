@@ -1,4 +1,4 @@
-// The phases of a fleet as a union type, and what a request gets in each.
+// The phases of a fleet as a union type, and whether a request is forwarded, held or refused in each.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { RefusalReason } from '../../edge/refusals.ts';
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
@@ -13,16 +13,16 @@ export type Phase =
   /** `hibernated`: the app was at rest, so this is not a restart after a failure. */
   | { name: 'starting'; gate: PromiseWithResolvers<void>; hibernated: boolean }
   | Running
-  /** The process of an app that is being stopped ends. It gets no new requests. */
+  /** The app is being stopped. Its processes are ending, and get no new requests. */
   | { name: 'draining' }
-  /** The idle process ends. Requests that come now are queued, and start the next one. */
+  /** The processes of an idle or sleeping app are ending. Requests are queued, and start a new process afterwards. */
   | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
   | { name: 'idle' }
   | { name: 'stopped' }
   | Leased
   /** The host has ended the process for its disk use. */
   | { name: 'held' }
-  /** `retryAt`: as `performance.now()`, which is monotonic. */
+  /** `retryAt`: time of the next start, as `performance.now()`. */
   | { name: 'crashed'; retryAt: number };
 
 export interface Running {
@@ -30,7 +30,7 @@ export interface Running {
   cell: Cell;
   upstream: Upstream;
   leases: Leases;
-  /** The processes beside the first one, which is `cell`. */
+  /** The other processes of the app; `cell` is the first one. */
   replicas: Replicas;
 }
 
@@ -41,12 +41,12 @@ export interface Leased {
   leases: Leases;
 }
 
-/** Retry-After of a stopped app: somebody has to start it. */
+/** Retry-After of a stopped or held app. It is long, because such an app does not start by itself. */
 const STOPPED_RETRY_AFTER_S = 60;
-/** Retry-After when the host is short of memory: it is sampled each second, and becomes free as other apps become idle. */
+/** Retry-After when the host is short of memory. Memory becomes free as other apps become idle. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** Retry-After when an obstacle prevents a process: Cellar asks each half second whether the bucket answers again. */
+/** Retry-After while the bucket is away or this host is cut off. Cellar asks the bucket each half second. */
 const AWAY_RETRY_AFTER_S = 2;
 
 /** Why an app in the bucket has no process. */
@@ -71,11 +71,11 @@ function leastBusy({ upstream, replicas }: Running): Upstream {
   return least;
 }
 
-/** Returns the phase in the terms of the API. A sleeping app that did not crash is stopped, even with a process for due work. */
+/** Returns the state for the API. A sleeping app is `stopped`, even with a process for due work, unless it has crashed. */
 export function processState(phase: Phase, asleep: boolean): ProcessState {
   if (asleep && phase.name !== 'crashed') return 'stopped';
   switch (phase.name) {
-    // A draining process still runs, but gets no new requests.
+    // The app still has processes, which get no new requests.
     case 'draining':
       return 'running';
     case 'starting':
@@ -92,7 +92,10 @@ export function processState(phase: Phase, asleep: boolean): ProcessState {
   }
 }
 
-/** Returns what a request gets. `coming` settles with the requested start, if any. */
+/**
+ * Returns whether a request is forwarded, held or refused.
+ * @param coming resolves when the latest start requested by `Fleet.start` has ended; null without one
+ */
 export function admission(phase: Phase, asleep: boolean, coming: Promise<void> | null): Admission {
   if (phase.name === 'running') return { kind: 'forward', upstream: leastBusy(phase) };
   if (phase.name === 'starting' || phase.name === 'hibernating') {
@@ -117,13 +120,16 @@ export function admission(phase: Phase, asleep: boolean, coming: Promise<void> |
   return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);
 }
 
-/** Refuses a request that needs a new process when there is no memory for one. */
+/** Returns the refusal of a request that needs a new process, because the host has no memory for one. */
 export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
 }
 
-/** Refuses a request that needs a new process, which may not run. @param obstacle the reason, from `Supervisor.obstacle` */
+/**
+ * Returns the refusal of a request that needs a new process.
+ * @param obstacle why none may run, from `Supervisor.obstacle`
+ */
 export function noProcess(obstacle: string): Refused {
   const reason = obstacle === BUCKET_AWAY ? 'bucket_away' : 'cut_off';
   return unavailable(reason, `${obstacle}.`, AWAY_RETRY_AFTER_S);

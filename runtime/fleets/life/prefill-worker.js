@@ -1,6 +1,6 @@
 // Puts the files of a cache into a bucket or a namespace inside workerd, as an app's process would.
 
-/** Files put at a time: each may be buffered in memory. */
+/** Number of files put at once. It is small, because each file may be buffered in memory. */
 const AT_ONCE = 8;
 
 export default {
@@ -30,7 +30,7 @@ export default {
   },
 };
 
-/** Paths of the files in a directory of the release, relative to it. */
+/** Returns the paths of all files below a directory of the release, relative to it. @param above the subfolder to search */
 async function filesIn(release, directory, above) {
   const found = [];
   for (const { name, type } of await (await read(release, `${directory}/${above}`)).json()) {

@@ -1,4 +1,4 @@
-// Fills an app's cache with pages from its build: Next.js reads them from a bucket or a namespace, never from the release.
+// Fills an app's cache with pages from its build. Next.js reads these pages only from a bucket or a KV namespace.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from '../config/bundled-services.ts';
@@ -14,12 +14,12 @@ export interface PrefillOptions extends TaskPlace {
   signal: AbortSignal;
 }
 
-/** Time limit, in ms. */
+/** Time limit of the whole filling, in ms. */
 const TIMEOUT_MS = 120_000;
 const WORKER = readFileSync(new URL('./prefill-worker.js', import.meta.url), 'utf8');
 
 /**
- * Puts each file into the bucket or namespace. For a namespace, nothing else may use the storage meanwhile.
+ * Puts each file into the bucket or KV namespace. For a namespace, nothing else may use the storage meanwhile.
  * @throws {Error} naming the binding, and the key that could not be put
  */
 export async function prefill({ prefill, bucketSocket, signal, ...place }: PrefillOptions): Promise<void> {

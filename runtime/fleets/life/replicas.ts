@@ -1,5 +1,5 @@
-// The processes of an app beside its first one. Each is a member of the app's cluster and takes requests. workerd decides which
-// of them runs a Durable Object.
+// The processes of an app beside its first one. Each is a member of the app's cluster and takes requests. workerd decides
+// which process runs a Durable Object.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Upstream } from '../../edge/upstream/upstream.ts';
 import { type Level, reason } from '../../log.ts';
@@ -29,14 +29,14 @@ export interface ReplicasOptions {
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** How often a start is tried again while the host is short of memory, in ms. */
+/** Pause before the next start when the host is short of memory, or after an eviction for memory, in ms. */
 const MEMORY_EVERY_MS = 1_000;
 
 export class Replicas {
   readonly #options: ReplicasOptions;
-  /** One for each process beside the first, by the process's number. */
+  /** The keepers of the processes beside the first, by number. */
   readonly #keepers = new Map<number, Keeper>();
-  /** By number: resolves when the latest process with this number has ended. */
+  /** By number: resolves when the latest keeper has stopped. Then its process has ended or was given away. */
   readonly #ended = new Map<number, Promise<void>>();
   /** The number of the first process. */
   #first = 0;
@@ -60,9 +60,9 @@ export class Replicas {
   }
 
   /**
-   * Makes another process the first one, because the first has ended. The caller owns it from now on.
-   * @param delayMs pause before a further process starts in place of the ended one
-   * @returns the new first process; null when there is no other
+   * Makes another running process the first one, because the first has ended. The caller must end this process later.
+   * @param delayMs pause before a further process starts in place of the ended one, in ms
+   * @returns the new first process; null when no other process runs
    */
   takeOver(delayMs: number): Replica | null {
     for (const [number, keeper] of this.#keepers) {
@@ -94,7 +94,7 @@ export class Replicas {
   }
 }
 
-/** Keeps one process running. */
+/** Starts one process, and restarts it whenever it ends. */
 class Keeper {
   running: Replica | null = null;
   readonly #number: number;
@@ -105,7 +105,7 @@ class Keeper {
   readonly #user: MemoryUser;
   #drainMs = DRAIN_MS;
   #isGivenAway = false;
-  /** Whether it waits for memory. */
+  /** Whether the start waits until the host has memory. */
   #isShort = false;
   /** Aborted to end the process because other apps need its memory. */
   #leaving = new AbortController();
@@ -119,9 +119,9 @@ class Keeper {
   }
 
   /**
-   * Starts the process whenever it has ended. Resolves after `end` or `giveAway`. Never rejects.
-   * @param before resolves when the previous process with this number has ended
-   * @param delayMs pause before the first start
+   * Starts the process, and again whenever it has ended. Resolves after `end` or `giveAway`. Never rejects.
+   * @param before resolves when the previous keeper with this number has stopped; undefined: there was none
+   * @param delayMs pause before the first start, in ms
    */
   async keep(before: Promise<void> | undefined, delayMs: number): Promise<void> {
     await before;
@@ -138,7 +138,7 @@ class Keeper {
     this.#set(null);
   }
 
-  /** Returns the running process, which the caller has to end from now on; null when none runs. */
+  /** Stops the keeper but not its process. @returns the process, which the caller must end later; null when none runs */
   giveAway(): Replica | null {
     const { running } = this;
     if (running === null) return null;

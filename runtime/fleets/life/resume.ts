@@ -1,16 +1,17 @@
-// Resumes interrupted Workflows at once in the next process. workerd's Workflows engine alone would wait for their alarms.
+// Resumes interrupted Workflows at once when a new process starts. workerd's Workflows engine alone would wait for their
+// alarms.
 import { reason } from '../../log.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { Lease } from '../admission/leases.ts';
 import type { DueReader } from '../due/due.ts';
 import type { Cell } from '../process/cell.ts';
 
-/** Time limit to resume all instances, in ms. Those left are resumed by their own alarms. */
+/** Time limit to resume all instances, in ms. Their own alarms resume the remaining ones. */
 const RESUME_TIMEOUT_MS = 60_000;
 const ANSWER_BYTES = 4_096;
 
 /**
- * Makes workerd's Workflows engine check the interrupted instances. Never rejects.
+ * Makes workerd's Workflows engine resume the interrupted instances. Never rejects.
  * @param release the directory of the process's release
  * @param warn gets the reason of a failure
  */

@@ -1,5 +1,5 @@
-// Supervises one app's process: starts the live release, and restarts it after a crash. The operations of `Fleet` call it one at
-// a time. The operations that end the process are in `ending.ts`.
+// Supervises one app's process: starts the live release, and restarts it after a crash. The operations of `Fleet` call it
+// one at a time. The operations that end the process are in `ending.ts`.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { Upstream } from '../../edge/upstream/upstream.ts';
 import { CUT_OFF } from '../../hosts/gate.ts';
@@ -27,13 +27,13 @@ export interface ProcessFailure {
 }
 
 export interface SupervisorOptions extends Place {
-  /** Returns the app's current account. */
+  /** Returns the account that owns the app now. */
   owner: () => string;
-  /** Quiet time after which the process ends, in ms; `Infinity` for never. */
+  /** Time without requests or other work after which the process ends, in ms; `Infinity` for never. */
   idleMs: number;
-  /** The last minute with a request before this host's start, in ms since 1970. */
+  /** The start of the last minute with a request before the host's start, in ms since 1970; null for none. */
   lastRequestAt: number | null;
-  /** Start slots, shared by all fleets. A deploy bypasses them, because its app is down meanwhile. */
+  /** Start slots, shared by all fleets. A deploy takes no slot, because its app serves no requests until the new start. */
   slots: Slots;
   /** Time for requests in flight before a process is stopped or replaced, in ms. Default: 10 s. */
   drainMs?: number;
@@ -41,17 +41,17 @@ export interface SupervisorOptions extends Place {
   memory: MemoryGauge;
   /** Writes a line to the app's own log. */
   say: (level: Level, words: string) => void;
-  /** Called when the process did not start, or ended by itself. */
+  /** Called when a process did not start, or ended by itself. */
   onFailure: (failure: ProcessFailure) => void;
-  /** The id of the version that requests are recorded with; null or left out for that of the deploy. */
+  /** The id of the version that requests are recorded with; null or left out: the id of the deploy. */
   version?: string | null;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /** Called when the app falls asleep, and when it begins to serve requests again. */
   onAsleep: (asleep: boolean) => void;
   /**
-   * Called when an idle process was ended, and with `null` before the next one, which serves only once the promise has
-   * resolved. Must not reject.
+   * Called when it is known when the next work of an app without a process is due. Called with `null` when a process starts;
+   * it serves only once the promise has resolved. Must not reject.
    */
   onRest: (rest: RestingApp | null) => Promise<void>;
 }
@@ -67,10 +67,10 @@ export class Supervisor implements StartingApp {
   live: ReleaseRef | null = null;
   /** Whether the app sleeps: the next request wakes it. It may have a process for due work or a lease. */
   asleep = false;
-  /** How many processes a release runs, from 1 to `MOST_PROCESSES`. Without a cluster there is only one. */
+  /** The wanted number of processes, from 1 to `MOST_PROCESSES`. Without a cluster, only one runs. */
   processCount = 1;
   readonly options: SupervisorOptions;
-  /** Called when others need the memory of its process, with the reason. */
+  /** Ends the process because other apps need its memory. @param why the text for the app's log */
   readonly #evict: (why: string) => void;
   /** The app as the memory gauge sees it. */
   readonly #eater: MemoryUser = {
@@ -101,7 +101,7 @@ export class Supervisor implements StartingApp {
   /** Writes a warning to the app's own log. */
   readonly warn = (words: string): void => this.options.say('warn', words);
 
-  /** Created on first use, like the reader of due work: thousands of apps may be at rest. */
+  /** Created on first use, as `#due` is, to save memory: thousands of apps may be at rest. */
   get launcher(): Launcher {
     this.#launcher ??= new Launcher(this.options);
     return this.#launcher;
@@ -130,19 +130,19 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Why the process does not run or did not start. While it runs: the limit that the previous process exceeded, until a start
-   * or deploy by a user; else `null`.
+   * Why the process does not run or did not start; null without an error. While a process runs: the limit that the previous
+   * process exceeded, until a new release or a requested start.
    */
   get lastError(): string | null {
     return this.#lastError;
   }
 
-  /** Aborted when a start requested now is no longer wanted. */
+  /** A signal for starts that are requested now. `giveUpStarts` aborts it. */
   get wanted(): AbortSignal {
     return this.#unwanted.signal;
   }
 
-  /** Whether the host has memory for a process of this app. Larger apps may be ended for it. */
+  /** Whether the host has memory for a process of this app. May end the processes of larger apps to free memory. */
   hasMemory(): boolean {
     return this.options.memory.admits(this.#eater);
   }
@@ -154,7 +154,10 @@ export class Supervisor implements StartingApp {
     return cluster?.isAway() ? BUCKET_AWAY : null;
   }
 
-  /** Call when the app's data and code have moved and no process runs. Later processes use the new place. */
+  /**
+   * Call when the app's data and code have moved, to the bucket or from it, and no process runs. Later processes use them
+   * there.
+   */
   moved({ cluster, load }: Pick<SupervisorOptions, 'cluster' | 'load'>): void {
     this.options.cluster = cluster;
     this.options.load = load;
@@ -184,24 +187,24 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Enters the phase without a process. It lasts until a request comes or stored work is due.
-   * @param delayMs delay for work that is already due
-   * @returns a promise that settles as that of `beginRest`
+   * Enters the phase `idle`, without a process. It lasts until a request comes or stored work is due.
+   * @param delayMs delay for work that is already due, in ms
+   * @returns the promise of `beginRest`
    */
   goIdle(lastError = this.#limit, delayMs = 0): Promise<void> {
     this.enter({ name: 'idle' }, lastError);
     return this.beginRest(delayMs);
   }
 
-  /** Finds when work is next due. Resolves when that is known or when a process runs again. Never rejects. */
+  /** Finds and records when work is next due. Resolves when that is known, or when a process starts. Never rejects. */
   beginRest(delayMs = 0): Promise<void> {
     return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
 
   /**
-   * Returns when the app's own next work is due, in ms since 1970; null for never. Returns the current time if that cannot be
-   * read.
-   * @throws when aborted, also by the host's stop
+   * Returns when the app's next work is due, in ms since 1970; null for never. Returns the current time if the alarms cannot
+   * be read.
+   * @throws the signal's reason when `giveUp` or `Fleet.close` aborts it
    */
   async nextDue(giveUp?: AbortSignal): Promise<number | null> {
     const { closing } = this.operations;
@@ -229,10 +232,10 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Starts the live release when it gets a slot.
+   * Starts the live release once it has a slot, and makes it serve.
    * @param failed returns when to try again after a failure of the release
-   * @throws {Error} when it does not start. Then a retry is scheduled; if the host refused it or an obstacle exists, the app goes
-   *   idle; if it was cancelled, the app is stopped
+   * @throws {Error} when it does not start. Then a retry is scheduled; if the host refused it or an obstacle exists, the app
+   *   goes idle; if it was cancelled, the app is stopped
    */
   async bringUp(
     wanted: AbortSignal,
@@ -254,13 +257,13 @@ export class Supervisor implements StartingApp {
     }
   }
 
-  /** Starts a resting app's process for something other than requests: a sleeping app stays asleep. @throws as `bringUp` */
+  /** Starts the process of an idle app for due work or a lease. A sleeping app stays asleep. @throws as `bringUp` does */
   bringUpResting(wanted: AbortSignal): Promise<void> {
     this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
     return this.bringUp(wanted, true);
   }
 
-  /** Launches a process of the live release when it gets a slot; it serves nobody yet. @throws when it does not start */
+  /** Launches a process of the live release once it has a slot. The process gets no requests yet. @throws when it fails */
   async launchLive(signal: AbortSignal): Promise<Cell> {
     const { slots, say, cluster } = this.options;
     // Waits before it takes a slot, so that other apps can use the slot meanwhile.
@@ -270,8 +273,8 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Launches a process of `release`, which serves nobody yet. No other process may exist.
-   * @param timeoutMs longest wait for its sockets
+   * Launches a process of `release`. The process gets no requests yet. No other process of the app may exist.
+   * @param timeoutMs longest wait for the process's sockets, in ms
    */
   async launch(
     release: ReleaseRef,
@@ -279,7 +282,7 @@ export class Supervisor implements StartingApp {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // Ends the rest and its record on disk while the process starts: at this stage no code of the app runs.
+    // Removes the record of the next due work once the process exists, before the app's code runs and may change it.
     let written = Promise.resolve();
     const onSpawned = () => {
       written = this.rest.end();
@@ -292,7 +295,7 @@ export class Supervisor implements StartingApp {
     return cell;
   }
 
-  /** Makes a launched process serve. One that is not for due work wakes the app. */
+  /** Lets a launched process take requests. Marks the app as awake, unless the process is for due work. */
   serve(cell: Cell, forDueWork = false, leases = new Leases(() => this.activity.keep())): void {
     this.activity.begin(forDueWork);
     this.options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
@@ -301,7 +304,7 @@ export class Supervisor implements StartingApp {
     this.matchReplicas();
   }
 
-  /** Starts or ends processes beside the first one. There are none when the process runs only for due work. */
+  /** Starts or ends processes beside the first one. An app without a cluster, asleep or only at due work has no others. */
   matchReplicas(): void {
     if (this.#phase.name !== 'running') return;
     const isAlone = this.options.cluster === undefined || this.asleep || this.activity.isForDueWork;
@@ -342,7 +345,7 @@ export class Supervisor implements StartingApp {
     });
   }
 
-  /** The first process has ended: lets a running replica take its place. @returns whether there was one */
+  /** Makes a running replica the first process, because the first has ended. @returns whether there was a replica */
   #goOn({ replicas }: Running, delayMs: number, why: string): boolean {
     const replica = replicas.takeOver(delayMs);
     if (replica === null) return false;
@@ -352,7 +355,7 @@ export class Supervisor implements StartingApp {
     return true;
   }
 
-  /** Resumes interrupted Workflows. The process stays until all were resumed. */
+  /** Resumes interrupted Workflows. A lease keeps the process until all were resumed. */
   async #resumeWorkflows(cell: Cell, leases: Leases): Promise<void> {
     const { directory } = this.live!;
     const work = await this.launcher.dueWork(directory).catch(() => null);
@@ -363,7 +366,9 @@ export class Supervisor implements StartingApp {
     lease.release();
   }
 
-  /** Call when a start failed outside `bringUp`. Goes idle if the host refused it or an obstacle exists; else retries later. */
+  /**
+   * Call when a start failed outside `bringUp`. Goes idle if the host refused it or an obstacle exists; else retries later.
+   */
   failed(error: unknown): void {
     if (error instanceof StartRefused) void this.goIdle(error.message);
     else if (this.obstacle !== null) this.#await(this.obstacle);
@@ -373,7 +378,7 @@ export class Supervisor implements StartingApp {
     }
   }
 
-  /** Forgets earlier failures: there is a new release, or a user requests a start. */
+  /** Forgets earlier failures. Call it for a new release or a requested start, or when an outage is over. */
   forgive(): void {
     this.#limit = null;
     this.#backoff.reset();
@@ -391,7 +396,7 @@ export class Supervisor implements StartingApp {
 
   #exited(cell: Cell, exit: CellExit): void {
     const phase = this.#phase;
-    // A requested end is not a crash: the phase is left before the process is ended.
+    // A requested end is not a crash. It leaves the phase `running` before it ends the process.
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
     this.#limit = exit.limit;
@@ -408,13 +413,13 @@ export class Supervisor implements StartingApp {
     else this.#crash(restart, exit.reason);
   }
 
-  /** Goes idle with `obstacle` as the error: the app has no process until the obstacle is gone. */
+  /** Enters the phase `idle` with `obstacle` as the error. The app has no process until the obstacle is gone. */
   #await(obstacle: string): void {
     this.options.say('error', obstacle);
     void this.goIdle(obstacle);
   }
 
-  /** The due work of a sleeping app failed: retries it later. */
+  /** Retries the due work of a sleeping app later, because its process has crashed. */
   #postpone({ delayMs }: Restart, error: string): void {
     this.options.say(
       'error',
@@ -424,8 +429,8 @@ export class Supervisor implements StartingApp {
   }
 
   /**
-   * Restarts the live release after the delay. Requests are queued meanwhile, or refused in a crash loop. A sleeping app stays
-   * asleep: after the delay its next request, or due work, starts it.
+   * Restarts the live release after the delay. Requests are queued meanwhile, or refused in a crash loop. A sleeping app
+   * stays asleep: after the delay its next request, or due work, starts it.
    */
   #crash({ delayMs, loop }: Restart, error: string): void {
     if (this.operations.closing.aborted) {
@@ -441,7 +446,7 @@ export class Supervisor implements StartingApp {
     const wanted = this.#unwanted.signal;
     this.#restart = setTimeout(() => {
       const due = this.#restart;
-      // An operation that came meanwhile has cancelled this restart and decides what runs.
+      // An operation that ran in the meantime may have cancelled this restart.
       this.operations
         .run(async () => {
           if (due !== this.#restart) return;

@@ -8,10 +8,12 @@ import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
 export interface SwapSteps {
-  /** Makes the new release the live one on disk, once it runs or, in `adopt`, is migrated. May reject. */
+  /**
+   * Records the new release as the live one. Called once it runs; in `adopt`, once the databases are migrated. May reject.
+   */
   commit: () => Promise<void>;
   log: (line: string) => void;
-  /** Whether to skip the trial beside the running release. If the new release does not start, the previous one starts again. */
+  /** Whether to skip the trial. If the new release then does not start, the previous one is started again. */
   isUntried?: boolean;
   /** Cancels the swap before any change: while it is queued, and during the trial. Has no effect with `isUntried`. */
   signal?: AbortSignal;
@@ -71,7 +73,7 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
     await supervisor.bringUp(wanted);
     return true;
   }
-  // The process runs only for due work. If some is left, a new process starts for it.
+  // A sleeping app's process runs only for due work. If some work is left, a new process starts for it.
   if (phase.name === 'running') await hibernate(supervisor, phase);
   return false;
 }
@@ -123,7 +125,7 @@ async function commitOrStop(cell: Cell, commit: () => Promise<void>): Promise<vo
   }
 }
 
-/** Starts the previous release again. An app that was idle or stopped before stays so. */
+/** Starts the previous release again. An app that was idle or stopped before gets no process. Never rejects. */
 async function restore(supervisor: Supervisor, before: Phase, log: (line: string) => void): Promise<void> {
   const { name } = before;
   const { live } = supervisor;

@@ -14,10 +14,12 @@ import { ownDirectories } from '../process/cell-directories.ts';
 import { lineSink } from '../process/cell-output.ts';
 import { type CellOptions, startCell } from '../process/start-cell.ts';
 
-/** Prefix of trials' directories, which lie beside those of apps' sockets. Trials of a killed host are removed at boot. */
+/**
+ * Prefix of trials' directories, which lie beside the run directories of apps. At boot, those of a killed host are removed.
+ */
 const TRIAL_PREFIX = 'trial-';
 
-/** workerd only warns when the Worker does not export a configured class. All calls of the class would fail. */
+/** workerd's warning when the Worker does not export a configured class. All calls of the class would fail. */
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
 /** workerd's message for a bad cron expression, without the position in workerd's own code that follows it. */
@@ -27,11 +29,12 @@ const HAS_SECONDS = '6 fields, not 5';
 const NEEDS_SETTING = '; a field for seconds needs RUNNER_CRON_SECONDS=on';
 
 /**
- * Starts a release on empty storage and ends it once it has loaded. Runs beside the release that serves. No cron calls it,
- * and its queues are empty.
+ * Starts a release on empty storage, and ends its process once it has loaded. The live release may serve meanwhile. No cron
+ * calls the tried release, and its queues are empty.
  * @param release its directory, its trial config, and its process's environment
  * @returns lines for its deploy log
- * @throws {Error} when it does not load, with workerd's own message and the project's file and line
+ * @throws {Error} when it does not load or has a fault. A load error has workerd's own message, and the project's file and
+ *   line
  */
 export async function tryRelease(
   {
@@ -94,14 +97,14 @@ export async function tryRelease(
   return notes;
 }
 
-/** Removes the trials of a killed host. None of their processes still runs. */
+/** Moves the directories of a killed host's trials to the trash. Their processes must have ended. */
 export function trashTrials({ runs, trash }: Pick<Layout, 'runs' | 'trash'>): void {
   const names = existsSync(runs) ? readdirSync(runs) : [];
   for (const name of names.filter((name) => name.startsWith(TRIAL_PREFIX)))
     moveToTrash(trash, name, { scratch: join(runs, name) });
 }
 
-/** Never rejects: the trial's result is already known. */
+/** Removes a trial's directory. Only logs an error, because the trial's result is already known. */
 async function removeScratch(scratch: string, own: string[], user: User | null): Promise<void> {
   try {
     await removeOwnDirectories(own, user);

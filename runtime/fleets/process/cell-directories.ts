@@ -1,4 +1,5 @@
-// The directories of a cell (an app's workerd process), and its sockets, which the host moves out of the cell's reach.
+// Creates the directories of a cell (an app's workerd process). Moves the cell's sockets to where the cell cannot replace
+// them.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { allowReading, changeOwner, makeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts';
@@ -22,7 +23,7 @@ export interface CellPlace {
 
 /** Longest path of a unix socket on every supported system, in bytes. */
 const SOCKET_PATH_BYTES = 103;
-/** Time limit to change the owner of an old app's storage to the app's own user, in ms. */
+/** Time limit to give the files of an app's storage to the app's user, in ms. */
 const HAND_OVER_TIMEOUT_MS = 60_000;
 
 /** Returns the path where the host finds a cell's socket. */
@@ -43,12 +44,14 @@ export function newSocketPath(runDirectory: string, socket: string): string {
   );
 }
 
-/** The directories that the cell may change. */
+/** Returns the directories that the cell may change. */
 export function ownDirectories({ disks, runDirectory }: Pick<CellPlace, 'disks' | 'runDirectory'>): string[] {
   return [newDirectory(runDirectory), ...Object.values(disks)];
 }
 
-/** Creates the directories that only the process and the host may use. */
+/**
+ * Creates the directories that only the cell and the host may use. Removes old sockets. Lets the cell's user read the rest.
+ */
 export async function makeCellDirectories({
   directory,
   config,
@@ -66,7 +69,7 @@ export async function makeCellDirectories({
 }
 
 /**
- * Moves a socket out of the cell's reach, so that the cell cannot replace it.
+ * Moves a socket from `newSocketPath` to `socketPath`, where the cell cannot replace it.
  * @throws {Error} when the file is not a socket, or belongs to another user
  */
 export function takeSocket({ runDirectory, user }: CellPlace, socket: string): void {

@@ -1,5 +1,5 @@
-// The files for workerd: its config and the Worker's entry. They are written at launch from the release's description, so that
-// old releases get this Cellar's features, and cached.
+// The files for workerd, such as its config and Cellar's entry module. They are written at a launch from the release's
+// description, so that old releases get the features of this version of Cellar. They are cached.
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
@@ -20,7 +20,9 @@ import {
   TRIAL_CONFIG,
 } from './write-cell-files.ts';
 
-/** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
+/**
+ * Increase it with every change of the written files, except texts of `textOf` and network rules: `#nameFor` hashes these.
+ */
 const FORMAT = 26;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
@@ -32,7 +34,7 @@ const AUTHORITIES = process.env.NODE_EXTRA_CA_CERTS || null;
 const WRITER = new URL('./write-cell-files.ts', import.meta.url);
 /** Time limit to write the files, in ms. */
 const WRITE_TIMEOUT_MS = 30_000;
-/** Prefix of the directories of these files, which lie beside the app's sockets. */
+/** Prefix of the directories with these files. They lie in the app's run directory, beside its sockets. */
 const PREFIX = 'cell-';
 
 /** What an app reaches outside its process: services of the host, and private networks. */
@@ -52,7 +54,7 @@ export interface CellFiles extends Launch {
   trialConfig: string;
 }
 
-/** Caches the files of one app's last launched release, and keeps those of the release before it on the disk. */
+/** Caches the files of one app's latest launch. The files of the launch before it stay on the disk. */
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
@@ -63,14 +65,14 @@ export class CellFilesCache {
   readonly #timesCalls: boolean;
   readonly #cronSeconds: boolean;
   #last: CellFiles | null = null;
-  /** Finds or writes the files of one launch at a time. */
+  /** Runs the calls of `of` one after another. */
   readonly #queue = new SerialQueue();
 
   /**
-   * @param directory of the files: the app's own, writable by the host only
-   * @param memoryMb what a process may use, in MiB
-   * @param around what this app reaches outside its process; default: nothing
-   * @param uiUrl the control UI's address on error pages; null: no error pages
+   * @param directory the app's run directory, which only the host can write
+   * @param memoryMb memory that a process may use, in MiB
+   * @param around what this app reaches outside its process. Default: nothing
+   * @param uiUrl returns the control UI's address on error pages; empty: no links to it; null: no error pages
    * @param reloads whether browsers reload pages when the app has changed
    * @param cacheMb limit of the Cache API, in MiB; 0: no cache
    * @param timesCalls whether the calls that a request waits for are timed
@@ -103,8 +105,10 @@ export class CellFilesCache {
   }
 
   /**
-   * Returns the files of the release in a directory, for a process with these secrets and overrides of variables. Repeating the
-   * last call reads and writes nothing.
+   * Returns the files for a process of a release. A call with the same arguments as the previous one writes nothing.
+   * @param release the release's directory
+   * @param secrets names of the secrets
+   * @param vars overrides of variables
    * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
@@ -132,7 +136,9 @@ export class CellFilesCache {
     return this.#last;
   }
 
-  /** Returns a name from all inputs of the files. The description's time and size detect a release rebuilt at the same path. */
+  /**
+   * Returns a name from all inputs of the files. The description's time and size detect a release rebuilt at the same path.
+   */
   #nameFor(release: string, { secrets, vars, hasOutbound }: Given): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
@@ -181,8 +187,8 @@ export class CellFilesCache {
   }
 
   /**
-   * Removes all but these files and the previous release's, which serves again when this one does not start. Running
-   * processes have already read theirs.
+   * Removes all directories of files, except `directory` and that of the previous launch, which is needed if the new release
+   * does not start. Running processes have already read their files.
    */
   async #removeOthers(directory: string): Promise<void> {
     const kept = [directory, this.#last && join(this.#last.config, '..')];

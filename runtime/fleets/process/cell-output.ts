@@ -19,31 +19,35 @@ export interface ExitReason {
 export const BYTES_PER_S = 256 * 1024;
 /** The largest burst, in seconds of `BYTES_PER_S`. */
 const SAVED_S = 4;
-/** The number of dropped lines is reported to the sink after this time, in ms, even if the app prints nothing more. */
+/**
+ * The number of dropped lines is reported to the sink after at most this time, in ms, even if the app prints nothing more.
+ */
 const REPORT_MS = 1_000;
 /**
- * Shortest time between two reads of a flooded pipe, in ms. A pipe is flooded when some of its output must be dropped. Each read
- * empties the pipe, which is cheap for the host. In between, the app blocks once the pipe is full.
+ * Shortest time between two reads of a flooded pipe, in ms. A pipe is flooded when some of its output must be dropped. Each
+ * read empties the pipe, which is cheap for the host. In between, the app blocks once the pipe is full.
  */
 const REST_MIN_MS = 1;
 /** Longest time between two reads of a flooded pipe, in ms. */
 const REST_MAX_MS = 10;
 /**
- * Output between two reads that does not block the app, in bytes: about half of 166 of workerd's shortest lines, which have 50
- * bytes. The pipe is a unix socket, which holds 166 lines on Linux, however short they are.
+ * The pause between two reads is chosen so that the app prints this many bytes meanwhile, which does not block it. On Linux,
+ * the pipe (a unix socket) holds 166 lines of any length. These bytes are half of 166 lines of 50 bytes, workerd's shortest.
  */
 const CALM_BYTES = 4 * 1024;
-/** Most bytes of a flood that are read in a ms. Counting the lines of more would take too much of the host's CPU. */
+/** Maximum bytes read from a flooded pipe per ms, because counting dropped lines takes the host's CPU time. */
 const FLOOD_BYTES = 20_000;
 /** Output bytes kept to explain why the process ended. */
 const KEPT_BYTES = 16 * 1024;
-/** Last lines that are searched for an explanation: warnings may follow a load error. */
+/**
+ * Number of last lines that are searched for an explanation. Warnings may follow a load error, so one line is not enough.
+ */
 const KEPT_LINES = 20;
-/** Most lines in an explanation. */
+/** Maximum number of lines in an explanation. */
 const EXPLAINING_LINES = 5;
-/** Most characters of each line in an explanation. */
+/** Maximum length of each line in an explanation, in characters. */
 const EXPLAINING_LENGTH = 500;
-/** Longest load error, in characters. It explains the end by itself. */
+/** Maximum length of a load error, in characters. */
 const LOAD_ERROR_LENGTH = 4_000;
 /** workerd's prefix of a load error: the name that the app's service has in the config. */
 const APP_SERVICE = 'service app: ';
@@ -52,7 +56,7 @@ const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 const MACHINE_OUT_OF_MEMORY =
   'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory';
 
-/** Number of flooded pipes. The more there are, the longer each one pauses, so that many cost little more than one. */
+/** Number of flooded pipes. The pause between reads grows with it, so that many pipes cost little more CPU time than one. */
 let flooded = 0;
 /** Read buffer of all flooded pipes. It is larger than a pipe's capacity. */
 let shared: Buffer | null = null;
@@ -69,13 +73,13 @@ interface PipeHandle {
 export class CellOutput {
   readonly #sink: OutputSink;
   readonly #memoryMb: number;
-  /** The last bytes of output; null before any. */
+  /** A buffer with the last `#keptBytes` bytes of output; null before any output. */
   #kept: Buffer | null = null;
   #keptBytes = 0;
   readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
   readonly #errors = new ReportedErrors();
 
-  /** @param memoryMb what the process may use, for the out-of-memory message */
+  /** @param memoryMb memory that the process may use, in MiB, for the out-of-memory message */
   constructor(sink: OutputSink, memoryMb: number) {
     this.#sink = sink;
     this.#memoryMb = memoryMb;
@@ -127,15 +131,17 @@ export class CellOutput {
   }
 
   /**
-   * Returns why the process ended: workerd's load error, a lack of memory, or else its exit code or signal with its last lines.
-   * @param forMemory whether the kernel ended the process for the app's memory limit or the machine's; null: neither
+   * Returns why the process ended: workerd's load error, a lack of memory, or else the exit code or signal with the last
+   * lines.
+   * @param forMemory whose memory was used up when the kernel ended the process: the app's limit or the machine's; null:
+   *   neither
    */
   explain(
     code: number | null,
     signal: NodeJS.Signals | null,
     forMemory: MemoryEnd | null = null,
   ): ExitReason {
-    // Lines without a message, such as reports of calls, explain nothing.
+    // Lines without a message explain nothing: for example the entry module's reports of calls.
     const messages = this.#lastLines()
       .map((line) => oneLine(messageOf(line)))
       .filter((message) => message !== '');
@@ -154,7 +160,10 @@ export class CellOutput {
     return { reason, limit: null };
   }
 
-  /** Uses up `bytes` of the rate if the app may print them now. In a crowded sink, only apps with half their burst left may. */
+  /**
+   * Returns whether `bytes` may be forwarded now, and if so, takes them from the rate limit. If the sink is crowded, the app
+   * must have more than half of its burst left.
+   */
   #takes(bytes: number): boolean {
     if (this.#allowance.left() <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
     this.#allowance.use(bytes);
@@ -179,7 +188,7 @@ export class CellOutput {
   }
 }
 
-/** Returns a sink that splits lines on this thread: for a process that prints little, or is alone on its host. */
+/** Returns a sink that splits the output into lines on this thread. Use it for a process that prints little, or is alone. */
 export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): OutputSink {
   const reader = (pipe: OutputPipe) => new LineReader((line) => onLine(line, pipe));
   const readers = { stdout: reader('stdout'), stderr: reader('stderr') };
@@ -198,11 +207,11 @@ function oneLine(text: string): string {
 }
 
 /**
- * Reads a flooded pipe at intervals until it is empty or at its end; then the stream reads again. The stream alone would make
- * a read for every few lines, and reads ahead even when paused.
- * @param onPiece gets the data, in a reused buffer
+ * Reads a flooded pipe at intervals until it is empty or at its end. Then the stream reads again. The stream alone would
+ * make a system call for every few lines, and it reads ahead even when paused.
+ * @param onPiece called with the data, in a reused buffer
  * @param onCalm called when the stream reads again
- * @returns whether this began; false for a stream without a pipe
+ * @returns false for a stream without an open pipe: then nothing changes
  */
 function readAtIntervals(stream: Readable, onPiece: (piece: Buffer) => void, onCalm: () => void): boolean {
   const { _handle: handle } = stream as Readable & { _handle?: PipeHandle | null };
@@ -227,19 +236,19 @@ function readAtIntervals(stream: Readable, onPiece: (piece: Buffer) => void, onC
   return true;
 }
 
-/** Reads a pipe into a reused buffer; null when it is empty or at its end. */
+/** Reads a pipe into a reused buffer. Returns null when the pipe is empty or at its end. */
 function readPipe(fd: number): Buffer | null {
   shared ??= Buffer.allocUnsafeSlow(SHARED_BYTES);
   try {
     const length = readSync(fd, shared);
     return length === 0 ? null : shared.subarray(0, length);
   } catch {
-    // Usually EAGAIN. Any other error also reaches the stream.
+    // Usually EAGAIN: the pipe is empty. The stream gets any other error when it reads again.
     return null;
   }
 }
 
-/** Returns the next pause for a pipe from which `bytes` were read after `elapsedMs`, in ms. */
+/** Returns the pause before the next read of a pipe, in ms. The app printed `bytes` in the last `elapsedMs`. */
 function restAfter(bytes: number, elapsedMs: number): number {
   const calm = Math.max(elapsedMs, REST_MIN_MS) * (CALM_BYTES / bytes);
   return Math.min(Math.max(calm, bytes / FLOOD_BYTES, REST_MIN_MS + flooded - 1), REST_MAX_MS);

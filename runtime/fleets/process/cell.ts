@@ -1,4 +1,4 @@
-// A cell: one running workerd process. Queries and ends it; `start-cell.ts` starts it.
+// A cell is one running workerd process. `Cell` sends requests of the host to it, and ends it; `start-cell.ts` starts it.
 
 import type { Job } from '../../processes/child.ts';
 import type { Usage } from '../../processes/proc.ts';
@@ -13,11 +13,13 @@ export interface CellExit extends ExitReason {
   signal: NodeJS.Signals | null;
 }
 
-/** Longest answer with a number of tasks, in bytes. */
+/** Maximum size of an answer with a number of tasks, in bytes. */
 const COUNT_BYTES = 32;
-/** Time for an idle process to end after SIGTERM, in ms. Most need 4 to 18; one in an endless loop never ends by itself. */
+/**
+ * Time from SIGTERM to SIGKILL, in ms. An idle process usually ends in 4 to 18 ms; one in an endless loop ignores SIGTERM.
+ */
 const STOP_GRACE_MS = 2_000;
-/** Time to send the waiting events to tail Workers before SIGTERM, in ms. */
+/** Time limit to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
@@ -32,17 +34,17 @@ export interface CellSockets {
 }
 
 export class Cell {
-  /** When it was ready, as `performance.now()`. */
+  /** When the process was ready, as `performance.now()`. */
   readonly startedAt = performance.now();
   /** Duration of its start, in ms. */
   readonly startMs: number;
-  /** Settles when the process has ended and its output was read. Never rejects. */
+  /** Resolves when the process has ended and its output was read. Never rejects. */
   readonly exited: Promise<CellExit>;
-  /** The process's resource use as last read; null before. */
+  /** The process's resource use at the latest sample; null before the first. */
   usage: Usage | null = null;
   /** Limit of its app's uninterrupted CPU time, in ms. */
   cpuLimitMs = DEFAULT_CPU_MS;
-  /** CPU time that `takeCpuMs` has returned. */
+  /** CPU time that `takeCpuMs` has returned so far, in ms. */
   #takenCpuMs = 0;
   readonly #callSockets: Record<string, string>;
   readonly #child: Job;
@@ -50,9 +52,7 @@ export class Cell {
   readonly #hasTails: boolean;
   #killedFor: string | null = null;
 
-  /**
-   * @param from when its start began, as `performance.now()`
-   */
+  /** @param from when the start of the process began, as `performance.now()` */
   constructor(
     child: Job,
     exited: Promise<CellExit>,
@@ -75,7 +75,7 @@ export class Cell {
     return this.#child.pid;
   }
 
-  /** Returns its CPU time from the last call to the last reading of `usage`, in ms. */
+  /** Returns the CPU time since the previous call, as of the latest `usage`, in ms. */
   takeCpuMs(): number {
     const before = this.#takenCpuMs;
     this.#takenCpuMs = this.usage?.cpuMs ?? before;
@@ -104,14 +104,14 @@ export class Cell {
   }
 
   /**
-   * Returns the number of pending tasks after answers (`waitUntil`). 0 for a static site, and without an answer within
-   * `timeoutMs`.
+   * Returns the number of pending tasks, such as `waitUntil` after a response, or Workflow steps. Returns 0 for a static
+   * site, and if the process does not answer within `timeoutMs`.
    */
   workAfterAnswers(timeoutMs: number): Promise<number> {
     return this.#count('/', timeoutMs);
   }
 
-  /** Returns how many of the pending tasks run in Workflows. Ending the process cuts their steps. */
+  /** Returns how many of the pending tasks are Workflow steps. The end of the process interrupts them. */
   stepsAtWork(timeoutMs: number): Promise<number> {
     return this.#count('/steps', timeoutMs);
   }
@@ -139,21 +139,21 @@ export class Cell {
     }
   }
 
-  /** Resolves when no event waits for a tail Worker, the process has ended, or the time is up. */
+  /** Sends the waiting events to tail Workers. Resolves when all are answered, or after an error or `TAILS_MS`. */
   #sendTails(): Promise<unknown> {
     const request = { limitBytes: 0, signal: AbortSignal.timeout(TAILS_MS) };
     return askSocket(this.socketPath(TAILS_SOCKET), request).catch(() => {});
   }
 
-  /** Sends SIGKILL. The exit reason begins with `why`, because the process's last lines may not explain the end. */
+  /** Sends SIGKILL to all processes of the cell. The first `why` becomes the start of the exit reason. */
   kill(why: string | null = null): void {
     this.#killedFor ??= why;
     signalGroup(this.#child, 'SIGKILL');
   }
 }
 
-/** Sends a signal to all processes of a cell, unless its first one has ended. */
+/** Sends a signal to the process group of a cell, unless its first process has ended. */
 export function signalGroup({ hasEnded, end }: Job, signal: NodeJS.Signals): void {
-  // A reaped pid may already belong to another process.
+  // After the end, the process id may already belong to another process.
   if (!hasEnded()) end(signal);
 }

@@ -1,5 +1,5 @@
-// Detects a copied or moved data directory. The original may run on the same machine: the users and pids recorded in a copy
-// belong to the original, whose processes must not be ended.
+// Detects a copied or moved data directory. The original may be in use on the same machine. The users and process ids in a
+// copy are those of the original, whose processes must not be ended.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -8,8 +8,8 @@ import { log } from '../../log.ts';
 import { OWNER_FILE } from './storage-claim.ts';
 
 /**
- * If the directory has moved, forgets all processes and users. Every app gets a new user, and its files a new owner at its
- * start. Call it before ending any process.
+ * If the data directory was copied or moved, forgets all recorded processes and users. Every app then gets a new user. At
+ * the app's start, its files get this user as the owner. Call it before any process is ended.
  */
 export function forgetProcessesOfCopy({ place, runs }: Layout, users: HostStore['buildUsers']): void {
   const before = users.place();

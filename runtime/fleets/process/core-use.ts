@@ -1,4 +1,5 @@
-// Detects an app that keeps a CPU core busy. Its process then runs at low priority, so that other apps' visitors do not wait.
+// Detects an app that keeps a CPU core busy. Its process then runs at low priority, so that requests to other apps do not
+// wait.
 import { toLowPriority, toNormalPriority } from '../../resources/low-priority-group.ts';
 
 /** A process that uses more than this share of a core becomes busy. */
@@ -7,10 +8,10 @@ const BUSY = 0.5;
 const CALM = 0.25;
 /** Shortest time between two meaningful readings, in ms: the kernel counts CPU time in ticks of 10 ms. */
 const READ_EVERY_MS = 500;
-/** A busy process that was calm for this long returns to normal priority. In ms. */
+/** Time for which a busy process must be calm to return to normal priority, in ms. */
 const CALM_MS = 10_000;
 
-/** Core use of one app's successive processes. Each process begins with the priority of the one before it. */
+/** Core use of an app's processes, one after another. Each process begins with the priority of the previous one. */
 export class CoreUse {
   #pid = 0;
   #last = { cpuMs: 0, at: 0 };

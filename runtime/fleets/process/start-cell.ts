@@ -1,4 +1,4 @@
-// Starts a cell (an app's workerd process, or one for a task): spawns it and waits until it listens.
+// Starts a cell (a workerd process for an app or a task): spawns it, and waits until it listens.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -27,40 +27,43 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** Whether the process is a part of Cellar: then the kernel's limits for apps do not apply to it. Default: false. */
+  /** Whether the process is a part of Cellar itself, so that the kernel's limits for apps do not apply. Default: false. */
   isPart?: boolean;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
-  /** Texts that the config embeds: see `startProgram`. Default: none. */
+  /** Texts that the config embeds, as in `startProgram`. Default: none. */
   texts?: string[];
   /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
   callSockets?: Record<string, string>;
-  /** Whether the disks are an app's storage: then older processes that use it are ended first. */
+  /** Whether the disks are an app's storage. If so, an older process that uses the storage is ended first. */
   ownsStorage: boolean;
-  /** The app's cluster, when the config has it. Default: none. */
+  /** The app's cluster, if the config makes the process a member. Default: none. */
   cluster?: AppCluster | undefined;
-  /** Enables the inspector, and gets its port on loopback. Default: no inspector. */
+  /** Enables the inspector, and is called with its port on loopback. Default: no inspector. */
   onInspector?: ((port: number) => void) | null;
-  /** Gets the process's output: workerd's JSON log lines, sometimes plain text. */
+  /** Takes the process's output: workerd's JSON log lines, sometimes plain text. */
   output: OutputSink;
-  /** Longest wait for the sockets, in ms. */
+  /** Maximum time until the process listens on all sockets, in ms. Default: `START_TIMEOUT_MS`. */
   startTimeoutMs?: number | undefined;
   /** Cancels the start and kills the process. */
   signal?: AbortSignal;
-  /** Called when the process exists but has not begun to run the app. */
+  /** Called when the process exists. It has not begun to run the app's code. */
   onSpawned?: () => void;
 }
 
 const START_TIMEOUT_MS = 30_000;
 /** CPU time limit of a start, in ms. The largest Workers need one or two seconds. */
 const START_CPU_MS = 10_000;
-/** How often a long start is checked, in ms. */
+/** How often a starting process's CPU time and memory are checked, in ms. */
 const EXCESS_EVERY_MS = 1_000;
-/** Memory that workerd reserves but never writes, in MiB: 550 here, more with the threads of a larger machine. */
+/**
+ * Allowance for memory that workerd reserves but never writes, in MiB: 550 in a test. More threads of the machine reserve
+ * more.
+ */
 const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
 
-/** The pinned workerd program itself, not the script that wraps it. */
+/** Returns the path of the workerd program that npm installed: the binary itself, not the script that wraps it. */
 export function workerdPath(): string {
   return createRequire(import.meta.url)('workerd').default;
 }
@@ -68,7 +71,7 @@ export function workerdPath(): string {
 /**
  * Starts a process and waits until it listens on every socket.
  * @throws {StartRefused} when the host cannot create another process
- * @throws {Error} with workerd's own message, on one line, when it does not load
+ * @throws {Error} when it does not start: with workerd's own message on one line, or for a timeout or too much CPU or memory
  */
 export function startCell(options: CellOptions): Promise<Cell> {
   return startStep(() => start(options));
@@ -78,7 +81,7 @@ async function start(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   const from = performance.now();
-  // 1. Clean up: end other processes on the storage, remove socket files and leases of a killed process, finish an import.
+  // 1. Clean up: end an older process on the storage, finish an import, remove leases and socket files of a killed process.
   const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
   if (options.cluster) {
@@ -86,14 +89,15 @@ async function start(options: CellOptions): Promise<Cell> {
     await (signal ? Promise.race([ready, aborted(signal)]) : ready);
   }
   await makeCellDirectories(options);
-  // 2. Spawn, and record the process for the next host if this one crashes.
+  // 2. Spawn the process.
   options.cluster?.processBegins();
   const child = await startWorkerd(options);
   const { pid } = child;
   const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
   void exited.then(() => options.cluster?.processEnded());
-  // 3. Wait until ready, exit, timeout or abort.
+  // 3. Record the process, so that the next start of a crashed host can end it. Wait until it is ready, exits or must be
+  // killed.
   const stop = new AbortController();
   const deadline = AbortSignal.timeout(startTimeoutMs);
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
@@ -121,8 +125,8 @@ async function start(options: CellOptions): Promise<Cell> {
 }
 
 /**
- * Records which process uses the storage. Where the kernel ends that process together with this one, the record is only a
- * fallback. There an error, such as a full disk, does not stop the app from starting.
+ * Records which process uses the storage. If the kernel ends this process together with the host, the record is only a
+ * fallback. Then an error, such as a full disk, does not prevent the start of the app.
  */
 function record(file: string, pid: number, user: User | null): void {
   try {
@@ -143,7 +147,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
     // Required by the assets service and by workerd's bundled services.
     '--experimental',
     '--control-fd=3',
-    // A unix socket would be safer, but workerd hangs when its inspector has one.
+    // On a unix socket the inspector would be safer, but workerd then hangs.
     ...(options.onInspector ? ['--inspector-addr=127.0.0.1:0'] : []),
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
@@ -157,7 +161,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
   });
 }
 
-/** Resolves when each of `sockets` has been reported on the control pipe. */
+/** Resolves when workerd has reported on the control pipe that it listens on each of `sockets`. Empties `sockets`. */
 export function listening(
   control: Readable,
   sockets: Set<string>,
@@ -174,7 +178,7 @@ export function listening(
   });
 }
 
-/** Rejects when a starting process uses more CPU time or memory than any normal start. A CPU-heavy one runs at low priority. */
+/** Rejects when a starting process exceeds its limits of CPU time or memory. A busy process gets low priority meanwhile. */
 async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
   const coreUse = new CoreUse();
   coreUse.begin(pid);

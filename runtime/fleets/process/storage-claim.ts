@@ -1,14 +1,17 @@
-// Records which process uses an app's storage. Two processes at once lose writes, so the host that follows a killed one must
-// find its processes.
+// Records which process uses an app's storage. If two processes use it at once, writes are lost. So after a host was killed,
+// its next start must find and end the old processes.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { until } from '../../threads/until.ts';
 
-/** The file's name, in the directory of an app's sockets. */
+/** Name of the file with the record, in an app's run directory. */
 export const OWNER_FILE = 'cell.pid';
-/** How often a killed process is checked for its end, and how long at most. */
+/** How often to check whether a killed process has ended, and the time limit, in ms. */
 const GONE = { everyMs: 10, timeoutMs: 5_000 };
 
-/** Records in `file` that process `pid` uses the storage. The write is atomic. */
+/**
+ * Records in `file` that process `pid` uses the storage. The write is atomic. Does nothing for an ended process, or without
+ * `/proc`.
+ */
 export function recordOwner(file: string, pid: number): void {
   const owner = identify(pid);
   if (owner === null) return;
@@ -17,7 +20,7 @@ export function recordOwner(file: string, pid: number): void {
 }
 
 /**
- * Ends the process recorded in `file` with its process group, if pid, start time and boot id still match.
+ * Ends the process recorded in `file` and its process group, if the process id, start time and boot id still match.
  * @throws {Error} when the process does not end
  */
 export async function evictOwner(file: string): Promise<void> {
@@ -45,7 +48,7 @@ function readOwner(file: string): string | null {
 function identify(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in parentheses may contain anything. After it come the state and, 19 fields on, the start time.
+    // The name in parentheses may contain anything. After it, field 0 is the state, and field 19 is the start time.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (fields[0] === 'Z') return null;
     return `${pid} ${fields[19]} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;

@@ -1,5 +1,5 @@
-// A workerd process for one task on an app's storage, such as D1 migrations. The files and the SQL come from the app's author, so
-// the task may loop for ever.
+// Runs one task on an app's storage in a workerd process of its own, such as D1 migrations. The files and the SQL come from
+// the app's author, so the task may loop for ever.
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,25 +24,25 @@ export interface TaskPlace {
   /** The app's storage. */
   dataDirectory: string;
   runDirectory: string;
-  /** The app's cluster, if its data is in the bucket. */
+  /** The app's cluster; left out for an app whose data is on this machine. */
   cluster?: AppCluster | undefined;
 }
 
 interface Task {
-  /** Its socket's name, unique among the app's processes. */
+  /** Name of the task's socket, unique among the app's processes. */
   name: string;
-  /** Names the task in messages. */
+  /** The task's name in messages. */
   what: string;
-  /** Its services: `app` answers, and the service `release` has the release's files. */
+  /** The services of its config. `app` answers the calls. A binding to the service `release` reads the release's files. */
   services: Fields[];
-  /** Storage directories that it writes; empty if it needs no exclusive access. */
+  /** Names of the storage directories that the task writes; empty if it needs no exclusive access to the storage. */
   disks: string[];
   signal: AbortSignal;
 }
 
-/** Most bytes of an answer, which has file names or one message. */
+/** Maximum size of an answer, in bytes. An answer has names of migrations, or one message. */
 const ANSWER_BYTES = 1024 * 1024;
-/** How long a process that has closed its connection may take to end, in ms. */
+/** How long a process may take to end after it has closed its connection, in ms. */
 const EXIT_MS = 2_000;
 
 /**
@@ -71,7 +71,7 @@ async function ask(cell: Cell, { name, what, signal }: Task, path: string, body:
     return JSON.parse(text) as unknown;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`${what} failed: ${reason}`)));
-  // An ending process closes its connections first, and only its exit has the reason. So wait for the exit.
+  // An ending process closes its connections before it exits, and only the exit has the reason. So wait for the exit.
   const explained = answered.catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== undefined && !signal.aborted)
       await Promise.race([ended, sleep(EXIT_MS, undefined, { signal })]);
@@ -112,7 +112,7 @@ function configOf(
     ...clusterField(cluster),
     services: [
       ...disks.map((disk) => ({ name: disk, disk: { writable: true } })),
-      // The process reads the files itself: their number and size are the author's choice.
+      // The process reads the release's files itself, because the host cannot limit their number and size.
       { name: 'release', disk: { path: '.', allowDotfiles: true } },
       { name: 'internet', network: { allow: [] } },
       ...services,

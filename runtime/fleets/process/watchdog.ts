@@ -1,21 +1,21 @@
 // Detects a stuck process: the app computes for longer than its limit, or the process waits for ever. An app that computes
-// blocks every socket of its process, even the one that runs no app code, and SIGTERM does not end it.
+// blocks every socket of its process, even the socket `health`, which runs no app code. SIGTERM does not end such a process.
 import type { Cell } from './cell.ts';
 
 /** Time between two health checks of a busy process, in ms. */
 const ASK_BUSY_MS = 1_000;
 /** Time between two health checks of a process that is in use but not busy, in ms. */
 const ASK_EVERY_MS = 5_000;
-/** CPU time between two samples, about a second apart, above which a process is busy; in ms. */
+/** A process is busy if it used at least this CPU time between two samples, in ms. Samples are about a second apart. */
 const BUSY_CPU_MS = 50;
-/** A health check waits for at least this many times the app's CPU limit, because the app may get only a share of a CPU. */
+/** A health check waits for at least this many times the app's CPU limit, because the app may get only 1/20 of a CPU. */
 const LEAST_SHARE = 20;
 
-/** When an unanswered health check shows that the process is stuck, in ms. */
+/** When an unanswered health check shows that the process is stuck. */
 interface Limits {
-  /** Lower CPU limits are raised to this, in ms: many short requests also delay an answer. */
+  /** Lower CPU limits are raised to this, in ms, because many short requests can delay an answer too. */
   leastCpuMs: number;
-  /** Time without an answer and with almost no CPU use. */
+  /** Time without an answer and with almost no CPU use, in ms. */
   silentMs: number;
 }
 
@@ -24,10 +24,10 @@ const LIMITS: Limits = { leastCpuMs: 2_000, silentMs: 60_000 };
 /** Why a process is stuck. `cpu`: it exceeded its CPU limit. `silent`: it does not answer, and uses almost no CPU time. */
 export type Stuck = 'cpu' | 'silent';
 
-/** A health check without an answer so far. Times are those of the clock `now`. */
+/** A health check that has no answer yet. Times are those of the clock `now`, in ms. */
 interface Question {
   at: number;
-  /** The process's CPU time at the start of the check; null until known. */
+  /** The process's CPU time at the start of the check, in ms; null until the first sample. */
   cpuMs: number | null;
   /** Since when the process has used almost no CPU time. */
   silentSince: number;
@@ -44,7 +44,7 @@ export class Watchdog {
   #busy = false;
 
   /**
-   * @param onStuck called once for a process that no longer answers
+   * @param onStuck called once for a stuck process, which the caller must end
    * @param now the clock, in ms
    */
   constructor(
@@ -58,7 +58,7 @@ export class Watchdog {
   }
 
   /**
-   * Checks the process. Call about once a second while there is one.
+   * Checks the process. Call about once a second while it runs.
    * @param inUse whether something waits for the process: requests in flight, WebSockets, due work
    */
   look(cell: Cell, inUse: boolean): void {
@@ -81,7 +81,7 @@ export class Watchdog {
       this.#ask(cell);
   }
 
-  /** Forgets the pending health check: the process may be blocked for a while. */
+  /** Forgets the pending health check, because the process may be blocked for a good reason. */
   pause(): void {
     this.#question = null;
   }
@@ -106,13 +106,13 @@ export class Watchdog {
     question.cpuMs ??= usedBy;
     const burnt = usedBy === null ? 0 : usedBy - question.cpuMs!;
     const limitMs = Math.max(leastCpuMs, cell.cpuLimitMs);
-    // Other threads of the process use CPU time too, so the elapsed time must exceed the limit as well.
+    // Other threads of the process use CPU time too, so the elapsed time must reach the limit as well.
     if (burnt >= limitMs && now - question.at >= limitMs) this.#found(cell, question, 'cpu');
     else if (now - question.silentSince >= silentMs) this.#found(cell, question, 'silent');
   }
 
   #found(cell: Cell, question: Question, why: Stuck): void {
-    // Never judged again: the process is about to end.
+    // Prevents a second report, because the process is about to end.
     question.at = question.silentSince = Number.POSITIVE_INFINITY;
     this.#onStuck(cell, why);
   }

@@ -27,32 +27,34 @@ import { withWorkers } from './workers-import.ts';
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
 export const LAUNCH = 'launch.json';
-/** A socket path where nothing ever listens: a trial must not reach the host's services. */
+/** A socket path where nothing can listen, for a service that does not exist or that a trial must not reach. */
 export const NO_SOCKET = '/dev/null/none';
 
-/** Names of modules that may have a rewritten copy. The copy lies beside Cellar's own files, and must not get the same name. */
+/**
+ * Names of modules that may get a rewritten copy. The copy lies beside Cellar's own files, whose names begin with `cellar-`.
+ */
 const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
-/** Most bytes of a source map that error pages read. */
+/** Maximum size of a source map that error pages read, in bytes. */
 const MAP_BYTES = 8 * 2 ** 20;
-/** Most bytes of a `Launch` as JSON: the gateway's thread parses it. */
+/** Maximum size of a `Launch` as JSON, in bytes. It is limited because the gateway's thread parses it. */
 const LAUNCH_BYTES = 512 * 1024;
 
-/** What a launch needs to know of a release. Cached with the files. */
+/** What a launch needs to know about a release. It is stored as `LAUNCH` beside the config. */
 export interface Launch {
   databases: Release['databases'];
-  /** Whether it has buckets, which the host's bucket service stores. */
+  /** Whether the release has R2 buckets, which the host's bucket service stores. */
   hasBuckets: boolean;
-  /** Whether it has a Worker: then it has a trial config, and exports that other apps may call. */
+  /** Whether the release has a Worker. If so, it has a trial config, and exports that other apps may call. */
   hasWorker: boolean;
-  /** The host's services that it may call. */
+  /** The running services of the host that the release uses, except R2's. */
   hostServices: HostService[];
-  /** Whether it has a disk for the Cache API. */
+  /** Whether the process needs a disk for the Cache API. */
   hasCache: boolean;
-  /** Names of the sockets of its process. */
+  /** Names of the process's sockets. */
   sockets: string[];
   calls: Calls;
-  /** The encrypted keys of its client certificates. */
+  /** The encrypted keys of the release's client certificates. */
   keys: SealedKey[];
   due: DueWork;
   /** CPU time limit of the app, in ms; null where the project sets none. */
@@ -61,17 +63,20 @@ export interface Launch {
 
 /** The parts of a release that have work without a request. */
 export interface DueWork {
-  /** Keys of namespaces with alarms. Those of removed classes are left out: their alarms cannot run. */
+  /**
+   * Unique keys of the namespaces whose alarms are due work, without crons. Removed classes are left out: their alarms
+   * cannot run.
+   */
   keys: string[];
   crons: string[];
-  /** Workflows by binding, with their instances' namespace key. */
+  /** The Workflows: each binding's name, and the unique key of the namespace with its instances. */
   workflows: { binding: string; key: string }[];
 }
 
 export interface CellFilesOrder {
   /** The release's directory. */
   release: string;
-  /** The files' directory. It exists only once all files are written. */
+  /** The directory to create for the files. It exists only once all files are written. */
   directory: string;
   heapMb: number;
   /** Names of the secrets in the process's environment. */
@@ -88,11 +93,11 @@ export interface CellFilesOrder {
   hostServiceSockets: HostServiceSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
-  /** `NODE_EXTRA_CA_CERTS`: threads have no environment. Null: unset. */
+  /** The path in `NODE_EXTRA_CA_CERTS`; null: unset. It is passed because threads have no environment. */
   authorities: string | null;
   /** The app's cluster; null for an app that keeps its data on this machine. */
   cluster: ClusterSettings | null;
-  /** The control UI's address on error pages; null: no error pages. */
+  /** The control UI's address on error pages; empty: no links to it; null: no error pages. */
   uiUrl: string | null;
   /** Whether browsers reload pages when the app has changed. */
   reloads: boolean;
@@ -104,19 +109,22 @@ export interface CellFilesOrder {
   cronSeconds: boolean;
 }
 
-/** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
+/**
+ * Writes the files of a release into `order.directory`.
+ * @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch
+ */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, hostServiceSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound, cronSeconds } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
-  // In `cellar dev` there are no tail Workers to take the events.
+  // Without access to other apps, nothing receives the events for tail Workers.
   if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
   const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
-  // A release of an older Cellar has these rules only in its assets' files, not in its description.
+  // The description of a release by an older Cellar lacks these rules. They are then read from its assets' files.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? [] : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
@@ -190,7 +198,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     serviceSocket: NO_SOCKET,
     hostServiceSockets: Object.fromEntries(hostServices.map((type) => [type, NO_SOCKET])),
   };
-  // The trial refuses crons that are not allowed. A live release simply loses its crons by seconds when the setting is off.
+  // A trial of a release fails for crons with seconds where `cronSeconds` is false. A live release only loses these crons.
   const served = triggers ? { ...release, triggers: { ...triggers, crons } } : release;
   await write(CONFIG, cellConfig(served, { ...options, ...sockets, cacheMb, cluster, isTrial: false }));
   if (worker !== null)
@@ -219,7 +227,7 @@ async function moduleTexts(release: string, modules: Module[]): Promise<Map<stri
   return texts;
 }
 
-/** Returns the app's modules whose imports are rewritten. Those in folders are left unchanged. */
+/** Returns the rewritten copies of the app's modules whose imports must change. Modules in folders are never rewritten. */
 async function changedModules(texts: Map<string, string>): Promise<CellModule[]> {
   const changed: CellModule[] = [];
   for (const [name, text] of texts) {
@@ -229,7 +237,7 @@ async function changedModules(texts: Map<string, string>): Promise<CellModule[]>
   return changed;
 }
 
-/** Returns the modules with a source map, unless it is too large for error pages. */
+/** Returns the modules that have a source map of at most `MAP_BYTES`. */
 function mapsOf(release: string, modules: Module[]): Module[] {
   return modules.filter(({ path }) => {
     const map = statSync(join(release, `${path}.map`), { throwIfNoEntry: false });
