@@ -1,5 +1,5 @@
-// Decides what a request to an app gets: a process, a wait for its start, or a refusal. A request starts an app that is at rest,
-// without a process (phase `idle`).
+// Decides whether a request to an app is forwarded to a process, waits for a start, or is refused. A request starts an app
+// that is at rest, without a process (phase `idle`).
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import type { Level } from '../../log.ts';
 import { admission, noProcess, overloaded, type Phase } from '../life/phase.ts';
@@ -19,9 +19,9 @@ const LOG_SHED_EVERY_MS = 60_000;
 export class Admissions {
   readonly #options: AdmissionOptions;
   readonly #process: Supervisor;
-  /** The phase of the last start for requests; null before the first. */
+  /** The phase of the latest start for requests; null before the first. */
   #starting: Phase | null = null;
-  /** When the last line about requests refused for lack of memory was logged, as `performance.now()`. */
+  /** When the latest line about requests refused for lack of memory was logged, as `performance.now()`. */
   #shedAt = Number.NEGATIVE_INFINITY;
   /** How often requests have started the app from rest, since `takeWakes` was called. Failed starts do not count. */
   #wakeCount = 0;
@@ -31,7 +31,7 @@ export class Admissions {
     this.#process = process;
   }
 
-  /** @param coming settles with the start that `Fleet.start` was asked for; null without one */
+  /** @param coming resolves when the latest start requested by `Fleet.start` has ended; null without one */
   admit(coming: Promise<void> | null): Admission {
     const { phase } = this.#process;
     if (phase.name === 'running') {
@@ -51,14 +51,14 @@ export class Admissions {
     return this.#starting !== null && this.#starting === this.#process.phase;
   }
 
-  /** Returns how often requests have started the app from rest since the last call. Failed starts do not count. */
+  /** Returns how often requests have started the app from rest since the previous call. Failed starts do not count. */
   takeWakes(): number {
     const wakes = this.#wakeCount;
     this.#wakeCount = 0;
     return wakes;
   }
 
-  /** Refuses a request for lack of memory, with a rate-limited log line. */
+  /** Returns the refusal of a request for lack of memory. Logs a line, at most one each `LOG_SHED_EVERY_MS`. */
   #shed(): Refused {
     const now = performance.now();
     if (now - this.#shedAt > LOG_SHED_EVERY_MS) {
@@ -68,7 +68,7 @@ export class Admissions {
     return overloaded();
   }
 
-  /** Starts the app from rest, once for all waiting requests. A client that disconnects does not cancel the start. */
+  /** Starts the app from rest. Later requests wait for the same start. A client that disconnects does not cancel it. */
   #start(): void {
     const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
     const wanted = this.#process.wanted;

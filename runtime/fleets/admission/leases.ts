@@ -2,7 +2,7 @@
 
 /** One holder's right to use a process. */
 export interface Lease {
-  /** Aborted when the process must end and the lease was not released in time. A crash does not abort it. */
+  /** Aborted when the process must end and the lease was not released in time. A crash of the process does not abort it. */
   signal: AbortSignal;
   /** Ends the lease. Call it once. */
   release: () => void;
@@ -16,7 +16,7 @@ export class Leases {
   #blocking = 0;
   #drained: PromiseWithResolvers<void> | null = null;
 
-  /** @param onFree called when the last lease is released */
+  /** @param onFree called when a release leaves no lease */
   constructor(onFree: () => void) {
     this.#onFree = onFree;
   }
@@ -25,7 +25,7 @@ export class Leases {
     return this.#held;
   }
 
-  /** Whether a holder may block the process for a while. */
+  /** Whether the work of a lease's holder may block the process. */
   get mayBlock(): boolean {
     return this.#blocking > 0;
   }

@@ -12,27 +12,33 @@ import { type Lease, Leases } from './leases.ts';
 
 /** Longest time to wait for a process and use it, in ms. */
 const LEASE_MS = 30_000;
-/** Time for a blocked process to answer after `LEASE_MS`, in ms. */
+/** Time for a process to answer once a lease is over that may block it, in ms. Without an answer, the process is killed. */
 const BLOCKED_MS = 1_000;
-/** Most leases that are waited for or held at once. Each keeps its holder's data in the host's memory. */
+/**
+ * Maximum number of leases of an app that are awaited or held at once. Each keeps its holder's data in the host's memory.
+ */
 const MOST_LEASES = 16;
 
-/** What the holder of a lease gets. */
+/** What a lease gives its holder. */
 export interface LeasedCell {
-  /** The process's socket for the host. Cellar's own entrypoint answers there; no visitor's request arrives. */
+  /** Path of the process's socket for the host. Cellar's own entrypoint answers there; no visitor's request arrives. */
   socketPath: string;
-  /** The socket where the app's databases answer the host. Nothing listens there when the live release has none. */
+  /** Path of the socket for SQL of the app's databases. Nothing listens there when the live release has no database. */
   databasePath: string;
-  /** The socket that loads objects from the bucket. Nothing listens there for an app that keeps its data on this machine. */
+  /**
+   * Path of the socket that loads objects from the bucket. Nothing listens there for an app whose data is on this machine.
+   */
   loadPath: string;
-  /** Aborted when the time is over, or the process must end, before the holder is done. A crash does not abort it. */
+  /** Aborted when the time is over, or the process must end, before the lease is released. A crash does not abort it. */
   signal: AbortSignal;
 }
 
 export interface LeaseOptions {
-  /** Whether the holder's work may block the process. If it still does when the time is over, the process is ended. */
+  /**
+   * Whether the holder's work may block the process. If the process is still blocked when the time is over, it is killed.
+   */
   mayBlock?: boolean;
-  /** Longest time to wait for a process and use it. Default: 30 s. */
+  /** Longest time to wait for a process and use it, in ms. Default: 30 s. */
   ms?: number;
 }
 
@@ -86,7 +92,7 @@ export class Leasing {
     }
   }
 
-  /** Takes a lease. A lease that comes too late is released at once. */
+  /** Returns a lease. If `late` aborts first, rejects, and releases a lease that is taken afterwards. */
   async #taken(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
     const taking = this.#take(late, mayBlock);
     try {
@@ -113,7 +119,10 @@ export class Leasing {
     );
   }
 
-  /** Starts a process if the app has none and may have one. A sleeping app stays asleep; a stopped app takes no requests. */
+  /**
+   * Starts a process for an idle or stopped app with a release. A sleeping app stays asleep; a stopped one takes no
+   * requests.
+   */
   async #bringUp(): Promise<void> {
     const { phase, wanted } = this.#process;
     if (phase.name !== 'idle' && phase.name !== 'stopped') return;
@@ -146,7 +155,7 @@ export class Leasing {
   }
 }
 
-/** Ends a process that a lease holder's work still blocks. */
+/** Kills a process that does not answer, because a lease holder's work blocks it. */
 async function endBlocked(cell: Cell, why: string): Promise<void> {
   if (await cell.answers('health', BLOCKED_MS)) return;
   cell.kill(why);
@@ -167,7 +176,7 @@ interface Taken {
   phase: Running | Leased;
 }
 
-/** Leases the running process; null when none runs. */
+/** Returns a lease of the process that runs; null when none runs. */
 function taken({ phase }: Supervisor, mayBlock: boolean): Taken | null {
   if (phase.name !== 'running' && phase.name !== 'leased') return null;
   return { lease: phase.leases.hold(mayBlock), phase };

@@ -1,5 +1,5 @@
-// Decides whether there is memory for one more process, and which processes use too much. Each sample also gives the CPU use of
-// the processes.
+// Decides whether there is memory for one more process, and which processes use too much. Each sample also updates the
+// priority of the processes by their CPU use.
 import { log, reason } from '../../log.ts';
 import { readUsage } from '../../processes/processes.ts';
 import { type Memory, readMemory } from '../../resources/memory.ts';
@@ -7,14 +7,16 @@ import type { Cell } from '../process/cell.ts';
 import type { CoreUse } from '../process/core-use.ts';
 
 const MB = 1024 * 1024;
-/** Default share of the container's memory that may be used. */
+/** Default share of the memory of the container (or machine) that may be used. */
 const DEFAULT_SHARE = 0.8;
-/** An app that uses at most this many bytes is never ended to free memory for others. */
+/**
+ * A process that uses at most this many bytes is never ended to free memory for others. A new process is assumed to use it.
+ */
 const MODEST_BYTES = 64 * MB;
-/** Shortest time between two log lines about the limit, in ms: memory use may oscillate around it. */
+/** Shortest time between two log lines about the limit, in ms, because memory use may oscillate around the limit. */
 const WARN_EVERY_MS = 60_000;
 
-/** An app as the memory gauge sees it. */
+/** A process of an app and its successors, as the memory gauge sees them. At most one of them runs at a time. */
 export interface MemoryUser {
   /** Private memory of its process at the last sample, in bytes. Without a process: that of the previous process. */
   footprint: number;
@@ -34,8 +36,8 @@ export class MemoryGauge {
   #warnedAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param limitMb memory that the container may use, in MiB; 0 for 80 % of what it has
-   * @param cellMb what one app's process may use, in MiB
+   * @param limitMb memory that the container may use, in MiB; 0: 80 % of the memory that it has
+   * @param cellMb memory that one process of an app may use, in MiB
    * @param root where `proc` and `sys` are mounted
    */
   constructor(limitMb: number, cellMb: number, root = '/') {
@@ -45,7 +47,7 @@ export class MemoryGauge {
     this.#take(readMemory(root));
   }
 
-  /** As last sampled, in bytes. `inCells` is the private memory of the apps' processes, and `cells` is their number. */
+  /** The latest sample, in bytes. `inCells` is the private memory of the apps' processes; `cells` is their number. */
   get figures(): { used: number; limit: number; cells: number; inCells: number } {
     const eaters = [...this.#cells.values()];
     const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);
@@ -65,8 +67,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Whether an app may start a process. When memory is short, apps over their share are ended for those below it, and may not
-   * start meanwhile.
+   * Whether an app may start a process. When memory is short, an app below its share may, and processes over their share are
+   * evicted for it. An app over its share may not.
    */
   admits(eater: MemoryUser): boolean {
     if (!this.over) return true;
@@ -81,8 +83,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Samples memory use and ends each process over its limit. Call about once a second. Resolves when done, or at once while the
-   * previous sample still runs. Never rejects.
+   * Samples memory use, and kills each process over its limit. Call about once a second. Does nothing while the previous
+   * call still runs. Never rejects.
    */
   async sample(): Promise<void> {
     if (this.#sampling) return;
@@ -102,7 +104,9 @@ export class MemoryGauge {
     }
   }
 
-  /** Returns the largest apps, to end for this one; null when this one is over its share, or if that would not be enough. */
+  /**
+   * Returns the processes to evict for a new one, largest first; null if it is over its share, or if they are not enough.
+   */
   #whoLeavesFor({ footprint }: MemoryUser): MemoryUser[] | null {
     const running = [...this.#cells.values()];
     const inCells = running.reduce((sum, other) => sum + other.footprint, 0);
@@ -133,7 +137,7 @@ export class MemoryGauge {
     );
   }
 
-  /** Takes the container's limit and use of memory; the host's own use where that is larger. */
+  /** Records the limit, and the memory in use: that of the container, or of the host's own process if it is larger. */
   #take({ total, used }: Memory): void {
     this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
     this.#used = Math.max(used, process.memoryUsage.rss());

@@ -1,11 +1,11 @@
-// Runs the steps of a start on a host that may be out of processes, open files or memory.
+// Detects starts that fail because the host is out of processes, open files or memory.
 import { resourceErrorCode } from '../../processes/child.ts';
 import { assertRoomForChild } from '../../processes/descriptors.ts';
 import { StartRefused } from './slots.ts';
 
 /**
- * Runs a step of a start.
- * @throws {StartRefused} when the host cannot create another process, which is not the app's fault
+ * Runs a step of a process's start.
+ * @throws {StartRefused} when the host is out of processes, open files or memory, which is not the app's fault
  */
 export async function startStep<T>(step: () => Promise<T>): Promise<T> {
   try {

@@ -1,15 +1,17 @@
-// Limits how many processes start at once: a start uses all the CPU it gets, and a hundred at once would all be slow.
-// Accounts share the slots, so slow starts of one account do not delay another's.
+// Limits how many processes start at once: a start uses all the CPU time it can get, so a hundred starts at once would all
+// be slow. Accounts share the slots, so slow starts of one account do not delay those of another account.
 
-/** A start that the host could not make, which is not the app's fault. */
+/** The host could not start a process, which is not the app's fault. */
 export class StartRefused extends Error {}
 
-/** A start that takes longer than this frees its slot and continues without one. In ms. */
+/** A start that takes longer than this, in ms, frees its slot and continues without one. */
 const LONG_MS = 5_000;
-/** Most long starts that continue without a slot, for each slot. Freeing a slot for an account after `SHARE_MS` may exceed it. */
+/**
+ * For each slot, this many long starts may continue without one. Starts that freed a slot after `SHARE_MS` may exceed it.
+ */
 const LONG_PER_TURN = 4;
 
-/** After this time a start frees its slot for a waiting account with no start under way. In ms. */
+/** After this time, in ms, a start frees its slot for a waiting account that has no start under way. */
 const SHARE_MS = 1_000;
 
 /** The app whose process starts. */
@@ -32,20 +34,20 @@ export class Slots {
   readonly #longMs: number;
   readonly #mostLong: number;
   readonly #shareMs: number;
-  /** Waiting starts, oldest first, each with the function that begins it. */
+  /** Starts that wait for a slot, oldest first. Each has the function to call when it gets one. */
   readonly #waiting = new Map<Start, () => void>();
   /** Starts under way, including those that freed their slot. */
   readonly #running = new Set<Start>();
-  /** Apps whose last start failed or took long. */
+  /** Apps whose latest start failed or took longer than `#longMs`. */
   readonly #doubtful = new WeakSet<StartingApp>();
   #free: number;
   #long = 0;
 
   /**
    * @param count number of slots
-   * @param timeoutMs time for a whole start, the wait for its slot included
-   * @param longMs time after which a start frees its slot
-   * @param shareMs time after which a start frees its slot for an account that has no start under way
+   * @param timeoutMs time for a whole start, in ms, the wait for its slot included
+   * @param longMs time after which a start frees its slot, in ms
+   * @param shareMs time after which a start frees its slot for an account that has no start under way, in ms
    */
   constructor(count: number, timeoutMs: number, longMs = LONG_MS, shareMs = SHARE_MS) {
     this.#free = count;
@@ -55,15 +57,18 @@ export class Slots {
     this.#mostLong = LONG_PER_TURN * count;
   }
 
-  /** Starts that wait for a slot. */
+  /** The number of starts that wait for a slot. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Runs `work` once it has a slot. `work` gets the time that is left of `timeoutMs`, in ms.
-   * @param who the app that starts. If its last start failed or took long, other apps of its account go first
-   * @throws {StartRefused} when no slot is free in time; the signal's reason when that aborts first
+   * Runs `work` once it has a slot.
+   * @param who the app that starts. If its latest start failed or took long, other apps of its account go first
+   * @param work called with the time that is left of `timeoutMs`, in ms
+   * @throws {StartRefused} when no slot is free in time
+   * @throws the signal's reason when it aborts during the wait
+   * @throws what `work` throws
    */
   async run<T>(who: StartingApp, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
     const end = performance.now() + this.#timeoutMs;
@@ -125,9 +130,7 @@ export class Slots {
     this.#running.add(start);
   }
 
-  /**
-   * Starts waiting accounts that have no start under way. Takes their slots from starts that have had one for `SHARE_MS`.
-   */
+  /** Gives slots to waiting accounts that have no start under way. Takes them from starts that had one for `SHARE_MS`. */
   #share(): void {
     for (const start of this.#running) {
       if (!start.hasTurn || !start.hasHadShare) continue;
@@ -153,7 +156,10 @@ export class Slots {
     this.#waiting.get(next)!();
   }
 
-  /** Returns the next start: of the account with the fewest under way, and in it of an app whose last start went well, if any. */
+  /**
+   * Returns the next start: one of the account with the fewest starts under way. Among these, apps outside `#doubtful` go
+   * first, then the oldest start.
+   */
   #next(): Start | undefined {
     const starts = this.#startsByOwner();
     let [first, fewest] = [undefined as Start | undefined, Number.POSITIVE_INFINITY];

@@ -1,9 +1,9 @@
 // Wake statistics of all apps. A wake is a start of an app at rest for requests, which wait for it.
 
-/** How many of the last starts the percentiles cover. */
+/** Number of latest successful wakes that the percentiles cover. */
 const REMEMBERED = 1_000;
 
-/** Statistics since the host's start. The percentiles are durations, null before the first wake. */
+/** Statistics since the host's start. The percentiles are durations in ms; null before the first successful wake. */
 export interface WakeCounts {
   /** Wakes that succeeded. */
   count: number;
@@ -18,7 +18,7 @@ export class WakeFigures {
   #count = 0;
   #failed = 0;
 
-  /** @param ms what the start took, in ms; null for one that failed */
+  /** @param ms duration of the start, in ms; null if it failed */
   add(ms: number | null): void {
     if (ms === null) {
       this.#failed++;

@@ -1,5 +1,5 @@
-// The services built into workerd: databases, namespaces, queues, crons. Class names and unique keys decide where their data
-// is stored: changing one loses access to existing data.
+// The services built into workerd: D1 databases, KV namespaces, queues, crons. Class names and unique keys decide where
+// their data is stored: changing one loses access to existing data.
 import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { LARGE_VALUES } from './cluster/cluster.ts';
@@ -10,21 +10,24 @@ export const SERVICE_DATE = '2026-01-01';
 /** Compatibility flag: lets these services call a Worker's `queue()` and `scheduled()`. */
 export const CALLS_HANDLERS = 'service_binding_extra_handlers';
 
-/** Unique key of the queues. A queue's alarm is its next batch, retry or dead letter. */
+/** Unique key of the namespace of queues. A queue's alarm is the time of its next batch, retry or dead letter. */
 export const QUEUE_KEY = 'QueueShard';
-/** Unique key of the crons. Each cron's alarm, named by its expression, is its next run. */
+/** Unique key of the namespace of crons. A cron's object is named by its expression, and its alarm is the next run. */
 export const CRON_KEY = 'Schedule';
-/** Unique key of the crons with a field for seconds. */
+/** Unique key of the namespace of crons with a field for seconds. */
 export const CRON_SECONDS_KEY = 'CellarScheduleOfSeconds';
 
-/** Returns D1's service: each database is a Durable Object. @param own modules to load first; they import workerd's `d1.js` */
+/**
+ * Returns D1's service: each database is a Durable Object.
+ * @param own modules to load first; they import workerd's `d1.js`
+ */
 export function d1Worker(own: Fields[] = []): Fields {
   const bindings = [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }];
   const worker = bundledWorker('d1.js', 'D1Database', bindings);
   return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
-/** A binding to a database. @param service names the service of a `d1Worker`, and the database */
+/** Returns a binding to a database. @param service names the service of a `d1Worker`, and the database */
 export function d1Binding(name: string, service: CapnpValue): Fields {
   return {
     name,
@@ -54,7 +57,7 @@ export function kvWorker(isClustered: boolean): Fields {
 export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
 const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
 
-/** @param target the service that consumes the messages */
+/** Returns the service of the queues that an app consumes. @param target the service that consumes the messages */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
   const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
   const bindings = [

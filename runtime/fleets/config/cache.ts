@@ -1,5 +1,5 @@
-// The Cache API of an app whose code uses it: a service in the cell (the app's workerd process), and a disk of its own. An app
-// whose data is in the bucket has no such disk.
+// The Cache API of an app whose code uses it: a service in the cell (the app's workerd process), with a disk for the cache.
+// For an app whose data is in the bucket, the cache is in memory.
 import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, VOID } from './capnp.ts';
 import { textOf } from './texts.ts';
@@ -9,18 +9,19 @@ const HTTP_CACHING_MODULE = textOf('./modules/http-caching-module.js');
 export const CACHE_SERVICE = 'cache-service';
 export const CACHE_DISK = 'cache';
 
-/** Whether a module may use the Cache API. */
+/** Whether a module may use the Cache API: its text has the word `caches`. */
 export function mayUseCaches(text: string): boolean {
   return /\bcaches\b/.test(text);
 }
 
-/** Most MiB of a cache in memory. */
+/** Maximum size of a cache in memory, in MiB. */
 const MEMORY_MB = 16;
 
 /**
- * Config entries of the cache.
+ * Returns the disk and the service of the cache.
  * @param cacheMb limit of cached responses, in MiB; 0: no such service
- * @param isClustered if true, the cache is in memory, because workerd would also write a cache on the disk to the bucket
+ * @param isClustered whether the app's data is in the bucket. Then the cache is in memory: workerd would write a cache on
+ *   the disk to the bucket too
  */
 export function cacheServices(cacheMb: number, isClustered: boolean): CapnpValue[] {
   if (cacheMb === 0) return [];

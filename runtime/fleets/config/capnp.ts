@@ -1,11 +1,11 @@
 // Writes Cap'n Proto's text format from plain values, so that every string is quoted.
 
-/** A value of a config. Strings are quoted; unquoted text (a name, an embedded file) is an `Expression`. */
+/** A value of a config. A string is written in quotes. An `Expression` is text without quotes, such as an embedded file. */
 export type CapnpValue = string | number | boolean | Expression | CapnpValue[] | Fields;
 
 export type Fields = { [field: string]: CapnpValue };
 
-/** Text that is written unquoted. Made only in this file. */
+/** Text that is written without quotes. Only this file creates it. */
 export class Expression {
   readonly text: string;
   constructor(text: string) {
@@ -13,20 +13,20 @@ export class Expression {
   }
 }
 
-/** Returns the content of a file, which workerd reads when it starts. `path` is relative to the config. */
+/** Returns an expression for the content of a file, which workerd reads at its start. `path` is relative to the config. */
 export function embed(path: string): Expression {
   return new Expression(`embed ${quote(path)}`);
 }
 
-/** The value of a field without content. */
+/** The value of a field of type `Void`. */
 export const VOID = new Expression('void');
 
-/** Returns the text of a whole config of workerd. */
+/** Returns the text of a complete config of workerd. */
 export function configText(config: Fields): string {
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
 }
 
-/** One value as text, on one line. */
+/** Returns a value as text, on one line. */
 export function capnp(value: CapnpValue): string {
   if (typeof value === 'string') return quote(value);
   if (value instanceof Expression) return value.text;
@@ -36,7 +36,9 @@ export function capnp(value: CapnpValue): string {
   return `(${fields.join(', ')})`;
 }
 
-/** Returns a string literal. Escapes quotes, backslashes and all bytes that are not printable ASCII: no content can end it. */
+/**
+ * Returns a string literal. Escapes quotes, backslashes and all bytes that are not printable ASCII: no content can end it.
+ */
 function quote(text: string): string {
   let literal = '"';
   for (const byte of Buffer.from(text, 'utf8')) {

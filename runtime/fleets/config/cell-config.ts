@@ -1,5 +1,5 @@
-// Writes the text config of a cell (an app's workerd process) from its release. It is written at a launch, not at the deploy, so
-// that old releases get this Cellar's features.
+// Makes the config of a cell (an app's workerd process) from its release. The config is made at a launch, not at the deploy,
+// so that old releases get the features of this version of Cellar.
 import { isAbsolute, join, normalize } from 'node:path';
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
@@ -48,24 +48,24 @@ import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './wo
 
 /** The socket where the host runs the owner's SQL. Only for a release with databases. */
 export const DATABASE_SOCKET = 'd1';
-/** The socket for other apps' messages. Only for a release that consumes queues. */
+/** The socket where other apps send messages to the app's queues. Only for a release that consumes queues. */
 export const QUEUE_SOCKET = 'queues';
-/** Compatibility date of assets for a site without a Worker, which states none. */
+/** Compatibility date of the assets of a site without a Worker, which has no date, and of the Worker that adds `RELOAD`. */
 const STATIC_SITE_DATE = '2026-01-01';
 /** From this date workerd implies `nodejs_compat`, and warns when it is set. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
 /** From this date Workers know their own exports (`ctx.exports`) without a flag. */
 const KNOWS_EXPORTS_DATE = '2025-11-17';
-/** Compatibility flag: gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
+/** Compatibility flag: gives Workers `AsyncLocalStorage`, which Cellar's entry module needs at any date. */
 const ASYNC_CONTEXT = 'nodejs_als';
 
-/** Config options besides the release. */
+/** Inputs of the config besides the release. */
 export interface ConfigOptions {
   /** Path of a PEM file with the operator's own certificate authorities; null: none. */
   authorities: string | null;
   /** The config's directory. */
   directory: string;
-  /** Relative path from the config's directory, which also holds the entry, to the release's. */
+  /** Relative path from the config's directory to the release's directory. */
   toRelease: string;
   /** Rules from the assets' own files, such as `_headers`. */
   rules: AssetRules;
@@ -75,11 +75,11 @@ export interface ConfigOptions {
   secrets: string[];
   /** JSON values that override the Worker's variables, or add to them. */
   vars: Record<string, unknown>;
-  /** Whether this is a trial: a start on temporary storage, which only checks the Worker. No cron calls it then. */
+  /** Whether this is a trial: a start on temporary storage that only checks the Worker. No cron calls a Worker on trial. */
   isTrial: boolean;
   /** Names of the app's modules with a changed copy beside the config. All other modules are read from the release. */
   changedModules: string[];
-  /** Names of Cellar's modules around the Worker, which lie beside the config. The first is the entry. */
+  /** Names of Cellar's modules around the Worker, which lie beside the config. The first is Cellar's entry module. */
   entryModules: string[];
   /** The modules whose texts and source maps the error page reads. */
   pageMaps: Module[];
@@ -97,9 +97,9 @@ export interface ConfigOptions {
   hasMethods: boolean;
   /** Whether crons may have a field for seconds. */
   cronSeconds: boolean;
-  /** Limit of the Cache API, in MiB; 0: it caches nothing. */
+  /** Limit of the Cache API, in MiB; 0: no cache. */
   cacheMb: number;
-  /** This app's own sockets of the host's outward services. Nothing listens there for a trial. */
+  /** This app's own sockets of the host's running services, except R2's. Nothing listens there for a trial. */
   hostServiceSockets: HostServiceSockets;
   /** Whether modules import `cloudflare:email`. */
   importsEmail: boolean;
@@ -111,8 +111,9 @@ export interface ConfigOptions {
 
 /**
  * Returns the text of a release's config. workerd must run in the release's directory. Socket `http` serves the app. Socket
- * `health` is for the host: a GET runs none of the app's code, and with a Worker returns the number of pending `waitUntil` tasks.
- * Disks, given at start: `do` (Durable Objects, D1, KV's index), `kv` (KV's large values) and `cache` (the Cache API).
+ * `health` is for the host: a GET runs none of the app's code, and with a Worker returns the number of pending tasks (see
+ * `CellarState`). The paths of the disks are given at the start: `do` (Durable Objects, D1, KV's index), `kv` (KV's large
+ * values) and `cache` (the Cache API).
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
@@ -132,15 +133,15 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
     sockets: [
       {
         name: 'http',
-        // The gateway writes the first header, so that the Worker sees an https URL behind TLS. workerd removes it, so it is
-        // not X-Forwarded-Proto, which apps also read. Without the second header workerd would put the socket peer's pid and
-        // user into `request.cf`.
+        // The gateway writes `PROTO_HEADER`, so that the Worker sees an https URL behind TLS. workerd removes this header,
+        // so it cannot be X-Forwarded-Proto, which apps read. Without `CF_HEADER`, workerd would put the process id and user
+        // of the socket's peer into `request.cf`.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: options.reloads ? 'reload' : mainService(release),
       },
       {
         name: 'health',
-        // Calls of the Worker's exports by other apps arrive here too.
+        // Other apps' calls of the Worker's exports arrive at this socket too, so they need the same headers.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
@@ -153,8 +154,8 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
 }
 
 /**
- * Returns unique keys of the namespaces whose alarms are the app's own work and must run in time. Crons are separate: see
- * `cronKeys`. KV is left out: its alarms only remove expired entries, which can wait until the process runs for another reason.
+ * Returns the unique keys of the namespaces whose alarms must run in time, even if a process must be started for them. For
+ * crons, see `cronKeys`. KV is left out, because its alarms only remove expired entries, which can wait.
  */
 export function alarmKeys(release: Release): string[] {
   const { classes, triggers, workflows = [] } = release;
@@ -166,12 +167,12 @@ export function alarmKeys(release: Release): string[] {
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
 
-/** The service that visitors' requests go to. */
+/** Returns the name of the service that visitors' requests go to. */
 function mainService(release: Release): string {
   return release.assets === null || siteOf(release) !== null ? 'app' : 'assets';
 }
 
-/** Receives requests before the app, and adds the reload script to its pages. */
+/** Returns the Worker that receives requests before the app, and adds the reload script to its pages. */
 function reloadWorker(release: Release): Fields {
   return {
     modules: [{ name: RELOAD.name, esModule: embed(RELOAD.name) }],
@@ -180,7 +181,7 @@ function reloadWorker(release: Release): Fields {
   };
 }
 
-/** Names of the sockets of a release's process. */
+/** Returns the names of the sockets of a release's process. */
 export function socketsOf(release: Release, isClustered: boolean): string[] {
   const { triggers, databases } = release;
   return [
@@ -193,7 +194,7 @@ export function socketsOf(release: Release, isClustered: boolean): string[] {
   ];
 }
 
-/** Sockets that lead directly to the app's storage services, past its code. */
+/** Returns the sockets that lead directly to the app's D1 and queue services, past its code. */
 function storageSockets(release: Release): CapnpValue[] {
   const sockets = socketsOf(release, false);
   const socket = (name: string, service: string, entrypoint: string) =>
@@ -374,7 +375,7 @@ function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
   return [{ name: binding, json: JSON.stringify({ id: uuidOf(id), tag, timestamp }) }];
 }
 
-/** Returns workerd's bindings that load Workers. Without an id, no other binding shares the loaded Workers. */
+/** Returns workerd's bindings that load Workers. They have no `id`, so that no other binding shares the loaded Workers. */
 function loaderBindings({ workerLoaders = [] }: Release): CapnpValue[] {
   return workerLoaders.map(({ binding }) => ({ name: binding, workerLoader: {} }));
 }
@@ -385,7 +386,10 @@ function containerOf({ containers = [] }: Release, className: string, socket: st
   return found === undefined ? {} : { container: { imageName: imageText(found) } };
 }
 
-/** The container service speaks the part of Docker's API that workerd uses. It runs no egress proxy: that image is a dummy. */
+/**
+ * Returns the Worker's field `containerEngine`. The container service has the part of Docker's API that workerd uses. It
+ * runs no egress proxy, so the name of the proxy's image has no effect.
+ */
 function containerEngine({ containers = [] }: Release, socket: string | undefined): Fields {
   if (containers.length === 0 || socket === undefined) return {};
   return {
@@ -395,7 +399,7 @@ function containerEngine({ containers = [] }: Release, socket: string | undefine
   };
 }
 
-/** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */
+/** `path` is relative to the release's directory, where workerd runs. `config` is JSON without the unset fields. */
 function assetsService(release: Release, assets: Assets, { rules }: ConfigOptions): Fields {
   const config = {
     html_handling: assets.htmlHandling,

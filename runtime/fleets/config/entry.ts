@@ -1,4 +1,4 @@
-// The modules loaded before every Worker's own: they wrap the app's code.
+// Cellar's modules in an app's Worker. They are loaded before the app's own modules, and wrap the app's code.
 import type { Release } from '../../../bundler/release.ts';
 import { FROM_ENV, READ_OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
 import type { Fields } from './capnp.ts';
@@ -6,7 +6,7 @@ import { FETCHED_IMAGES } from './fetched-images/fetched-images.ts';
 import { CAPNWEB } from './services.ts';
 import { type CellModule, textOf } from './texts.ts';
 
-/** The module that wraps the app's exports. */
+/** Cellar's entry module of the Worker. It wraps the app's exports. */
 const ENTRY = 'cellar-entry.js';
 const ENTRY_TEXT = textOf('./workers/entry-worker.js');
 /** The module with the error page. */
@@ -17,9 +17,9 @@ const CAPTURE = own('capture');
 const ERROR_REPORTER = own('error-reporter');
 /** Times the calls that events wait for. */
 const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
-/** Knows which event the running code belongs to. */
+/** Finds the event that the running code belongs to. */
 const EVENTS = own('events');
-/** Adds to a script's outgoing requests a header that names the call of the script. */
+/** Adds a header to a script's outgoing requests, which names the call of the script. */
 const OUTBOUND = { name: 'cellar-outbound.js', text: textOf('./dispatch/outbound-worker.js') };
 /** Answers calls of other apps. */
 const CALLED = own('called');
@@ -29,7 +29,7 @@ const EMAIL = { name: 'cellar-email.js', text: textOf('./modules/email-event-mod
 const TCP = { name: 'cellar-tcp.js', text: textOf('./modules/tcp-event-module.js') };
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
-/** Replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
+/** Replaces `cloudflare:workers`. Its import path is as long as this name, so that later source positions stay the same. */
 export const WORKERS = { name: 'cellar-worker.js', text: textOf('./modules/workers-module.js') };
 /** Reloads pages when the app has changed. */
 export const RELOAD = own('reload');
@@ -39,18 +39,20 @@ export const D1_MODULES = [
   { name: 'cellar-sql-statements.js', text: textOf('../../../sqlite/statements.js') },
 ];
 
-/** How the entry wraps the app's default export without error pages. */
+/** The line of the entry module that wraps the app's default export, without error pages. */
 const DEFAULT = 'const main = wrapDefault(app.default);';
-/** How the entry wraps the app's default export with error pages. */
+/** The lines that replace `DEFAULT`, with error pages. */
 const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrapDefault(withPages(app.default));`;
 
-/** The entry's list of service bindings for an app that has none. */
+/** The line of the entry module with the list of service bindings, which `entryText` replaces. */
 const NO_SERVICES = 'const SERVICES = [];';
 
-/** The entry's first import. The modules that replace `fetch()` come next, before the app's code. */
+/**
+ * The first import of the entry module. Imports of modules that replace `fetch()` are added to it, before the app's code.
+ */
 const CAPTURE_IMPORT = `import './${CAPTURE.name}';`;
 
-/** The entry's exports for the host. They hide an app's exports of the same name. */
+/** The exports of the entry module that Cellar defines. They hide an app's exports of the same name. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
 /** Options of the modules around a Worker. */
@@ -69,7 +71,7 @@ export interface EntryOptions {
   fetchesImages: boolean;
 }
 
-/** Returns Cellar's modules around a release's Worker. The first is the entry. */
+/** Returns Cellar's modules around a release's Worker. The first is the entry module. */
 export function entryModules(
   worker: NonNullable<Release['worker']>,
   release: Pick<Release, 'exports' | 'workflows' | 'services'>,
@@ -96,7 +98,7 @@ export function entryModules(
   ];
 }
 
-/** Returns the trial's modules. `trial` runs before the entry, because the entry adds handlers to the Worker. */
+/** Returns the additional modules of a trial. `trial` runs before the entry module, which adds handlers to the Worker. */
 export function trialModules(trial: CellModule): Fields[] {
   const esModule = `
 import './${CAPTURE.name}';
@@ -117,8 +119,9 @@ function pageText(uiUrl: string): string {
 }
 
 /**
- * Returns the entry of a release's Worker. It exports the same names as the app's module. Names in the release's description
- * are wrapped; for an old release without names, only the default export is wrapped.
+ * Returns the text of a release's entry module. It exports the names of the app's module, and `OWN_EXPORTS`. The exports
+ * that the release's description names are wrapped. For an old release without these names, only the default export is
+ * wrapped.
  * @param hasPage whether browsers see a page for uncaught errors
  */
 function entryText(

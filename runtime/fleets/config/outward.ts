@@ -16,8 +16,8 @@ import { type CellModule, textOf } from './texts.ts';
 const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
 /**
- * Services of the host that a cell (an app's workerd process) reaches at a socket. The last two have no binding in this file:
- * `vectors` belongs to the storage, and `containers` to classes of Durable Objects.
+ * Services of the host that a cell (an app's workerd process) reaches at a socket. The last two have no binding in this
+ * file: `vectors` belongs to the storage, and `containers` to classes of Durable Objects.
  */
 export type HostService = OutwardService | 'vectors' | 'containers';
 /**

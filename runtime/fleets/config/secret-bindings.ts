@@ -1,5 +1,5 @@
-// Secrets of an app: workerd's config has their names, and the process's environment their values. The config is on disk; only
-// the process's own user can read the environment.
+// Secrets of an app: workerd's config has their names, and the process's environment their values. The config is on disk;
+// only the process's own user can read the environment.
 import type { Fields } from './capnp.ts';
 
 /**

@@ -135,7 +135,10 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
   ];
 }
 
-/** A service that forwards to a socket of the host. @param way the value of the calling header: the binding's kind and number */
+/**
+ * A service that forwards to a socket of the host.
+ * @param way the value of the calling header: the binding's kind and number
+ */
 export function externalService(way: string, socket: string): Fields {
   return {
     name: `service ${way}`,

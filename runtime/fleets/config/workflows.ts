@@ -1,5 +1,5 @@
-// Workflows in a cell (an app's workerd process): workerd's own engine, which runs and retries the steps, and the app's bindings
-// to it. An instance is an object that stores its steps' results and has an alarm for its next wait.
+// Workflows in a cell (an app's workerd process): workerd's own engine, which runs and retries the steps, and the app's
+// bindings to it. An instance is an object that stores its steps' results and has an alarm for its next wait.
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';

@@ -1,12 +1,13 @@
 // Tracks when an app was last used. A request only increments a counter; the rest is computed once a second.
-/** A process that was started for due work (a cron, alarm or queue batch) ends after this quiet time, in ms. */
+
+/** A process that was started for due work (a cron, alarm or queue batch) ends after this time without requests, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;
-/** The process stays when work is due within this time, in ms: a start costs more than some idle seconds. */
+/** The process stays when work is due within this time, in ms, because a start costs more than some idle seconds. */
 const WORTH_WAITING_MS = 30_000;
 const MINUTE_MS = 60_000;
 
 export class Activity {
-  /** Requests given to the app's process. A request does nothing else here, for speed. */
+  /** The number of requests forwarded to the app. Callers increment it; a method call for each request would cost more. */
   requests = 0;
   readonly #idleMs: number;
   #seen = 0;
@@ -15,27 +16,27 @@ export class Activity {
   #lastMinute: number | null;
 
   /**
-   * @param idleMs quiet time after which the process ends; `Infinity` for never
-   * @param lastMinute the value of `lastMinute` when the host last ended
+   * @param idleMs time without requests after which the process ends, in ms; `Infinity` for never
+   * @param lastMinute the value of `lastMinute` before the host's start
    */
   constructor(idleMs: number, lastMinute: number | null) {
     this.#idleMs = idleMs;
     this.#lastMinute = lastMinute;
   }
 
-  /** The start of the last minute with a request, in ms since 1970, as of the last check. */
+  /** The start of the last minute with a request, in ms since 1970, as of the latest check; null for none. */
   get lastMinute(): number | null {
     return this.#lastMinute;
   }
 
-  /** The process stays for work that is due within this time, in ms. */
+  /** The process stays for work that is due within this time, in ms: at most the idle time. */
   get worthWaitingMs(): number {
     return Math.min(this.#idleMs, WORTH_WAITING_MS);
   }
 
-  /** A process starts. One for due work may end soon, unless a request comes. */
+  /** Call when a process starts. A process for due work ends after `DUE_WORK_QUIET_MS`, unless a request comes. */
   begin(forDueWork: boolean): void {
-    // Requests since the last check were for the previous process.
+    // Requests since the latest check were for the previous process.
     this.#countRequests();
     this.#isForDueWork = forDueWork;
     this.keep();
@@ -52,9 +53,9 @@ export class Activity {
   }
 
   /**
-   * Checks for requests since the last check.
-   * @param open open requests and upgraded connections
-   * @returns whether the app was quiet long enough for its process to end
+   * Checks for requests since the previous check.
+   * @param open the number of open requests and upgraded connections
+   * @returns whether the app had no request for long enough, so that its process may end
    */
   isQuiet(open: number): boolean {
     if (this.#countRequests()) {
@@ -67,7 +68,7 @@ export class Activity {
     return open === 0 && performance.now() - this.#quietSince >= limitMs;
   }
 
-  /** Whether requests came since the last call. */
+  /** Whether requests came since the previous call. */
   #countRequests(): boolean {
     if (this.requests === this.#seen) return false;
     this.#seen = this.requests;

@@ -1,12 +1,12 @@
-// Run as the app's user: prints an app's alarms. The files may come from an attacker who escaped the sandbox. The host ends
-// this process when it exceeds its time or memory.
+// Prints an app's alarms. Runs as the app's user, because an attacker who escaped the sandbox may have written the files.
+// The host kills this process when it exceeds its time or memory.
 import { copyFileSync, lstatSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_NAMED = 1_000;
 const MAX_NAME_BYTES = 1_000;
-/** workerd stores the time in nanoseconds, too large for a double. */
+/** SQL that converts an alarm's time to ms. workerd stores nanoseconds, which are too large for a number of JavaScript. */
 const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
 const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
 const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
@@ -14,13 +14,13 @@ const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
 
 const EVERY = `SELECT actor_id AS id, actor_name AS name, ${TIME} AS time FROM _cf_ALARM WHERE ${TIME} IS NOT NULL`;
 
-/** Must be workerd's own table: a view or computed column could run for ever. */
+/** Finds workerd's own table. A view or a table with computed columns is not accepted, because it could run for ever. */
 const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
   AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
 
 const { earliest, named, every, before, copy } = JSON.parse(process.argv[1]);
 
-/** Copies the database first, so that workerd never waits for a lock. */
+/** Queries a copy of a database, so that workerd never waits for a lock of this process. */
 function query(path, sql, parameters = []) {
   const files = ['', '-wal', '-shm'];
   try {

@@ -1,4 +1,4 @@
-// Reads the alarms that workerd keeps on disk, in a process of the app's user.
+// Reads the alarms that workerd stores on this disk. A process of the app's user reads them.
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts';
@@ -7,7 +7,7 @@ import { runChild } from '../../processes/child.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
 import { FairQueue } from '../../queues/fair-queue.ts';
 
-/** An alarm of a Durable Object. */
+/** An alarm of a Durable Object, such as a cron's schedule. */
 export interface Alarm {
   /** The object's name. */
   name: string;
@@ -26,15 +26,15 @@ export interface StoredAlarm {
 }
 
 const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
-/** Time limit of a read, in ms. A read usually takes about 50 ms, mostly to start the process. */
+/** Time limit of a reading process, in ms. It usually takes about 50 ms, mostly for its start. */
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
-/** Output limit when every alarm is read. */
+/** Maximum size of the output when every alarm is read, in bytes. */
 const ALL_OUTPUT_BYTES = 64 * 1024 * 1024;
 /**
- * A starting host may have to read many apps' alarms. So one account gets at most three of the four processes that read alarms
- * at once. The queue needs no limit, because each app waits once at most.
+ * A starting host may have to read the alarms of many apps. So one account may use at most three of the four processes that
+ * read alarms at once. The queue needs no limit, because each app has few readings at once.
  */
 const LIMITS = {
   name: 'readings of alarms',
@@ -44,7 +44,7 @@ const LIMITS = {
 };
 const queue = new FairQueue(LIMITS);
 
-/** Which alarms to read, by the paths of the namespaces' `metadata.sqlite`. */
+/** Which alarms to read. Each namespace is given by the path of its `metadata.sqlite`. */
 export interface AlarmsAsked {
   /** Namespaces whose earliest alarm is wanted. */
   earliest: string[];
@@ -54,7 +54,7 @@ export interface AlarmsAsked {
   before: number;
 }
 
-/** Which alarms to read, by the unique keys of their namespaces. */
+/** Which alarms to read. Each namespace is given by its unique key. */
 export interface AlarmsRequest {
   /** Namespaces whose earliest alarm is wanted. */
   earliest: string[];
@@ -68,7 +68,7 @@ export interface AlarmsRequest {
 export type AlarmsReader = (request: AlarmsRequest, signal: AbortSignal) => ReturnType<typeof readAlarms>;
 
 /**
- * Returns a reader of alarms on this disk.
+ * Returns a reader of an app's alarms on this disk.
  * @param data the app's data directory
  */
 export function alarmsOnDisk(
@@ -85,30 +85,30 @@ export function alarmsOnDisk(
 
 /** Whose files `alarmsOnDisk` reads. */
 interface DiskOwner {
-  /** Returns the app's account. */
+  /** Returns the account that owns the app. */
   owner: () => string;
-  /** The user who reads the files. */
+  /** The user that owns and reads the files; `null`: the host's own. */
   user: User | null;
-  /** This reader's own directory, for copies. Default: in the data directory. */
+  /** A directory for this reader's copies only. Default: `alarms` in the data directory. */
   scratch?: string;
 }
 
 /** Whose alarms are read. */
 export interface AlarmsOwner {
-  /** The account. Accounts take turns. */
+  /** The account that owns the app. Accounts take turns in the queue. */
   owner: string;
-  /** The owner of the files; `null`: the host's own user. */
+  /** The user that owns and reads the files; `null`: the host's own. */
   user: User | null;
-  /** A directory that may be recreated for each reading. */
+  /** A directory for copies. Each reading empties it. */
   scratch: string;
-  /** Ends the reading, or its wait. */
+  /** Cancels the reading, or its wait in the queue. */
   signal: AbortSignal;
 }
 
 /**
  * Reads the alarms of namespaces.
- * @returns `times`: the earliest alarm of each namespace in `earliest`, or null; namespaces that were never used are left out.
- * `alarms`: the alarms of named objects up to `before`, for each namespace in the order of `named`
+ * @returns `times`: for each namespace in `earliest`, the time of its earliest alarm, or null without one; namespaces
+ *   without a file are left out. `alarms`: for each namespace in `named`, its alarms of named objects up to `before`
  * @throws {Error} when a file is not a database of alarms, or cannot be read in time
  * @throws the signal's reason once it is aborted
  */
@@ -127,7 +127,7 @@ export async function readAlarms(
   return JSON.parse(await queue.run({ owner, signal }, () => ask(question, of)));
 }
 
-/** Reads every alarm of namespaces, in the order of `paths`. @throws as `readAlarms` does */
+/** Reads all alarms of each namespace in `paths`, which must exist. @throws as `readAlarms` does */
 export async function readEveryAlarm(paths: string[], of: AlarmsOwner): Promise<StoredAlarm[][]> {
   const copy = join(of.scratch, 'alarms.sqlite');
   const question = JSON.stringify({ earliest: [], named: [], every: paths, before: 0, copy });
@@ -136,7 +136,7 @@ export async function readEveryAlarm(paths: string[], of: AlarmsOwner): Promise<
   return (answer as { every: StoredAlarm[][] }).every;
 }
 
-/** Runs a reader. @returns its answer as JSON */
+/** Runs a process that reads alarms. @returns its answer as JSON */
 async function ask(
   question: string,
   { user, scratch, signal }: AlarmsOwner,
@@ -151,7 +151,7 @@ async function ask(
     );
     return output.toString('utf8');
   } catch (error) {
-    // A killed reader has left its files. Do not recreate the app's directory: the app may have been deleted.
+    // A killed process leaves its copies. The directory is not created again, because the app may have been deleted.
     removeOwnDirectory(scratch, user);
     throw error;
   }

@@ -1,17 +1,18 @@
-// Runs a cron of an app now, on request. On schedule, workerd runs it (`cronServices` in `runtime/fleets/config/crons/crons.ts`).
+// Runs a cron of an app at once, on request. workerd runs it on schedule: see `cronServices` in
+// `runtime/fleets/config/crons/crons.ts`.
 import type { Result } from '../../../handlers/contract/index.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { LeasedCell } from '../admission/leasing.ts';
 
-/** Most bytes of the process's answer, which has at most one message. */
+/** Maximum size of the process's answer, in bytes. It has at most one message. */
 const ANSWER_BYTES = 64 * 1024;
 
 type Ran = Result<'crons.run'>;
 
 /**
- * Runs a cron in a leased process. Answers after ten seconds even if the run continues.
- * @returns the run's result; `failed`: why the run did not begin
- * @throws {Error} when the process's answer is invalid
+ * Runs a cron in a leased process. Resolves after about ten seconds even if the run continues.
+ * @returns `done`: the run's result; `failed`: why the run did not begin
+ * @throws {Error} when the process does not answer, or its answer is invalid
  */
 export async function askCron(
   { socketPath, signal }: LeasedCell,
@@ -24,7 +25,7 @@ export async function askCron(
     throw new Error(`the process answered with status ${status} and no result`);
   const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
   if (done === undefined) return { failed: String(failed) };
-  // The app's own process answers, so this may be anything.
+  // The answer may be anything, because it comes from the app's process.
   const { outcome, duration_ms, error, trace_id } = done;
   return {
     done: {

@@ -1,13 +1,18 @@
-// Finds when an app without a process has work to do. workerd keeps alarms on disk, and runs overdue ones as soon as it
-// starts.
+// Finds when an app's next work is due, so that a process can be started for it. workerd stores alarms on disk, and runs
+// overdue ones as soon as it starts.
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import { cronKeys } from '../config/crons/crons.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
-/** How far ahead the alarm of a working Workflow instance may be, with a margin, in ms. Older Cellars set it to ten minutes. */
+/**
+ * A Workflow instance may be at work if its alarm is at most this far ahead, in ms. Cellar sets the alarm half a minute
+ * ahead; workerd alone, as in older versions of Cellar, ten minutes.
+ */
 export const AT_WORK_MS = 11 * 60 * 1000;
-/** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
+/**
+ * Maximum instances of each Workflow to resume at a start. Each takes memory, so too many could exceed the process's limit.
+ */
 const RESUMED = 300;
 
 /** An app at rest, without a process. */
@@ -16,17 +21,19 @@ export interface RestingApp {
   dueAt: number | null;
 }
 
-/** Returns when the next work is due, in ms since 1970; `null` for never. May be aborted. */
+/** Returns when the next work is due, in ms since 1970; `null` for never. Rejects when the signal aborts it. */
 type Find = (signal: AbortSignal) => Promise<number | null>;
 
-/** Records the app's rest, the time without a process. The record is `null` while there is a process. */
+/**
+ * Records an app's rest: when work is next due for the app, which has no process. The record is `null` while a process runs.
+ */
 export class RestRecord {
   readonly #keep: (rest: RestingApp | null) => Promise<void>;
   #rest: RestingApp | null = null;
   /** Aborted at the end of this rest. */
   #over = new AbortController();
 
-  /** @param keep stores the record for a restart of the host and, once it resolves, for a power loss. Must not reject */
+  /** @param keep stores the record. Once it resolves, the record also survives a power loss. Must not reject */
   constructor(keep: (rest: RestingApp | null) => Promise<void>) {
     this.#keep = keep;
   }
@@ -37,9 +44,9 @@ export class RestRecord {
   }
 
   /**
-   * Call when the process has ended. Records when work is next due. Resolves when that is known, or when a process runs again.
+   * Call when the process has ended. Records when work is next due. Resolves when that is known, or when a process starts.
    * Never rejects.
-   * @param delayMs delay for work that is already due
+   * @param delayMs delay for work that is already due, in ms
    */
   async begin(find: Find, delayMs = 0): Promise<void> {
     this.#over.abort();
@@ -54,7 +61,8 @@ export class RestRecord {
   }
 
   /**
-   * Finds when work is due for a resting app that has none so far. Ignores the answer if a process ran meanwhile.
+   * Finds when work is due for an app at rest whose record has no due time. Ignores the answer if a process started
+   * meanwhile.
    * @throws what `find` throws
    */
   async learn(find: () => Promise<number | null>): Promise<void> {
@@ -67,8 +75,8 @@ export class RestRecord {
   }
 
   /**
-   * Call before a process runs the app's code, which may change what is due. Resolves when the end of the rest is on disk. Never
-   * rejects.
+   * Call before a process runs the app's code, which may change when work is due. Removes the record. Resolves when the
+   * removal is on disk. Never rejects.
    */
   async end(): Promise<void> {
     this.#over.abort();
@@ -84,12 +92,12 @@ export class RestRecord {
 }
 
 export interface DueReaderOptions {
-  /** Returns the parts of a release that have work to do, by its directory. */
+  /** Returns the parts of a release that have work without a request. @param release the release's directory */
   workOf: (release: string) => Promise<DueWork>;
   readAlarms: AlarmsReader;
 }
 
-/** Reads one app's next work from its storage. */
+/** Reads from one app's storage when its next work is due. */
 export class DueReader {
   readonly #options: DueReaderOptions;
   readonly #queue = new SerialQueue();
@@ -99,8 +107,8 @@ export class DueReader {
   }
 
   /**
-   * Returns the app's earliest alarm, queue batch or cron, in ms since 1970; `null` for never. Running work counts until it
-   * has ended. May be called while the process runs.
+   * Returns the time of the app's earliest alarm, queue batch or cron, in ms since 1970; `null` for none. An alarm whose
+   * handler still runs counts too. May be called while the process runs.
    * @param release the directory of the live release
    * @throws {Error} when a file cannot be read
    */
@@ -109,9 +117,10 @@ export class DueReader {
   }
 
   /**
-   * Returns Workflow instances that may have been at work when their process ended. workerd sets a working instance's alarm
-   * half a minute ahead, and a waiting one's to the end of its wait. The latest alarms belong to the newest work; instances
-   * with earlier alarms wake by themselves.
+   * Returns Workflow instances that may have been at work when their process ended: those whose alarm is within
+   * `AT_WORK_MS`. The engine sets the alarm of an instance at work half a minute ahead, and that of a waiting instance to
+   * the end of its wait. If there are too many, those with the latest alarms are returned; the alarms of the others resume
+   * them.
    * @param release the directory of the live release
    * @returns the instances' names, by the binding of the Workflow
    * @throws {Error} when a file cannot be read
@@ -130,7 +139,7 @@ export class DueReader {
   }
 
   /**
-   * Returns the release's crons with their due times as `Alarm.time`; null if no process has set it yet.
+   * Returns the release's crons. `time` is when the cron is next due; null if no process has scheduled it yet.
    * @throws {Error} when the file cannot be read
    */
   crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
@@ -165,7 +174,10 @@ export class DueReader {
   }
 }
 
-/** When each cron is due: its schedule's alarm. One never set is due now, because only a process can set it. */
+/**
+ * Returns when each cron is due: the time of its schedule's alarm. A cron without an alarm is due now: only a process can
+ * set it.
+ */
 function nextCrons(crons: string[], alarms: Alarm[]): number[] {
   const next = new Map(alarms.map(({ name, time }) => [name, time]));
   return crons.map((cron) => next.get(cron) ?? Date.now());

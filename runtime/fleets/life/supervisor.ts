@@ -72,7 +72,7 @@ export class Supervisor implements StartingApp {
   readonly options: SupervisorOptions;
   /** Ends the process because other apps need its memory. @param why the text for the app's log */
   readonly #evict: (why: string) => void;
-  /** The app as the memory gauge sees it. */
+  /** The app's first process and its successors, as the memory gauge sees them. */
   readonly #eater: MemoryUser = {
     footprint: 0,
     evict: (why) => this.#evict(why),

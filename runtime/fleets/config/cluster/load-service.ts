@@ -1,5 +1,5 @@
-// For an app whose data is in the bucket: the workerd service that loads the app's Durable Objects when the host asks for it.
-// Their files are then on this disk, where the host can read them.
+// For an app whose data is in the bucket: the workerd service that loads Durable Objects of the app when the host asks for
+// them. workerd then has the files of these objects on this disk, where the host can read them.
 import type { Release } from '../../../../bundler/release.ts';
 import { QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
@@ -12,8 +12,8 @@ const MODULE = textOf('./workers/load-worker.js');
 
 /**
  * Returns the service behind `LOAD_SOCKET`. It has a binding to each namespace whose objects it can load, named by the
- * namespace's unique key. When the release has no D1 or no KV, the service declares that namespace itself: earlier releases may
- * have stored data in it.
+ * namespace's unique key. When the release has no D1 or no KV, the service declares that namespace itself: earlier releases
+ * may have stored data in it.
  */
 export function loadService(release: Release): Fields {
   const { classes, databases, namespaces, triggers, workflows = [] } = release;

@@ -7,7 +7,7 @@ import { next, parse } from 'cron.js';
 const MINUTE_MS = 60_000;
 /** Time limit of a run, in ms, as in workerd's module. A longer run counts as failed. */
 const RUN_MS = 10 * MINUTE_MS;
-/** Most repetitions of a failed run. */
+/** Maximum number of repetitions of a failed run. */
 const RETRIES = 6;
 /** Pause before the first repetition, in ms. Each further pause is twice as long. */
 const BACKOFF_MS = 30_000;
@@ -32,7 +32,7 @@ class Times {
   /** Returns the cron's first time after `time`, in ms since 1970; null for never. */
   after(time) {
     const now = Math.floor(time / MINUTE_MS) * MINUTE_MS;
-    // The running minute counts while some of its seconds are left.
+    // The current minute counts while one of the cron's seconds in it is still to come.
     const isNow = next(this.#minutes, now - 1) === now;
     const second = this.#seconds.find((each) => now + each * 1000 > time);
     if (isNow && second !== undefined) return now + second * 1000;
@@ -42,8 +42,8 @@ class Times {
 }
 
 /**
- * The schedule of one cron. It stores `name`, the expression; `at`, the time of its alarm; `owed`, the failed run that the alarm
- * repeats, or null; and `ran`, the last scheduled time that ran.
+ * The schedule of one cron. It stores `name`, the expression; `at`, the time of its alarm; `owed`, the failed run that the
+ * alarm repeats, or null; and `ran`, the scheduled time of the latest run.
  */
 export class Schedule extends DurableObject {
   #running = null;
@@ -56,7 +56,7 @@ export class Schedule extends DurableObject {
     await this.#running?.catch(() => {});
     const { storage } = this.ctx;
     const ran = (await storage.get('ran')) ?? 0;
-    // A clock that was set back must not bring the same time again.
+    // If the clock was set back, times up to `ran` must not run again.
     const at = new Times(name).after(Math.max(Date.now(), ran));
     const alarm = await storage.getAlarm();
     if (at === null) return null;

@@ -1,5 +1,5 @@
-// The crons of a cell (an app's workerd process). workerd plans crons by minutes. Crons with a field for seconds have a service
-// of their own.
+// The crons of a cell (an app's workerd process). workerd's own service supports crons by minutes. Crons with a field for
+// seconds have a service of Cellar.
 import {
   bundledWorker,
   CALLS_HANDLERS,
@@ -10,7 +10,7 @@ import {
 import { type CapnpValue, embed, type Fields } from '../capnp.ts';
 import { type CellModule, textOf } from '../texts.ts';
 
-/** The module that plans crons by seconds. It imports workerd's `cron.js`. */
+/** The module that schedules crons with a field for seconds. It imports workerd's `cron.js`. */
 export const CRON_SECONDS: CellModule = {
   name: 'cron-seconds.js',
   text: textOf('./crons/cron-seconds-worker.js'),
@@ -31,11 +31,11 @@ export function cronKeys(crons: string[]): string[] {
 }
 
 /**
- * Returns the services that call the Worker on schedule. Each ends a run after ten minutes, and retries a failed one up to six
- * times. Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new
- * schedule. A schedule's name is also a binding's name.
+ * Returns the services that call the Worker on schedule. A run ends after ten minutes at most. A failed run is retried up to
+ * six times. Each cron has its own schedule, so it never waits for the run of another cron. The name of the schedule, and of
+ * its binding, is the cron's expression, so a changed cron starts a new schedule.
  * @param target the service whose `scheduled()` is called
- * @param bySecond whether a field for seconds is allowed. If not, workerd refuses it when it loads the config
+ * @param bySecond whether a field for seconds is allowed. If not, workerd refuses a config with such a cron
  */
 export function cronServices(crons: string[], target: string, bySecond: boolean): Fields[] {
   const seconds = bySecond ? crons.filter(isBySecond) : [];
@@ -81,8 +81,8 @@ export function cronServices(crons: string[], target: string, bySecond: boolean)
               durableObjectStorage: { localDisk: 'do' },
             },
           },
-          // workerd arms schedules only for a Worker whose main module is its own `cron.js`. The schedules are the objects of the
-          // service above.
+          // workerd arms schedules only for a Worker whose main module is its own `cron.js`. The schedules are the objects
+          // of the service above.
           {
             name: 'cron-seconds-start',
             worker: {
@@ -96,7 +96,9 @@ export function cronServices(crons: string[], target: string, bySecond: boolean)
   ];
 }
 
-/** Leaves the seconds out, because `cron.js` accepts only five fields. */
+/**
+ * Returns the bindings of `cron-seconds-start`. The crons are without seconds, because `cron.js` accepts only five fields.
+ */
 function startBindings(seconds: string[], targets: CapnpValue[]): CapnpValue[] {
   const withoutSeconds = seconds.map((cron) => [cron, [cron.split(/\s+/).slice(1).join(' ')]]);
   return [

@@ -1,22 +1,24 @@
-// A binding to a dispatch namespace in an app's Worker. Scripts are the Workers in the namespace; the host finds the called one
-// at each request. An outbound Worker, if there is one, gets the outgoing requests of scripts.
+// A binding to a dispatch namespace in an app's Worker. Scripts are the Workers in the namespace; the host finds the called
+// script at each request. An outbound Worker, if there is one, receives the outgoing requests of scripts.
 
-/** The header that names the called script, and the call by a random text. The host reads it, and no script gets it. */
+/** The header with the name of the called script and a random id of the call. The host reads and removes it. */
 const SCRIPT_HEADER = 'x-cellar-script';
-/** The header of the host's answer when there is no such script. It repeats the call's random text, which no script knows. */
+/** The header of the host's answer when there is no such script. It has the call's random id, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
-/** The header with the parameters for the outbound Worker, as JSON. The host reads it, and no script gets it. */
+/** The header with the parameters for the outbound Worker, as JSON. The host keeps them, and sends the script another value. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** Longest JSON of these parameters, in ASCII characters. */
+/** Maximum length of the parameters for the outbound Worker as JSON, in ASCII characters. */
 const VALUES_LENGTH = 4_096;
 const NAME = /^[A-Za-z0-9_-]{1,63}$/;
 
-/** Taken before the app can replace them. */
+/** workerd's own globals, taken before the app can replace them. */
 const { Request, console, crypto } = globalThis;
 
 let hasWarned = false;
 
-/** workerd has no limits for a single request. A Worker written for Cloudflare runs all the same, with this warning. */
+/**
+ * Warns once: workerd has no limits for a single request. A Worker that sets them, as on Cloudflare, runs without limits.
+ */
 function warnOfLimits() {
   if (hasWarned) return;
   hasWarned = true;
@@ -47,14 +49,14 @@ class Script {
   #scripts;
   #values;
 
-  /** @param values of the parameters for the outbound Worker, as JSON; null without one */
+  /** @param values the parameters for the outbound Worker, as JSON; null without an outbound Worker */
   constructor(name, scripts, values) {
     this.#values = values;
     this.#name = name;
     this.#scripts = scripts;
   }
 
-  /** @throws {Error} "Worker not found." */
+  /** Sends a request to the script. @throws {Error} "Worker not found." if the namespace has no such script */
   async fetch(input, init) {
     const request = new Request(input, init);
     if (!NAME.test(this.#name)) throw new Error('Worker not found.');
@@ -77,7 +79,7 @@ class DispatchNamespace {
     this.#parameters = parameters;
   }
 
-  /** Returns a script, which may be missing. The second argument has no meaning, as on Cloudflare. */
+  /** Returns an object that calls a script, even if the script is missing. The second argument has no effect. */
   get(name, _args, options) {
     if (typeof name !== 'string') throw new TypeError('get(): the name of the script must be a string');
     const { limits, outbound } = options ?? {};

@@ -1,5 +1,5 @@
-// Bindings to dispatch namespaces in a cell (an app's workerd process). Calls of scripts go to the host, through a socket that
-// only the calling app has.
+// Bindings to dispatch namespaces in a cell (an app's workerd process). Calls of scripts go to the host, through a socket
+// that only the calling app has.
 
 import type { Release } from '../../../../bundler/release.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
@@ -8,7 +8,7 @@ import { type CellModule, textOf } from '../texts.ts';
 
 /** The value of the header of `externalService` by which the host recognises a script's outgoing requests. */
 const OUTBOUND = 'outbound';
-/** The name of the service for a script's outgoing requests. */
+/** The name of the service that takes a script's outgoing requests. */
 export const OUTBOUND_SERVICE = `service ${OUTBOUND}`;
 const MODULE: CellModule = {
   name: 'cellar-internal:dispatch',
@@ -34,17 +34,23 @@ export function dispatchModules({ dispatchNamespaces = [] }: Release): Fields[] 
     : [{ name: MODULE.name, internal: true, esModule: MODULE.text }];
 }
 
-/** The services behind the bindings. @param socket where the host accepts the app's calls */
+/** Returns the services behind the bindings. @param socket path at which the host accepts the app's calls */
 export function dispatchServices({ dispatchNamespaces = [] }: Release, socket: string): CapnpValue[] {
   return dispatchNamespaces.map((_, index) => externalService(wayOf(index), socket));
 }
 
-/** The service that gets a script's outgoing requests. It refuses `connect()`. @param socket where the host accepts calls */
+/**
+ * Returns the service that takes a script's outgoing requests. It refuses `connect()`.
+ * @param socket as in `dispatchServices`
+ */
 export function outboundService(socket: string): CapnpValue {
   return externalService(OUTBOUND, socket);
 }
 
-/** The value of the header of `externalService` by which the host recognises a binding. @param index the binding's number */
+/**
+ * Returns the header value of `externalService` by which the host recognises a binding.
+ * @param index the binding's number
+ */
 function wayOf(index: number): string {
   return `dispatch ${index}`;
 }

@@ -1,11 +1,11 @@
-// Adds a header to a script's outgoing requests that names the call of the script, so that the outbound Worker gets the call's
-// parameters. A script that removes the header reaches the same Worker, without parameters.
+// Adds a header to a script's outgoing requests, so that the outbound Worker gets the parameters of the call of the script.
+// Without the header, a request still goes to the outbound Worker, but without parameters.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** The header that names the call. The host reads it, and nobody else gets it. */
+/** The header that names the call of the script. The host sends it with the call, and reads it in outgoing requests. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
 
-/** Taken before the app can replace them. */
+/** workerd's own globals, taken before the app can replace them. */
 const { fetch, Request } = globalThis;
 const calls = new AsyncLocalStorage();
 
@@ -19,7 +19,7 @@ globalThis.fetch = {
   },
 }.fetch;
 
-/** Runs a handler for the call that its request names. */
+/** Runs a handler for the call that the request names. The handler's request is without the header. */
 function run(request, handle) {
   const call = request.headers.get(OUTBOUND_HEADER);
   if (call === null) return handle(request);

@@ -1,9 +1,9 @@
-// Transforms images that the app fetches with `cf.image`. The original comes through the app's own `fetch()`, so the app
-// reaches no other address than before. The images service only gets the bytes.
+// Transforms images that the app fetches with `cf.image`. The app's own `fetch()` fetches the original, so the app reaches
+// no further addresses. The images service only gets the bytes.
 import { env } from 'cloudflare:workers';
 
 const BINDING = 'cellar images';
-/** Maximum bytes of all images of a call, as in the images service. */
+/** Maximum total size of the images of a call, in bytes, as in the images service. */
 const MAX_BYTES = 32 * 2 ** 20;
 /** Maximum images that one call draws, as in the images service. */
 const MAX_DRAWN = 16;
@@ -11,7 +11,7 @@ const MAX_DRAWN = 16;
 const LOOP = 'image-resizing';
 /** Headers of the original that its transformed image has too. */
 const KEPT = ['access-control-allow-origin', 'cache-control', 'expires', 'last-modified'];
-/** Headers that ask for a part of an image, or only for a changed one. */
+/** Request headers that ask for a part of an image, or only for a changed image. */
 const PARTIAL = [
   'range',
   'if-range',
@@ -21,7 +21,7 @@ const PARTIAL = [
   'if-unmodified-since',
 ];
 
-/** Taken before the app can replace them. */
+/** workerd's own globals, taken before the app can replace them. */
 const { Blob, FormData, Headers, Request, Response, URL, fetch } = globalThis;
 const { [BINDING]: service } = env;
 delete env[BINDING];
@@ -33,14 +33,14 @@ if (service !== undefined)
     },
   }.fetch;
 
-/** Returns the options of a call of `fetch()`; null when it does not transform an image. */
+/** Returns the image options of a call of `fetch()`; null when the call does not transform an image. */
 function imageOf(input, init) {
   const cf = init?.cf ?? (input instanceof Request ? input.cf : undefined);
   const image = cf?.image;
   return typeof image === 'object' && image !== null && Object.keys(image).length > 0 ? image : null;
 }
 
-/** A failure with Cloudflare's code. */
+/** A failure with Cloudflare's error code. `response` is the response of `fetch()`. */
 class Refusal extends Error {
   constructor(status, code, message) {
     super(message);
@@ -83,7 +83,10 @@ async function transformed(request, image) {
   return answerFor(original, image, await sent(form, request.signal));
 }
 
-/** As on Cloudflare, an original's server gets the app's own headers, such as cookies, only with `origin-auth`. */
+/**
+ * Returns the headers of a request for an original. As on Cloudflare, the app's headers, such as cookies, are sent only with
+ * `origin-auth: share-publicly`, and to the origin of the app's request. `user-agent` is always sent.
+ */
 function headersFor(request, image, url) {
   const isShared = image['origin-auth'] === 'share-publicly' && originOf(url) === originOf(request.url);
   const headers = new Headers(isShared ? request.headers : {});

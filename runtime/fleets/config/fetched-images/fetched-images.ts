@@ -1,7 +1,7 @@
 // Images that an app's `fetch()` transforms by `cf.image`. Only apps whose code may set `cf.image` have this module.
 import { type CellModule, textOf } from '../texts.ts';
 
-/** Replaces `fetch()` in the app's process. */
+/** The module that replaces `fetch()` in the app's Worker. */
 export const FETCHED_IMAGES: CellModule = {
   name: 'cellar-fetched-images.js',
   text: textOf('./fetched-images/fetched-images-worker.js'),
@@ -9,12 +9,12 @@ export const FETCHED_IMAGES: CellModule = {
 /** The binding to the images service. The module removes it before the app's code runs. No app can choose this name. */
 export const FETCHED_IMAGES_BINDING = 'cellar images';
 
-/** The words `cf` and `image`, as the name of a property or of a variable with its value. */
+/** The words `cf` and `image`, where they can be the name of a property, or of a variable that gets its value. */
 const NAMES = /(?<![\w$-])(cf|image)["']?\]?\s*[:,}=.?)[]/g;
-/** Most characters between `cf` and `image`. */
+/** Maximum distance between `cf` and `image`, in characters. */
 const NEAR = 1_000;
 
-/** Whether a module may set `cf.image`: both words are near each other. */
+/** Whether a module may set `cf.image`: the two words are near each other. */
 export function mayFetchImages(text: string): boolean {
   let last = { name: '', at: 0 };
   for (const { 1: name = '', index: at } of text.matchAll(NAMES)) {

@@ -1,16 +1,16 @@
-// An Analytics Engine binding in an app's Worker. Each data point is logged behind a marker, from where the host reads it.
-// Limits and messages are workerd's own.
+// An Analytics Engine binding in an app's Worker. It prints each data point as JSON after a marker, and the host reads it
+// from the log. Limits and messages are those of workerd.
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
 const MEMBERS = 20;
 const INDEX_BYTES = 96;
 const BLOB_BYTES = 16_384;
-/** The host reads lines of at most 64 KiB. */
+/** Maximum length of a data point as JSON, in characters. The host reads at most 64 KiB of a line. */
 const LINE_LENGTH = 50_000;
 const PREFIX = 'writeDataPoint(): ';
 
-/** Taken before the app's code runs, and before the entry wraps `console`. */
+/** Taken before the app's code runs, and before Cellar's entry module wraps `console`. */
 const { log } = console;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

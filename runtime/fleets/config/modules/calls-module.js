@@ -6,24 +6,24 @@ import { watcher } from './cellar-capture.js';
 import { reportCalls } from './cellar-error-reporter.js';
 import { currentEvent } from './cellar-events.js';
 
-/** Most timed calls of one event. The host enforces its own limit. */
+/** Maximum number of timed calls of one event. The host enforces its own limit. */
 const CALLS_MOST = 50;
-/** Most characters of a call's detail, such as its SQL or address. The host enforces its own limit. */
+/** Maximum length of a call's detail, such as its SQL or address, in characters. The host enforces its own limit. */
 const DETAIL_LENGTH = 500;
-/** Most statements of a batch that its detail shows. */
+/** Maximum number of statements that the detail of a batch has. */
 const STATEMENTS_SHOWN = 20;
 /**
- * Most characters reported a second. The host forwards five times as much of an app's output, because the app's own lines need
- * room, too.
+ * Maximum average rate of reports, in characters a second. The host's limit of an app's output is about five times as high,
+ * so that the app's own lines are still forwarded.
  */
 const LENGTH_PER_S = 50_000;
-/** Most characters reported in a burst after a quiet time. */
+/** Maximum characters reported in a burst after a quiet time. */
 const LENGTH_SAVED = 100_000;
-/** The last characters of a burst, which are reserved for slow events. */
+/** While fewer characters than this are left, only slow events are reported. */
 const SAVED_FOR_SLOW = 30_000;
-/** Characters that each event counts in addition to its calls. */
+/** Characters that each report of an event counts in addition to its calls. */
 const EVENT_LENGTH = 1_000;
-/** Characters that each call counts in addition to its texts. */
+/** Characters that each call counts in addition to its name and detail. */
 const CALL_LENGTH = 60;
 /** An event with a call of this duration is slow, in ms. */
 const SLOW_MS = 100;
@@ -31,10 +31,10 @@ const SLOW_MS = 100;
 let left = LENGTH_SAVED;
 let filledAt = 0;
 
-/** Replaces an event's calls once they were reported: calls that begin later are not timed. */
+/** Replaces an event's list of calls once its handler has ended. Calls that begin later are not timed. */
 const REPORTED = [];
 
-/** Starts to time a call. @returns the call; null when it is not timed */
+/** Starts to time a call of the current event. @returns the call; null when it is not timed */
 function begin(kind, name, detail) {
   const event = currentEvent();
   if (event === undefined) return null;
@@ -69,7 +69,7 @@ function timed(call, result) {
   );
 }
 
-/** Replaces a method by one that is timed. @param detailOf gets the receiver and the arguments */
+/** Replaces a method by one that is timed. @param detailOf returns the call's detail for a receiver and arguments */
 function time(owner, method, kind, nameOf, detailOf = () => null) {
   const { [method]: original } = owner;
   if (typeof original !== 'function') return;
@@ -89,14 +89,14 @@ function time(owner, method, kind, nameOf, detailOf = () => null) {
   owner[method] = timing;
 }
 
-/** The bindings' names, by the binding's value in `env`. */
+/** The names of the bindings, by their value in `env`. */
 const names = new Map(
   Object.entries(env)
     .filter(([, value]) => typeof value === 'object' && value !== null)
     .map(([name, value]) => [value, name]),
 );
 
-/** Methods to time, with their kind, by the class of a binding. */
+/** By the class of a binding: the kind of its calls, and the methods to time. */
 const METHODS = {
   D1Database: ['d1', ['batch', 'exec', 'dump']],
   KvNamespace: ['kv', ['get', 'getWithMetadata', 'put', 'list', 'delete']],
@@ -109,7 +109,7 @@ const METHODS = {
 function sqlOf(_, [given]) {
   if (typeof given === 'string') return given;
   if (!Array.isArray(given)) return null;
-  // A batch may have megabytes.
+  // A batch may have megabytes of SQL, so only a part is joined.
   const shown = given
     .slice(0, STATEMENTS_SHOWN)
     .map((each) => `${each?.statement ?? ''}`.slice(0, DETAIL_LENGTH));
@@ -140,7 +140,7 @@ for (const binding of names.keys()) {
   }
 }
 
-/** Returns the kind of thing that a stub leads to; null for a stub of workerd's own, such as D1's. */
+/** Returns the kind of calls through a stub; null for a stub that workerd uses itself, such as D1's. */
 function kindOf(stub) {
   if (stub.constructor.name === 'DurableObject') return 'object';
   return names.has(stub) || stub.constructor.name === 'LoopbackServiceStub' ? 'service' : null;
@@ -175,8 +175,8 @@ function addressOf(input) {
 }
 
 /**
- * Times a method call of another object. Its promise also has the result's properties, so it cannot be replaced by a timed one.
- * Only its `then` is replaced, so the end of a call is noticed only when the app awaits it.
+ * Times a method call of another object. The call's promise also has the properties of the result, so it cannot be replaced
+ * by another promise. Only its `then` is replaced, so the end of a call is noticed only if the app awaits it.
  */
 watcher.called = (stub, method, result) => {
   const call = begin(
@@ -203,7 +203,7 @@ watcher.called = (stub, method, result) => {
   });
 };
 
-/** Reports the calls of an event, within the limit. Never throws. */
+/** Reports the calls of an event, within the rate limit. Never throws. */
 watcher.ended = (event) => {
   const { calls } = event;
   event.calls = REPORTED;
@@ -225,7 +225,7 @@ watcher.ended = (event) => {
   }
 };
 
-/** Leaves out the user, query and fragment of an address, which may have secrets. */
+/** Returns a call's detail for the report. Omits the user, query and fragment of an address, which may have secrets. */
 function shownDetail(kind, detail) {
   const text =
     kind === 'd1' || kind === 'ai' ? detail : detail.replace(/[?#].*$/s, '').replace(/\/\/[^/]*@/, '//');

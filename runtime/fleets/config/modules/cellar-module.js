@@ -1,12 +1,15 @@
-// The binding to the service `cellar` in an app's Worker. Each report is logged behind a marker, from where the host reads it:
-// no request waits for it, and it can only be about this app.
+// The binding to the service `cellar` in an app's Worker. It prints each report as JSON after a marker, and the host reads
+// it from the app's log. So no request waits for it, and a report can only be about this app.
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The host reads lines of at most 64 KiB, in which an escaped character takes twice its bytes. */
+/**
+ * Maximum size of a report as JSON, in bytes. The host reads at most 64 KiB of a line, in which escaping may double the
+ * size.
+ */
 const REPORT_BYTES = 20_000;
 
-/** Taken before the app's code runs, and before the entry wraps `console`. */
+/** Taken before the app's code runs, and before Cellar's entry module wraps `console`. */
 const { log } = console;
 const encoder = new TextEncoder();
 
@@ -16,7 +19,8 @@ function report(kind, input) {
   const text = JSON.stringify({ report: { kind, input } });
   if (encoder.encode(text).length > REPORT_BYTES)
     throw new TypeError(`${kind}(): the argument must have at most ${REPORT_BYTES} bytes as JSON.`);
-  // `console` interprets `%` in its first argument, so the report is the second. Escaped, each `%` would take seven bytes.
+  // `console` interprets `%` in its first argument, so the report is the second one. As an escape, each `%` would take seven
+  // bytes.
   log('%s', MARK + text + END);
 }
 

@@ -1,5 +1,5 @@
-// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. The receiver sends the content as the app
-// reads it, and carries out forwards and replies.
+// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. The receiver sends the content as the
+// app reads it, and carries out forwards and replies.
 
 import { rejections } from './cellar-error-reporter.js';
 
@@ -7,12 +7,12 @@ import { rejections } from './cellar-error-reporter.js';
 const RAW = Symbol.for('EmailMessage::raw');
 /** Fields of a reply given as an object. */
 const FIELDS = ['from', 'replyTo', 'subject', 'text', 'html', 'headers', 'attachments'];
-/** Most bytes of a reply; the receiver sends no larger one. */
+/** Maximum size of a reply, in bytes. The receiver has the same limit. */
 const REPLY_BYTES = 5 * 2 ** 20;
 
 /** The connection to the receiver. */
 class Link {
-  /** Resolves with the e-mail's description: sender, recipient, headers and size. */
+  /** Resolves with the e-mail's sender, recipient, headers and size. */
   described;
   #socket;
   #chunk = null;
@@ -119,7 +119,7 @@ function contentOf(link, size) {
       await writer.write(chunk);
     await writer.close();
   };
-  // Fails when the app stops reading, or when the receiver is gone. The app's next read then gets the error.
+  // Rejects when the app stops reading, or when the receiver disconnects. The app's next read then throws the error.
   write().catch((error) => writer.abort(error).catch(() => {}));
   return readable;
 }
@@ -133,7 +133,7 @@ async function replyOf(message) {
   if (Array.isArray(built.attachments))
     built.attachments = await Promise.all(
       built.attachments.map(async (attachment) =>
-        // A string is base64 already.
+        // A string is already base64.
         typeof attachment?.content === 'object' && attachment.content !== null
           ? { ...attachment, content: await base64Of(attachment.content) }
           : attachment,

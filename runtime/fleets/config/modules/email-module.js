@@ -3,7 +3,7 @@
 /** The property of a message with its raw MIME, as in Miniflare. */
 const RAW = Symbol.for('EmailMessage::raw');
 
-/** The raw MIME text of a message; undefined for anything else. */
+/** Returns the raw MIME content of an `EmailMessage`: a string, a stream or bytes; undefined for other objects. */
 export let rawOf;
 
 class EmailMessage {
@@ -11,7 +11,7 @@ class EmailMessage {
   #to;
   #raw;
 
-  /** @param raw the message with its headers: a string, a stream or bytes */
+  /** @param raw the MIME message with its headers: a string, a stream or bytes */
   constructor(from, to, raw) {
     this.#from = from;
     this.#to = to;

@@ -1,6 +1,9 @@
 // HTTP caching rules for a stored response: freshness, conditional requests and ranges.
 
-/** Max-age by status, in s, of responses whose headers give no lifetime, as on Cloudflare. Other statuses are then not cached. */
+/**
+ * Lifetime by status, in s, of responses whose headers give none, as on Cloudflare. Responses of other statuses are then not
+ * cached.
+ */
 const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
 
 /** Parses the serialized head of a response. Returns the status and the headers, with names in lower case. */
@@ -52,8 +55,8 @@ export function isUnchanged(asked, headers) {
 }
 
 /**
- * Returns the requested range as `{start, end}`, with an exclusive end. `unsatisfiable`: outside the content. Null: the whole
- * content, or several ranges.
+ * Returns the requested range as `{start, end}`, with an exclusive end. `unsatisfiable`: the range is outside the content.
+ * Null: the response must have the whole content, because there is no range, or a header that is not a single range.
  */
 export function rangeOf(header, size) {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];

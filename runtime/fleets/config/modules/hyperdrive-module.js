@@ -1,5 +1,5 @@
-// A Hyperdrive binding in an app's Worker. The connection string is a secret of the app. The app reaches the database like any
-// other address. Nothing is pooled or cached: each connection is the driver's own.
+// A Hyperdrive binding in an app's Worker. The connection string is a secret of the app. The app connects to the database as
+// to any other address. Connections are not pooled, and results are not cached.
 import sockets from 'cloudflare-internal:sockets';
 
 const PORTS = { 'postgres:': 5432, 'postgresql:': 5432, 'mysql:': 3306 };

@@ -1,6 +1,7 @@
-// A binding that is not available here: every method throws with a message. A Worker may test whether it exists.
+// A binding that is not available here: every method throws an error that says why. The binding itself is an object, so that
+// a Worker may test whether it exists.
 
-/** JavaScript and consoles read these properties of any object. */
+/** Properties that JavaScript and consoles read from any object, so they must not be methods that throw. */
 const QUIET = ['then', 'toJSON', 'constructor', 'toString', 'valueOf', 'inspect', 'nodeType', '$$typeof'];
 
 export default ({ message }) =>

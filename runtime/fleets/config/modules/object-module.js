@@ -1,5 +1,5 @@
-// Stand-ins for Durable Objects of another app, in the cell (workerd process) of the calling app. Each has the id of the other
-// app's object, has no data, and passes calls on.
+// Stand-ins for Durable Objects of another app, in the workerd process of the calling app. A stand-in has the id of the
+// other app's object and no data, and forwards calls.
 
 import { DurableObject } from 'cloudflare:workers';
 import { connect, forwarding } from './cellar-service.js';
@@ -8,12 +8,12 @@ import { connect, forwarding } from './cellar-service.js';
 const OBJECT_HEADER = 'x-cellar-object';
 /** The header of an answer with what the object's `fetch()` threw. */
 const THROWN_HEADER = 'x-cellar-thrown';
-/** Longest name of an object that is passed on, in characters. Longer ones have more than Cloudflare's 1,024 bytes. */
+/** Maximum length of an object's name that is sent, in characters. Longer names exceed Cloudflare's limit of 1,024 bytes. */
 const NAME_LENGTH = 1_024;
-/** Classes of errors that an object may throw. */
+/** Error classes that are kept when an object's error is thrown again. All others become `Error`. */
 const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 
-/** Returns the class of the objects of a binding. @param index the binding's number */
+/** Returns the class of stand-ins for the objects of a binding. @param index the binding's number */
 export function objectsOf(index) {
   return class extends DurableObject {
     constructor(context, env) {

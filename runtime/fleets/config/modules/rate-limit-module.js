@@ -1,15 +1,15 @@
-// A rate limit binding in an app's Worker. Counters are in memory, by namespace: bindings of one namespace share them, and a
-// new process starts at zero.
+// A rate limit binding in an app's Worker. Counters are in the process's memory, so a new process starts at zero. Bindings
+// with the same namespace share their counters.
 
 /** Allowed windows, in seconds. All keys' windows begin at the same moments. */
 const PERIODS = [10, 60];
 const OPTIONS = ['key', 'limit', 'period', 'delta'];
-/** Most keys in a window. The oldest are dropped, which bounds the app's memory. */
+/** Maximum number of keys in a window. Beyond it, the oldest keys are dropped, which bounds the app's memory. */
 const MOST_KEYS = 20_000;
-/** Longest key, in characters. */
+/** Maximum length of a key, in characters. */
 const KEY_LENGTH = 1_024;
 
-/** By namespace and period: the window's number and its counters by key. */
+/** By namespace and period: the number of the current window, and its counters by key. */
 const windows = new Map();
 
 function countsOf(namespace, period) {
@@ -34,7 +34,7 @@ class RateLimit {
     this.#settings = settings;
   }
 
-  /** Counts `key`. `success`: whether it is within the limit. Refused calls are not counted. */
+  /** Counts a call for `key`. `success`: whether the call is within the limit. A refused call is not counted. */
   async limit(options) {
     require(typeof options === 'object' &&
       options !== null, 'the options must be an object, such as { key }');

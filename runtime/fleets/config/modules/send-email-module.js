@@ -1,10 +1,10 @@
-// A `send_email` binding in an app's Worker. It only forwards messages. The mail service checks what may be sent; the app's
-// code cannot change that.
+// A `send_email` binding in an app's Worker. It only forwards messages. The mail service, which the app's code cannot
+// change, checks what may be sent.
 import { rawOf } from 'cloudflare-internal:email';
 
 /** Fields of a message given as an object. */
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'replyTo', 'subject', 'text', 'html', 'headers', 'attachments'];
-/** Most bytes of a message; the mail service accepts no larger one. */
+/** Maximum size of a message, in bytes. The mail service has the same limit. */
 const MESSAGE_BYTES = 5 * 2 ** 20;
 
 function refusal(code, message) {
@@ -20,12 +20,12 @@ async function base64Of(content) {
 
 async function attachmentOf(attachment) {
   const { content } = attachment ?? {};
-  // A string is base64 already.
+  // A string is already base64.
   if (typeof content !== 'object' || content === null) return attachment;
   return { ...attachment, content: await base64Of(content) };
 }
 
-/** A message in the mail service's format. */
+/** Returns a message in the mail service's format. @throws {Error} with a `code` for an invalid message */
 async function asked(message) {
   if (typeof message !== 'object' || message === null)
     throw refusal(

@@ -1,9 +1,9 @@
 // Passes a TCP connection to the app. The host's relay is at the other end of a WebSocket. Binary messages carry the bytes.
-// Text messages are JSON: `{"end":true}` ends a direction, `{"ack":n}` acknowledges n more bytes.
+// Text messages are JSON: `{"end":true}` ends the sender's direction, `{"ack":n}` acknowledges n more bytes.
 
-/** Flow-control window: most unacknowledged bytes to the relay, which has the same limit. */
+/** Flow-control window: maximum unacknowledged bytes sent to the relay. The relay has the same limit. */
 const WINDOW_BYTES = 128 * 1024;
-/** Most bytes of one message. */
+/** Maximum size of one message, in bytes. */
 const CHUNK_BYTES = 64 * 1024;
 /** WebSocket close code of a normal end. */
 const WHOLE = 1000;
@@ -14,16 +14,16 @@ const BROKEN = 1011;
 class Link {
   readable;
   writable;
-  /** Settles when the connection has ended. */
+  /** Resolves at a normal end of the connection. Rejects when the connection was lost. */
   closed;
   #socket;
   #ended = Promise.withResolvers();
-  /** What the client has sent and the app has not read; null is the client's end. */
+  /** Chunks that the client has sent and the app has not read. A null means that the client has ended its direction. */
   #unread = [];
   #onMessage = Promise.withResolvers();
   #unacknowledged = 0;
   #onAck = Promise.withResolvers();
-  /** Settles when the last bytes that the app wrote are sent; null when nothing is being sent. */
+  /** Settles when the chunk that the app wrote is sent; null when nothing is being sent. */
   #sending = null;
 
   constructor(socket) {
@@ -68,10 +68,10 @@ class Link {
     });
   }
 
-  /** Ends the connection once everything that the app wrote before is sent. */
+  /** Closes the connection once all that the app has written so far is sent. */
   async end() {
     for (;;) {
-      // The stream begins its next write only in a later turn.
+      // The stream starts its next write only in a later turn of the event loop.
       await scheduler.wait(0);
       if (this.#sending === null) break;
       await this.#sending.catch(() => {
@@ -103,10 +103,13 @@ class Link {
     this.#onMessage = Promise.withResolvers();
   }
 
-  /** Returns the client's next bytes and acknowledges them; null at the client's end. @throws {Error} for a lost connection */
+  /**
+   * Returns the client's next bytes and acknowledges them; null when the client has ended its direction.
+   * @throws {Error} when the connection has ended
+   */
   async #next() {
     while (this.#unread.length === 0) await Promise.race([this.#onMessage.promise, this.#brokenOff()]);
-    // A null marks the end. It stays, for later reads.
+    // The null stays in the list for later reads.
     const [bytes] = this.#unread;
     if (bytes === null) return null;
     this.#unread.shift();
@@ -220,7 +223,7 @@ async function give(link, addresses, handler) {
   try {
     await handler(new Socket(link, addresses));
   } catch {
-    // The error is already reported. The connection ends as it would in workerd.
+    // The error is already reported. The connection is closed, as workerd itself does.
   }
   await link.end();
 }

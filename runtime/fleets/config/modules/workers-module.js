@@ -1,4 +1,4 @@
-// Replaces `cloudflare:workers` in modules that import its `waitUntil`, so that the entry can count the tasks.
+// Replaces `cloudflare:workers` in modules that import its `waitUntil`, so that Cellar's entry module can count the tasks.
 
 import { waitUntil as wait } from 'cloudflare:workers';
 import { imported } from './cellar-capture.js';

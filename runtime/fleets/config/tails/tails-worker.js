@@ -1,5 +1,5 @@
-// Sends the events of the app's Worker to its tail Workers, in batches. Each tail Worker has a bounded queue, so that the app
-// never waits. An event is sent at most once.
+// Sends the events of the app's Worker to its tail Workers, in batches. Each tail Worker has a bounded queue, so that the
+// app never waits. An event is sent at most once.
 
 import { env } from 'cloudflare:workers';
 
@@ -53,7 +53,9 @@ class Consumer {
     this.#service = service;
   }
 
-  /** Whether an event was dropped since the last batch was taken. Then all events are dropped until the next batch is taken. */
+  /**
+   * Whether an event was dropped since the last batch was taken. Then all events are dropped until the next batch is taken.
+   */
   get isFull() {
     return this.#isFull;
   }
@@ -141,7 +143,8 @@ export default {
 
 /** Puts an event into the queues of all tail Workers. */
 function send(event, context) {
-  // Saves the costly JSON when all queues are full. Events of Cellar's own exports do not count: `jsonOf` omits most of them.
+  // Saves the costly JSON when all queues are full. Events of Cellar's own exports do not count: `jsonOf` omits most of
+  // them.
   if (consumers.every(({ isFull }) => isFull) && !OWN_EXPORTS.includes(event.entrypoint))
     return dropForAll(TOO_MANY, context);
   try {

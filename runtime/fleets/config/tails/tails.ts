@@ -1,5 +1,5 @@
-// Tail Workers: workerd gives the events of the app's Worker to a Worker of Cellar in the same process. That Worker sends them to
-// the apps with the tail Workers.
+// Tail Workers: workerd gives the events of the app's Worker to a Worker of Cellar in the same process. That Worker sends
+// them to the apps with the tail Workers.
 
 import type { Release } from '../../../../bundler/release.ts';
 import { uuidOf } from '../../../../handlers/contract/id.ts';

@@ -1,5 +1,5 @@
-// Implements `caches`: an app's responses on its disk, with a size limit and LRU eviction. workerd itself refuses uncacheable
-// responses (methods other than GET, 206, `Vary: *`) before it asks here.
+// Implements `caches`: an app's responses on its disk, with a size limit and LRU eviction. workerd itself refuses
+// uncacheable responses (methods other than GET, 206, `Vary: *`) before it asks here.
 
 import { DurableObject, env } from 'cloudflare:workers';
 import { ageOf, isUnchanged, rangeOf, readHead } from './http-caching.js';

@@ -137,7 +137,9 @@ export function guardInstance(className, instance) {
   });
 }
 
-/** Makes methods of an RPC target's class enter an event when workerd calls them. workerd accepts no proxies of RPC targets. */
+/**
+ * Makes methods of an RPC target's class enter an event when workerd calls them. workerd accepts no proxies of RPC targets.
+ */
 function guard(main) {
   if (guarded.has(main.prototype)) return;
   const before = new Set(guarded);
@@ -161,8 +163,8 @@ function guardedMethod(className, name, method) {
       const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
       if (trace !== undefined) event.trace = trace;
-      // No pooled frame (see `runEvent`): workerd runs an object's method calls, and one caller's calls of an entrypoint, as one
-      // request.
+      // No pooled frame (see `runEvent`): workerd runs an object's method calls, and one caller's calls of an entrypoint, as
+      // one request.
       if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
       return enter(handler, method, this, values, event);
     },
@@ -185,8 +187,8 @@ function guardGiven(value) {
 export const imported = { waitUntil(_promise) {} };
 
 /**
- * Prefix of the text that follows a method call's own arguments. After it comes the caller's `traceparent`. An object instead
- * of a text costs some µs more for each call.
+ * Prefix of the text that follows a method call's own arguments. After it comes the caller's `traceparent`. An object
+ * instead of a text costs some µs more for each call.
  */
 const CARRIED = '\u001ecellar-traceparent ';
 

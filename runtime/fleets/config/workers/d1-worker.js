@@ -104,9 +104,9 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs an SQL file as one transaction, and returns no rows. In too long statements, long literals become parameters. Files of
-   * `sqlite3` contain BEGIN and COMMIT, which are skipped. Files of D1 may insert rows before creating the referenced table: then
-   * the file runs again without foreign keys.
+   * Runs an SQL file as one transaction, and returns no rows. In too long statements, long literals become parameters. Files
+   * of `sqlite3` contain BEGIN and COMMIT, which are skipped. Files of D1 may insert rows before creating the referenced
+   * table: then the file runs again without foreign keys.
    */
   async importFile(text) {
     const statements = splitStatements(text).filter(({ sql }) => !IN_TRANSACTION.test(sql));
@@ -158,8 +158,8 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs `work` as one transaction without foreign keys: SQLite ignores the setting within a transaction. Blocks other use of
-   * the database meanwhile. Fails if a row refers to a missing row before the commit.
+   * Runs `work` as one transaction without foreign keys: SQLite ignores the setting within a transaction. Blocks other use
+   * of the database meanwhile. Fails if a row refers to a missing row before the commit.
    */
   async withoutForeignKeys(work) {
     const { storage } = this.ctx;
@@ -210,7 +210,8 @@ export class HostDatabases extends WorkerEntrypoint {
       const object = DATABASE.get(DATABASE.idFromName(decodeURIComponent(database)));
       return await object.fetch(new Request(`http://d1/${way}`, request));
     } catch (error) {
-      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot catch it.
+      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot
+      // catch it.
       return failure(error);
     }
   }

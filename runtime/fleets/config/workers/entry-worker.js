@@ -17,7 +17,9 @@ export * from 'cellar-app-entry';
 const RESUMED_AT_ONCE = 10;
 /** Longest time that `waitUntil` work counts, in ms. On Cloudflare it is ended after this time. */
 const LIMIT_MS = 30_000;
-/** Longest time that a manual cron run keeps the process, in ms: workerd's `cron.js` has the same limit for scheduled runs. */
+/**
+ * Longest time that a manual cron run keeps the process, in ms: workerd's `cron.js` has the same limit for scheduled runs.
+ */
 const RUN_LIMIT_MS = 600_000;
 /** Longest time that an e-mail keeps the process, in ms. */
 const EMAIL_LIMIT_MS = 120_000;
@@ -50,7 +52,11 @@ function count(context) {
   };
 }
 
-/** Counts work until it ends, or for `limitMs`. @param isStep whether it is a Workflow step @returns a function that ends it */
+/**
+ * Counts work until it ends, or for `limitMs`.
+ * @param isStep whether it is a Workflow step
+ * @returns a function that ends it
+ */
 function begin(limitMs, isStep = false) {
   const work = { until: Date.now() + limitMs, isStep };
   pending.add(work);
@@ -197,8 +203,8 @@ async function drain({ body }) {
 }
 
 /**
- * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or a cron run. A GET returns the number of pending
- * tasks; at `/steps`, of those in Workflow steps.
+ * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or a cron run. A GET returns the number of
+ * pending tasks; at `/steps`, of those in Workflow steps.
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {

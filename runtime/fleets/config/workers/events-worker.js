@@ -20,9 +20,9 @@ const { Request } = globalThis;
  * An async context frame that requests reuse one after another. Making a frame takes workerd longer than all other work for
  * an event; entering an existing one takes a tenth of that.
  *
- * A request's code may still run when another request has its frame. Most requests are answered in their first turn of the event
- * loop and leave no code behind. For other requests, the frame is bound when that turn ends, or when work after the answer
- * begins. workerd enters a bound resource only within the request that made it, which identifies the request.
+ * A request's code may still run when another request has its frame. Most requests are answered in their first turn of the
+ * event loop and leave no code behind. For other requests, the frame is bound when that turn ends, or when work after the
+ * answer begins. workerd enters a bound resource only within the request that made it, which identifies the request.
  */
 class PooledFrame {
   #enter = frames.run(this, () => AsyncLocalStorage.snapshot());
@@ -112,8 +112,8 @@ export function eventOf(handler, given = null) {
 }
 
 /**
- * Copies the reported fields of an event's request and releases it. Called only for events that need them. Requests kept in a
- * frame would survive V8's minor collections and take more memory than these fields.
+ * Copies the reported fields of an event's request and releases it. Called only for events that need them. Requests kept in
+ * a frame would survive V8's minor collections and take more memory than these fields.
  */
 export function readRequest(event) {
   const { request } = event;

@@ -1,5 +1,5 @@
-// A service binding to another app, in the workerd process of the calling app. Requests pass unchanged. Each method call gets
-// its own connection, so that the host sees it begin and end like a request.
+// A service binding to another app, in the workerd process of the calling app. Requests pass unchanged. Each method call
+// gets its own connection, so that the host sees it begin and end like a request.
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';

@@ -8,7 +8,9 @@ import { enter, nestedEvent } from './cellar-capture.js';
 const STEPS_AT_ONCE = 10;
 const { scheduler } = globalThis;
 
-/** Longest time that work keeps the process, in ms. If the process then ends, the engine retries the step in the next one. */
+/**
+ * Longest time that work keeps the process, in ms. If the process then ends, the engine retries the step in the next one.
+ */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
 /** The engine's error for a step of a run that the engine has ended, for a long wait or together with the instance. */
 const ENDED = /\bWorkflowAbortedError: /;

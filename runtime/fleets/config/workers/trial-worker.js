@@ -32,7 +32,9 @@ function has(object, name) {
   return typeof object[name] === 'function';
 }
 
-/** Whether the default export has a handler. A class's fields appear only on instances, so its text is searched for the word. */
+/**
+ * Whether the default export has a handler. A class's fields appear only on instances, so its text is searched for the word.
+ */
 function mayHave(name) {
   if (has(handlers, name)) return true;
   if (!isEntrypoint) return false;

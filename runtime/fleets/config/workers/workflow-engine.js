@@ -5,8 +5,8 @@ import { Engine as Bundled } from './workflows.js';
 export { WorkflowBinding } from './workflows.js';
 
 /**
- * How far ahead the alarm of an instance at work is set, in ms. workerd alone would take ten minutes. For so long, an instance
- * would stand still if its object ended without its process, for example when a write to the bucket failed.
+ * How far ahead the alarm of an instance at work is set, in ms. workerd alone would take ten minutes. For so long, an
+ * instance would stand still if its object ended without its process, for example when a write to the bucket failed.
  */
 const WATCH_MS = 30 * 1000;
 /** States in which an instance runs the app's code. In others, its alarm is the end of a wait, or of its retention. */
