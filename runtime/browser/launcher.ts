@@ -32,7 +32,7 @@ export interface LauncherOptions {
   /** Directory of the sockets of sessions. */
   sockets: string;
   isolation: Isolation;
-  /** The user that runs browsers: another one than the service's user. Null: the host's own user. */
+  /** Returns the user that runs browsers: another one than the service's user. Null: the host's own user. */
   user: () => User | null;
 }
 

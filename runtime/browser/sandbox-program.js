@@ -17,8 +17,8 @@ const proxy = net.createServer({ allowHalfOpen: true }, (inner) => join(inner, c
 proxy.listen(0, '127.0.0.1');
 await once(proxy, 'listening');
 
-// Chromium's own sandbox needs user namespaces with a map of users, which containers often forbid. bubblewrap's `/proc` is
-// read-only, so that no map can be written there.
+// Chromium's own sandbox needs user namespaces with a user mapping (uid_map), which containers often forbid. bubblewrap's
+// `/proc` is read-only, so that no mapping can be written there.
 const namespaces = ['--user', '--map-root-user', '--pid', '--net', '--fork'];
 const canSandbox = spawnSync('/usr/bin/unshare', [...namespaces, 'true']).status === 0;
 const chromium = spawn(
@@ -27,7 +27,7 @@ const chromium = spawn(
     '--headless=new',
     '--remote-debugging-port=0',
     `--proxy-server=socks5://127.0.0.1:${proxy.address().port}`,
-    // Requests to loopback use the proxy, too, which refuses them.
+    // Requests to loopback use the proxy, too. It refuses them, unless `RUNNER_EGRESS_ALLOW` names the address.
     '--proxy-bypass-list=<-loopback>',
     '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
     '--user-data-dir=/tmp/profile',

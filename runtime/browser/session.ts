@@ -35,7 +35,7 @@ export interface Browser {
   end(): void;
 }
 
-/** What an app sees of a session, by Cloudflare's names. Times are in ms since 1970. */
+/** The description of a session that is sent to its app, by Cloudflare's names. Times are in ms since 1970. */
 export interface SessionInfo {
   sessionId: string;
   startTime: number;

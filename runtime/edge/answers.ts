@@ -12,7 +12,7 @@ const ACCEPT_MAX = 1_024;
 /** Headers of an error page that the app's owner wrote. No Content-Security-Policy: the page may load anything. */
 const OWN_PAGE_HEADERS = { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' };
 
-/** The error code of JSON-RPC for a refusal. */
+/** The `code` of a JSON-RPC error that reports a refusal. */
 const RPC_REFUSED = -32000;
 
 /** A whole response. `content-length` and `x-request-id` are added when it is sent. */

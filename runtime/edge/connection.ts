@@ -32,9 +32,9 @@ import type { Queued } from './upstream/queue.ts';
 
 /** Keep-alive timeout of an idle connection, in ms. Longer than Caddy's 2 minutes, so that Caddy closes first. */
 const KEEP_ALIVE_MS = 125_000;
-/** How long a body may make no progress, in either direction, before its connection is destroyed, in ms. */
+/** How long a request's or a response's body may make no progress until its connection is destroyed, in ms. */
 const BODY_IDLE_MS = 120_000;
-/** How long a process may stop reading a body that it has begun to read, in ms. */
+/** How long a process may stop reading a request's body until the connection is destroyed, in ms. */
 const STOPPED_BODY_MS = 900_000;
 /** How long incoming bytes are read and dropped after the last response, in ms. */
 const LINGER_MS = 2_000;
@@ -54,7 +54,7 @@ const HOSTS_HEAD_BYTES = 1.5 * HEAD_BYTES;
 /** A connection with this many unread bytes is paused. They belong to an unforwarded body, or to pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
-/** `head`: waits for a request. `exchange`: one is in flight. `closing`: input is dropped. `tunnel`: no longer HTTP. */
+/** `head`: waits for a request. `exchange`: a request is in flight. `closing`: input is dropped. `tunnel`: not HTTP. */
 type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
 
 /** A request in flight with its response, as the connection sees it. */
@@ -132,7 +132,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly #heads: HeadReader;
   /** The value of `keptBytes` at the last report to the owner. */
   #reportedBytes = 0;
-  /** Reads the body of the request in flight; null once all of it was read. */
+  /** Reads the body of the request in flight; null without a body, and once the whole body was read. */
   #body: BodyReader | null = null;
   /** Whether the body is forwarded now. If not, it waits in `#waiting`. */
   #forwardsBody = false;
@@ -176,7 +176,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#owner.locate(address);
   }
 
-  /** Received bytes in memory that nobody has read yet, and those that a paused socket may buffer. */
+  /** Number of received bytes that are not parsed yet. Of a paused socket, also those that it may buffer. */
   get keptBytes(): number {
     return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES);
   }
@@ -186,7 +186,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#body !== null;
   }
 
-  /** Whether the connection can be closed without losing anything. */
+  /** Whether the connection can be closed without losing a request or a response. */
   get done(): boolean {
     return this.exchange === null && (this.#phase !== 'closing' || this.socket.writableFinished);
   }
@@ -251,8 +251,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   /**
-   * Closes the connection once all output was sent. Drops input for a while before that: closing a socket with unread
-   * bytes resets the connection, and the client may lose the response.
+   * Ends the connection's output. Input is read and dropped until the client ends its side, or `LINGER_MS` after the last
+   * output: closing a socket with unread bytes resets the connection, and the client may lose the response.
    */
   close(): void {
     this.#phase = 'closing';
@@ -377,8 +377,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   /**
-   * Called when the client has ended its side. If a response is pending, the client counts as gone, as in other
-   * proxies.
+   * Called when the client has ended its side. If a response is pending, closes the connection and aborts the request, as
+   * other proxies do.
    */
   onEnd(): void {
     if (this.#phase === 'exchange') {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 
-/** Maximum length of each list of addresses, and of TXT records, in a result. */
+/** Maximum number of entries of each list in a result: of addresses, and of TXT records. */
 const RECORDS = 20;
 /** Longest TXT record in a result, in characters; longer ones are cut. */
 const TEXT_LENGTH = 255;
@@ -100,8 +100,8 @@ export class DomainChecks {
   }
 
   /**
-   * Reads the certificates that Caddy stores at `certificates/<issuer>/<name>/<name>.crt`; reports the one that expires
-   * last.
+   * Reads the certificates that Caddy stores at `storage/certificates/<issuer>/<name>/<name>.crt`. Returns the state of the
+   * one that expires last.
    */
   async #certificate(hostname: string): Promise<DomainLookup['certificate']> {
     const { certificates } = this.#options;
@@ -124,7 +124,7 @@ export class DomainChecks {
   }
 }
 
-/** Returns the IPv4 and IPv6 addresses of a name; null if none was found and DNS failed, other than with `NOTHING`. */
+/** Returns the IPv4 and IPv6 addresses of a name; null if none was found because a lookup failed. */
 async function addressesOf(lookups: Lookups, name: string): Promise<string[] | null> {
   const both = await Promise.allSettled([lookups.resolve4(name), lookups.resolve6(name)]);
   const found = both.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));

@@ -390,8 +390,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   /**
-   * Called when the other host did not answer. Sends the request again, to the app's current host, if a repeat does no
-   * harm.
+   * Called when the other host did not answer. Sends the request again, to the app's current host, if that is safe.
+   * Otherwise refuses the request.
    */
   #failedElsewhere(hop: Hop, sent: boolean): void {
     const isSafe = SAFE_METHODS.has(this.head.method) && this.#unanswered < TAKEN_AGAIN_MAX;
@@ -442,7 +442,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Decides whether the connection closes after the response that begins now. */
   #decideEnd(): boolean {
     const { connection } = this;
-    // An unread rest of the request's body would be parsed as the next request.
+    // While `uploading`, the unread rest of the request's body would be parsed as the next request.
     const { closing, leaving } = this.#owner;
     if (connection.uploading || this.upgrades || closing || leaving) connection.ending = true;
     return connection.ending;

@@ -244,7 +244,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 }
 
-/** Whether a connection can be closed without losing anything. */
+/** Whether a connection has closed, or can be closed without losing a request or a response. */
 function isOver({ done, socket }: Connection): boolean {
   return done || socket.destroyed;
 }

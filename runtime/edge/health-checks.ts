@@ -1,4 +1,4 @@
-// Measures how often load balancers ask for `/ready`. A host that leaves its Cellar goes on serving until the load balancers
+// Measures how often load balancers ask for `/ready`. A host that is about to stop goes on serving until the load balancers
 // have noticed that it is not ready.
 
 /** Times of `GET /ready` by one client. */

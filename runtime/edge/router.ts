@@ -33,7 +33,7 @@ export class Router {
     this.#requestQueues = new RequestQueues(holdTimeoutMs);
   }
 
-  /** Decides on a request, then answers it or passes it on. */
+  /** Routes a request: refuses it, answers it, or passes it to its backend. */
   route(exchange: Exchange): void {
     const { head } = exchange;
     try {

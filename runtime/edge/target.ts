@@ -26,7 +26,7 @@ export interface Call {
   hopLines?: string;
   /** Whether the call's tunnel ends by itself. A drain then waits for the tunnel as for a request. */
   endsItself: boolean;
-  /** The client's address for the log; default: this machine's. */
+  /** The client's address for the log. Default: `127.0.0.1`. */
   client?: string;
   /** Called once, when the call is over. */
   ended(): void;

@@ -1,8 +1,8 @@
-// Chooses one of the two versions that share the requests of an app, by the headers that Cloudflare documents.
+// Chooses one of the two versions that share the requests of an app: by headers that Cloudflare documents, else at random.
 import { hash } from 'node:crypto';
 import { headerValue } from './http/head/fields.ts';
 
-/** Requests with the same key go to the same version. */
+/** Requests with the same key go to the same version, as long as the share is the same. */
 const KEY_HEADER = 'cloudflare-workers-version-key';
 /** Names a version for each Worker: `my-worker="<version id>", other="<version id>"`. */
 const OVERRIDES_HEADER = 'cloudflare-workers-version-overrides';

@@ -32,7 +32,10 @@ export class ClosableGate {
     if (this.#isClosed) throw new Refusal(503, 'host_unavailable', this.#refusal);
   }
 
-  /** Closes the gate, waits until earlier work has ended, runs `work`, and reopens. @throws {Refusal} 503 if already closed */
+  /**
+   * Closes the gate, waits until earlier work has ended, runs `work`, and reopens the gate.
+   * @throws {Refusal} 503 if the gate is closed already
+   */
   async closed<T>(work: () => Promise<T>): Promise<T> {
     this.requireOpen();
     this.#isClosed = true;

@@ -96,7 +96,7 @@ export class FairQueue {
     while (this.#count < this.#limits.running && this.#beginNext());
   }
 
-  /** Starts the next job that may run, of the owner who has waited longest since its last start. @returns whether one started */
+  /** Starts the next job that may run, of the owner who has waited longest for a start. @returns whether one started */
   #beginNext(): boolean {
     const { running: places, runningPerOwner, firstPlaces = 0 } = this.#limits;
     for (const [owner, jobs] of this.#waiting) {

@@ -20,7 +20,7 @@ export function monotonic(): number {
   return stoodAt;
 }
 
-/** Returns the time since 1970, in whole ms. Follows a step of the system clock within a second, and may itself step by 1 ms. */
+/** Returns the ms since 1970, rounded down. Follows a step of the system clock within a second. May jump back by 1 ms. */
 export function wallClock(): number {
   const now = monotonic();
   if (now - foundAt > STEP_SEEN_MS) {

@@ -1,12 +1,12 @@
-// Protects outgoing requests from servers that never send the awaited response: they send interim ones without end, or
-// switch protocols.
+// Protects outgoing requests from servers that never send the awaited response: they send interim responses (1xx) without
+// end, or switch protocols.
 import type { ClientRequest } from 'node:http';
 
-/** Maximum interim answers (1xx) before the response. */
+/** Maximum interim responses (1xx) before the response. */
 const INTERIM_MOST = 10;
 
 /**
- * Ends a request whose server sends too many interim answers, or switches protocols.
+ * Ends a request whose server sends too many interim responses, or switches protocols.
  * @param onSwitch called with the status of a response that switches protocols, after its connection was closed
  */
 export function endOddAnswers(call: ClientRequest, onSwitch: (status: number) => void): void {

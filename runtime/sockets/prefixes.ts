@@ -1,6 +1,6 @@
 // Cached prefixes of one buffer that is reused for reads or for assembling output.
 
-/** Longest cached prefix, in bytes. So a buffer has at most one cached prefix more than this: one of each length. */
+/** Longest cached prefix, in bytes. A buffer caches at most one prefix of each length. */
 const KEPT_BYTES = 2_048;
 
 /** A buffer and its prefixes. Creating a prefix costs more than filling it. */

@@ -6,7 +6,7 @@ import { asciiJson } from '../edge/http/body/ascii-json.ts';
 import { reset } from '../sockets/gateway-socket.ts';
 import { CALLER_HEADER, type Caller } from './messages.ts';
 
-/** Flow-control window, in bytes. The client is paused at this many unacknowledged bytes, the maximum for the app. */
+/** Flow-control window: maximum unacknowledged bytes from the app. At as many from the client, the client is paused. */
 const WINDOW_BYTES = 128 * 1024;
 /** Maximum bytes that wait to be sent to the host. A window, one read more and the acknowledgements always fit. */
 const WAITING_BYTES = 4 * WINDOW_BYTES;

@@ -48,7 +48,7 @@ export class IncomingTcp {
 
   /**
    * Starts the relay, and restarts it whenever it ends, until `close`. Resolves when it listens.
-   * @throws {Error} when the process ends before it listens; it is restarted all the same
+   * @throws {Error} when the first process does not listen; it is restarted all the same
    */
   start(): Promise<void> {
     return this.#program.start(null);

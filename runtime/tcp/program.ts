@@ -1,4 +1,4 @@
-// The relay of TCP connections: a process of the host that listens at the ports of apps, and passes connections on to them.
+// The relay of TCP connections: a process of the host that listens at the ports for apps, and passes connections on to apps.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { log, reason } from '../log.ts';

@@ -31,7 +31,7 @@ const packers: Record<Encoding, (bytes: Uint8Array) => Promise<Buffer>> = {
 export const WORKER = 'worker.js';
 export const FILES = 'files';
 
-/** Describes the directory's contents. Written last and removed first, so that it never describes an incomplete directory. */
+/** Describes the directory's contents. Written last and deleted first, so it never describes an incomplete directory. */
 const KEPT = 'kept.json';
 /** Folders with the sources of the bundles, and with the code that bundles them. */
 const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui', 'docs'];

@@ -41,7 +41,7 @@ export class Ui implements Backend {
   readonly streamsForEver = true;
   readonly #options: UiOptions;
   readonly #probe: typeof PROBE;
-  /** Resolves with the config's path once the config and the files are written. Null: they must be written (again). */
+  /** Resolves with the config's path once the config and the files are written. Null: they are still to be written. */
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;

@@ -29,7 +29,7 @@ const POINT = 0x2e;
 export function accessLines(host: string | null): LineFormat<RequestRecord> {
   const end = host === null ? END : Buffer.from(`","host":${quoted(host)}}\n`);
   return {
-    // Six long strings, the head's other strings, and the field names between them.
+    // Up to six strings of `TEXT_BYTES`, the other strings of the head, and the field names between them.
     lineBytes: 6 * TEXT_BYTES + HEAD_BYTES + 2_048,
     put: (record, bytes, start) => putAccessLine(record, bytes, start, end),
   };
@@ -201,6 +201,6 @@ function fields(one: string, other: string): string {
 
 function quoted(value: string): string {
   const kept = JSON.stringify(cutText(value, TEXT_MAX));
-  // C1 control characters: terminals execute some, and some readers take one for a line end.
+  // C1 control characters: terminals execute some of them, and some log readers take U+0085 for a line end.
   return kept.replace(/[\x80-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
 }

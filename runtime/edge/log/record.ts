@@ -18,7 +18,7 @@ export interface RequestRecord {
   durationMs: number;
   /** The part of `durationMs` in which the request was queued. */
   heldMs: number;
-  /** `cold` when it waited for the start of its process, else `warm`; null when it was sent to no process or other host. */
+  /** `cold` if the request waited for its process to start, else `warm`; null if it was sent to no process or other host. */
   cellStart: 'warm' | 'cold' | null;
   /** How long the start of the request's process took, in ms; 0 unless `cellStart` is `cold`. */
   wakeMs: number;

@@ -15,7 +15,7 @@ export type Admission =
 export interface Hop {
   /** The name of that host. */
   host: string;
-  /** Returns header lines that only the other host may read, each with its CRLF. @param isCall whether another app calls */
+  /** Returns header lines that only the other host may read, each with its CRLF. @param isCall whether it is a `Call` */
   lines(isCall: boolean): string;
   /**
    * Call it when the host did not answer, or is shutting down. Resolves when the request may be sent again. Never rejects.
@@ -27,7 +27,7 @@ export interface Hop {
 /** Answer the request with this refusal. */
 export type Refused = Refusal & { kind: 'refuse' };
 
-/** The backend of a site. `admit` is called synchronously: once per request, and again after each wait or before a retry. */
+/** The backend of a site. `admit` is called once per request, and again after each wait or before a retry. */
 export interface Backend {
   /** The app's id, or a name such as `control`. Queued requests are counted by it. */
   readonly site: string;

@@ -1,6 +1,6 @@
-// A linked list in the order of arrival, from which any item can be removed. A `Set` works too, but it replaces its table when
-// the table is full of deleted entries. Each old table refers to the next. Once one is in V8's old generation, all later tables
-// stay in memory until the next full collection. The old tables slow down each collection of the young generation.
+// A linked list in the order of arrival, from which any item can be removed. A `Set` works too, but it replaces its table
+// when the table is full of deleted entries. Each old table refers to the next. Once one table is in V8's old generation,
+// all later tables stay in memory until the next full collection. They slow down each collection of the young generation.
 
 /** An item, which may be in one queue at a time. Only the queue writes these fields. */
 export interface Queued<T> {

@@ -49,7 +49,7 @@ export class RequestQueues {
   readonly #timeoutMs: number;
   readonly #siteMax: RequestQueueLimits;
   readonly #allMax: RequestQueueLimits;
-  /** Queued requests by the promise that they wait for. Each promise has one callback, so clients that left use no memory. */
+  /** Queued requests by the promise that they wait for. Each promise has one callback, so ended waits use no memory. */
   readonly #waiting = new Map<Promise<void>, Set<QueueEntry>>();
   readonly #sites = new Map<string, Site>();
   #requests = 0;
@@ -145,7 +145,7 @@ export class RequestQueues {
     const waiters = new Set<QueueEntry>();
     this.#waiting.set(ready, waiters);
     ready.then(() => {
-      // Not in the microtask: a backend that answers `hold` with a settled promise must not block the event loop.
+      // Not in the microtask: a backend that returns `hold` with a settled promise must not block the event loop.
       setImmediate(() => {
         this.#waiting.delete(ready);
         release([...waiters], 0);

@@ -18,7 +18,7 @@ export class KnownBytes {
 
   /** Whether the bytes are at position `at` of a chunk. */
   isAt(chunk: Buffer, at: number): boolean {
-    // Chunks of equal length are mostly the same buffer object with new content.
+    // Chunks of equal length are usually the same `Buffer` object with new content.
     if (chunk === this.#chunk && at === this.#at) return this.#there!.equals(this.bytes);
     const there = chunk.subarray(at, at + this.bytes.length);
     if (isInReadBuffer(chunk)) {

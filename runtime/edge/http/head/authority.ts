@@ -11,8 +11,8 @@ export interface Authority {
 }
 
 /**
- * Parses an authority; returns null for a malformed one. Also refuses what no URL can have, such as port 65536, because
- * a Worker's `request.url` contains the authority.
+ * Parses an authority; returns null for a malformed one, and for one that no URL can have, such as with the port 65536: a
+ * Worker's `request.url` contains the authority.
  */
 export function readAuthority(written: string): Authority | null {
   const [, name, address, port = ''] = AUTHORITY.exec(written) ?? [];

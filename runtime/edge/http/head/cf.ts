@@ -26,7 +26,7 @@ export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection
   return located === '' ? `${json}}` : `${json},${located}}`;
 }
 
-/** Returns the country of a `CF-IPCountry` header; null for `XX` (unknown), `T1` (Tor) and anything else that is no country. */
+/** Returns the country of a `CF-IPCountry` header; null without a country, such as for `XX` (unknown) and `T1` (Tor). */
 export function countryOfHeader(value: string | undefined): string | null {
   return value !== undefined && /^(?!XX)[A-Z]{2}$/.test(value) ? value : null;
 }

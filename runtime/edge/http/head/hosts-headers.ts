@@ -9,8 +9,8 @@ import { describedHeaders, ITSELF } from './service-headers.ts';
 
 /**
  * The purpose of a request from another host. `app`, `preview`: a visitor's request to an app or a preview. `call`: a
- * call by another app. `wake`: wakes an app. `classes`: asks which Durable Object classes an app has. `host`: a call of
- * the control plane's `HOST` binding. `ping`: asks whether this host answers.
+ * call to an app by another app, or with an event such as an e-mail. `wake`: wakes an app. `classes`: asks which Durable
+ * Object classes an app has. `host`: a call of the control plane's `HOST` binding. `ping`: asks whether this host answers.
  */
 export type Hopping = 'app' | 'preview' | 'call' | 'wake' | 'classes' | 'host' | 'ping';
 

@@ -84,7 +84,7 @@ export class IdentifiedLines {
     this.#requestIdBytes = this.#bytes.subarray(this.#requestIdAt, this.#requestIdAt + requestId.length);
   }
 
-  /** Writes the ids of the next request. If the caller sent neither, the trace and the request get the same generated id. */
+  /** Writes the ids of the next request. If the caller sent no ids, the request and its trace get the same generated id. */
   identify(client: string): ForwardedHeaders {
     const bytes = this.#bytes;
     const id = this.#makeId();

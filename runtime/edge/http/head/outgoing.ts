@@ -19,7 +19,7 @@ export type HeadPart = string | Buffer;
 const SHORT = 16;
 const WRITTEN: readonly HeadPart[] = [];
 
-/** Writes a message with few system calls: its head leaves with the first bytes of its body. */
+/** Writes a message with few system calls: its head is sent together with the first bytes of its body. */
 export class Outgoing {
   readonly #socket: Socket;
   readonly #chunked: boolean;

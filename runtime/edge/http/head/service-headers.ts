@@ -5,7 +5,7 @@ import type { RequestHead } from './head.ts';
 import { HOP_NAMES } from './hop-names.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
-/** Names the binding by which an app calls another. Written by the calling app's workerd. */
+/** The kind of an app's call, such as `fetch`, and the number of its binding. Written by the calling app's workerd. */
 export const CALLING_HEADER = 'x-cellar-calling';
 /** Describes the call to the called app, as JSON. */
 export const CALL_HEADER = 'x-cellar-call';
