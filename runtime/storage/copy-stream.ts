@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { FramedReader } from '../processes/framed-reader.ts';
 import type { StorageNames } from './names.ts';
 
-/** Maximum bytes of a line. The project chooses the storage names in the first line. */
+/** Maximum bytes of a line. The first line is the longest: it has the storage names, which the project chooses. */
 const LINE_BYTES = 4 * 2 ** 20;
 const PIECE_BYTES = 256 * 1024;
 /** Folders of a copy, as in a snapshot. */
@@ -29,9 +29,9 @@ export async function* packCopy(directory: string, names: Partial<StorageNames>)
 }
 
 /**
- * Writes a copy to its target, which must not exist.
+ * Writes the files of a copy below `places`. None of the files may exist.
  * @returns the storage names, and the number of files
- * @throws {Error} for a truncated stream, or one that is not a copy
+ * @throws {Error} for a truncated stream, one that is not a copy, or an existing file
  */
 export async function unpackCopy(
   stream: AsyncIterable<Buffer>,
@@ -72,7 +72,7 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Paths of all files below a directory; empty for a missing one. */
+/** Returns the paths of all files below a directory; empty for a missing directory. */
 async function filesOf(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(
     (error: NodeJS.ErrnoException): Dirent[] => {

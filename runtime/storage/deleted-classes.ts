@@ -16,8 +16,8 @@ export interface DeletedClass {
 /**
  * Returns the remaining data of deleted classes that the live release lacks. If the host is killed before the data is moved
  * to the trash, the next deploy finds it again.
- * @param of.release the live one
- * @param of.cluster set for an app that keeps its data in the bucket; else null
+ * @param of.release the live release
+ * @param of.cluster null for an app that keeps its data on this machine's disk
  */
 export async function findDeletedClasses(
   { data }: Pick<Layout, 'data'>,
@@ -33,7 +33,7 @@ export async function findDeletedClasses(
   return classes.filter(({ id }) => stored[id]!.count > 0);
 }
 
-/** Moves the data of an app's deleted classes to the trash. */
+/** Moves the data of an app's deleted classes from the disk to the trash. */
 export function trashDeletedClasses(
   { trash }: Pick<Layout, 'trash'>,
   appId: string,

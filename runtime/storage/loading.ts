@@ -1,5 +1,4 @@
-// For an app that keeps its data in the bucket: loads objects into its process. The process's files on this disk can then be
-// read.
+// Loads objects of an app in the bucket into a process of the app. Then readers can read the process's files on this disk.
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import { type ListedObjects, MOST_LISTED } from '../bucket/app-folder.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
@@ -8,24 +7,24 @@ import { ReadingRefused } from './reading.ts';
 
 const ANSWER_BYTES = 64 * 1024;
 
-/** What a reading needs on the disk. */
+/** The objects and the value that a storage query reads, and so needs on the disk. */
 export interface Needed {
   /** Objects by the unique key of their namespace. */
   objects: Record<string, ListedObjects>;
-  /** A value of KV that may be large. `namespace`: its storage id. */
+  /** A KV value, which may be in an object of its own in the bucket. `namespace`: the namespace's storage id. */
   value?: { namespace: string; key: string };
 }
 
 /**
  * Loads objects, and resolves when their files can be read.
- * @throws {ReadingRefused} when there are too many, they cannot be loaded, or the live release does not bind their namespace
+ * @throws {ReadingRefused} for too many objects, when loading fails, or the live release does not bind their namespace
  */
 export async function loadNeeded(
   cluster: AppCluster,
   { loadPath, signal }: LeasedCell,
   { objects, value = undefined }: Needed,
 ): Promise<void> {
-  // Loading a missing object would create it.
+  // Loads only existing objects: loading a missing one would create it.
   const found = await cluster.objects(objects, signal);
   const ids = Object.fromEntries(
     Object.entries(found).map(([key, { listed }]) => [key, Object.keys(listed)]),

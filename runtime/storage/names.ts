@@ -2,39 +2,39 @@
 // must stay in place.
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 
-/** Storage of a class. `id` is workerd's `uniqueKey`; `sql`: whether `ctx.storage.sql` works. */
+/** Storage of a Durable Object class. `id` is workerd's `uniqueKey`. `sql`: whether `ctx.storage.sql` works. */
 export interface ClassStorage {
   id: string;
   sql: boolean;
 }
 
-/** An app's storage ids, stored by the host as JSON. Replaced only when the deploy that made new ones goes live. */
+/** An app's storage ids, stored by the host as JSON. A deploy's new ids are stored when the deploy goes live. */
 export interface StorageNames {
   /** Tags of the class migrations applied so far. */
   appliedTags: string[];
   classes: Record<string, ClassStorage>;
-  /** Class names before a migration renamed them, for a rollback to older code. */
+  /** Storage by the names that classes had before a migration renamed them, for a rollback to older code. */
   formerClasses: Record<string, ClassStorage>;
   /** Storage ids by `Bundle.databases[].key`. */
   databases: Record<string, string>;
   /** Storage ids by `Bundle.namespaces[].key`. */
   namespaces: Record<string, string>;
-  /** Storage ids by `Bundle.buckets[].key`. Missing in data of a Cellar without buckets. */
+  /** Storage ids by `Bundle.buckets[].key`. Left out by an older version of Cellar. */
   buckets?: Record<string, string>;
-  /** Storage ids by `Bundle.vectorIndexes[].key`. Missing in data of a Cellar without vector indexes. */
+  /** Storage ids by `Bundle.vectorIndexes[].key`. Left out while the app has none. */
   vectorIndexes?: Record<string, string>;
-  /** Names of deleted classes by storage id: their data is removed once the live release has them no longer. */
+  /** Names of deleted classes by storage id. Their data is removed once the live release no longer has the classes. */
   deletedClasses?: Record<string, string>;
 }
 
-/** The names of a new app. */
+/** Returns the storage names of a new app. */
 export function emptyNames(): StorageNames {
   return { appliedTags: [], classes: {}, formerClasses: {}, databases: {}, namespaces: {}, buckets: {} };
 }
 
 /**
  * Assigns a storage id to everything in `bundle` that stores data.
- * @param live the live release; its classes are found again after a rollback and a push of older code
+ * @param live the live release; null without one. After a rollback and a push of older code, its classes keep their ids
  * @param newId makes a new id
  * @returns the names to store once the deploy is live, and the release's parts that name storage
  */
@@ -181,8 +181,9 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
 }
 
 /**
- * Returns a release's classes: those bound, and those of a migration that the Worker still exports. A class without a storage
- * id takes its id in the live release, or its id before a rename, unless another class uses it.
+ * Returns a release's classes: those bound, and those of a migration that the Worker still exports. A class without a
+ * storage id takes its id in the live release, or its id before a rename, unless another class uses that id. Otherwise it
+ * gets a new id.
  */
 function resolveClasses(
   names: Names,

@@ -4,7 +4,7 @@ import { createHash, createHmac } from 'node:crypto';
 /** Half of an id, in bytes. */
 const HALF = 16;
 
-/** @returns the hexadecimal id of the object `name` in the namespace with this unique key */
+/** Returns the hexadecimal id of the object `name` in the namespace with this unique key. */
 export function objectId(uniqueKey: string, name: string): string {
   const key = createHash('sha256').update(uniqueKey).digest();
   const sign = (data: Buffer | string) => createHmac('sha256', key).update(data).digest().subarray(0, HALF);
@@ -12,7 +12,7 @@ export function objectId(uniqueKey: string, name: string): string {
   return Buffer.concat([first, sign(first)]).toString('hex');
 }
 
-/** Whether an id is one of this namespace: its second half is a signature of the first. */
+/** Whether an id is one of this namespace: the id's second half is a signature of its first half. */
 export function isIdOf(uniqueKey: string, id: string): boolean {
   const key = createHash('sha256').update(uniqueKey).digest();
   const signature = createHmac('sha256', key).update(Buffer.from(id.slice(0, 2 * HALF), 'hex'));

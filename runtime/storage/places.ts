@@ -5,7 +5,7 @@ import type { StorageNames } from './names.ts';
 
 /** A database, namespace, bucket or vector index. */
 export interface Stored {
-  /** A permanent name for the owner. */
+  /** The permanent name that the owner sees. */
   id: string;
   /** The name in the live release; null when it has none. */
   name: string | null;
@@ -15,7 +15,7 @@ export interface Stored {
   storageId: string;
 }
 
-/** All storage that an app's releases have created. */
+/** An app's storage: of all its releases; queues and Workflows only of the live one. */
 export interface Places {
   databases: Stored[];
   namespaces: Stored[];
@@ -30,7 +30,7 @@ export interface Places {
   workflows: Workflow[];
 }
 
-/** @param release the live release; null for none */
+/** Returns an app's storage. @param release the live release; null for none */
 export function placesOf(names: StorageNames, release: Release | null): Places {
   const { triggers, classes = [] } = release ?? {};
   const kept = new Map(Object.entries(names.classes).map(([className, { id }]) => [className, id]));
@@ -59,7 +59,7 @@ function stored(
   });
 }
 
-/** Finds a storage by its id, binding or name. */
+/** Finds a storage by its id, else by its binding, else by its name. */
 export function find(all: Stored[], asked: string): Stored | undefined {
   return (
     all.find(({ id }) => id === asked) ??

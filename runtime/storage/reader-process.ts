@@ -1,5 +1,5 @@
 // Runs a process of an app's user that answers queries about the app's storage one by one. An attacker may control its
-// output: it is limited in size, and sent only to users who may see the storage.
+// output, so the output is limited in size, and sent only to users who may see the storage.
 import { abandon, type Job, startJob } from '../processes/child.ts';
 import { FramedReader } from '../processes/framed-reader.ts';
 
@@ -8,7 +8,7 @@ const HEAD_BYTES = 100;
 
 /** The reader ended before it had answered. */
 export class ReaderEnded extends Error {
-  /** The signal that ended it, if any. */
+  /** The signal that ended the reader; null without one. */
   readonly killedBy: NodeJS.Signals | null;
   constructor(killedBy: NodeJS.Signals | null) {
     super('the reader ended before it had answered');
@@ -19,7 +19,7 @@ export class ReaderEnded extends Error {
 /** An answer as unparsed JSON. */
 export interface Answer {
   bytes: Buffer;
-  /** Whether it is a refusal. */
+  /** Whether the answer is a refusal. */
   refused: boolean;
 }
 
@@ -35,8 +35,8 @@ export class ReaderProcess {
       failure: (what) => new Error(`the reader's output ${what}`),
     });
     job.stderr.resume();
-    // The end of the output does not show the exit: nobody reads it between queries, and another process may hold it
-    // open.
+    // The exit is watched, because the end of the output does not show it: nobody reads the output between queries, and
+    // another process may hold it open.
     void job.exited.then(() => {
       this.#hasExited = true;
       this.end();
@@ -48,15 +48,15 @@ export class ReaderProcess {
     return new ReaderProcess(await startJob(words, { title: 'reading the storage' }));
   }
 
-  /** Whether it accepts a query: it runs, and has printed nothing since its last answer. */
+  /** Whether the reader accepts a query: it runs, and has printed nothing since its previous answer. */
   get isReady(): boolean {
     return !this.#hasExited && !this.#hasMore;
   }
 
   /**
-   * Sends one query, after the previous answer.
-   * @param limitBytes a reader that prints more is ended
-   * @throws {ReaderEnded} also when `end` is called meanwhile
+   * Sends a query, and returns the answer. Call it only after the previous answer.
+   * @param limitBytes maximum bytes of the answer. A reader that prints more is ended
+   * @throws {ReaderEnded} when the reader ends, is ended by `end`, or prints an invalid answer
    */
   async ask(question: object, limitBytes: number): Promise<Answer> {
     this.#job.stdin.write(`${JSON.stringify(question)}\n`);
@@ -69,7 +69,7 @@ export class ReaderProcess {
     }
   }
 
-  /** Ends its whole process group. */
+  /** Ends the reader's whole process group. */
   end(): void {
     abandon(this.#job);
   }
@@ -78,7 +78,7 @@ export class ReaderProcess {
     return this.#output.hasRest || this.#job.stdout.readableLength > 0;
   }
 
-  /** @throws {Error} when it ends, or prints an invalid answer */
+  /** @throws {Error} when the reader ends, or prints an invalid answer */
   async #answer(limitBytes: number): Promise<Answer> {
     const { bytes: size, refused } = JSON.parse(await this.#output.line());
     if (!Number.isSafeInteger(size) || size < 0 || size > limitBytes)

@@ -8,7 +8,7 @@ import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
 export interface ClientInfo {
   appId: string;
-  /** The account of the app. */
+  /** The id of the app's account. */
   owner: string;
   /** Aborts when the client has disconnected. Then the reader ends. */
   signal?: AbortSignal | undefined;
@@ -34,7 +34,7 @@ const HEAP_MB = 128;
 /** Maximum number of concurrent readers. */
 const AT_ONCE = 3;
 const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, waitingPerOwner: 20 };
-/** Attempts for a query when something else kills its reader. */
+/** Maximum attempts of a query. Stopping the app's process kills its readers (SIGKILL); the query is then repeated. */
 const TRIES = 3;
 /** Idle time after which a reader ends, in ms. */
 const IDLE_MS = 5_000;
@@ -42,9 +42,9 @@ const IDLE_MS = 5_000;
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
 interface Asking {
-  /** The reader that answers it; null before it has one. */
+  /** The reader that answers the query; null before there is one. */
   reader: ReaderProcess | null;
-  /** Why it was cancelled, if it was. */
+  /** Why the query was cancelled; null if it was not. */
   failure: Error | null;
 }
 
@@ -70,9 +70,9 @@ export class StorageReaders {
 
   /**
    * Returns the answer to a query, as unparsed JSON.
-   * @param settled resolves when no operation on the app's process runs: stopping that process ends all processes of its
-   *   user, also readers. A query whose reader was killed is repeated after this
-   * @param within called when it is this reading's turn: prepares the files, then calls `read`
+   * @param settled resolves when the requested starts and stops of the app's process have ended. A stop kills all processes
+   *   of the app's user, also readers. A query whose reader was killed is repeated after `settled`
+   * @param within called when the query's turn comes: prepares the files, then calls `read`
    * @throws {ReadingRefused}; the signal's reason when the signal aborts first; {Error} when the host is stopping
    */
   async ask(
@@ -131,7 +131,7 @@ export class StorageReaders {
     }
   }
 
-  /** Queries a reader. When something else has killed the reader, queries a new one. */
+  /** Queries a reader. If the reader was killed (SIGKILL) and the query was not cancelled, queries a new reader. */
   async #answer(
     appId: string,
     user: User | null,

@@ -40,7 +40,7 @@ export interface StorageQueriesOptions {
 
 export type StorageReader = Omit<ClientInfo, 'owner'>;
 
-/** Answers are unparsed JSON. Methods throw `ReadingRefused`. */
+/** Methods that return a `Buffer` return unparsed JSON. Methods throw `ReadingRefused`. */
 export class StorageQueries {
   readonly #options: StorageQueriesOptions;
 
@@ -132,7 +132,7 @@ export class StorageQueries {
     const alarms = await this.#alarms(looker, storageId);
     if (id === null) {
       const { after, limit } = asked;
-      // One row more shows whether another page follows.
+      // One object more than `limit` shows whether another page follows.
       const needed = { objects: { [storageId]: { after, limit: limit + 1 } } };
       return this.#ask(looker, { kind: 'objects', directory, alarms, ...asked }, needed);
     }
@@ -156,7 +156,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked }, needed);
   }
 
-  /** Returns the Workflows of the live release, with their instances' storage. */
+  /** Returns the Workflows of the live release, with the number and bytes of their instances. */
   async workflows(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
     const { workflows } = await this.places(appId);
@@ -224,7 +224,7 @@ export class StorageQueries {
     return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
   }
 
-  /** @param needed what must be on the disk first, for an app in the bucket */
+  /** Asks a reader. @param needed what is loaded from the bucket first, for an app in the bucket */
   async #ask(
     { appId, signal }: StorageReader,
     question: { kind: string } & Record<string, unknown>,
@@ -255,7 +255,7 @@ export class StorageQueries {
     );
   }
 
-  /** Counts and sizes of objects in the bucket; null for an app that keeps its data on this machine. */
+  /** Returns counts and sizes of objects in the bucket; null for an app that keeps its data on this machine. */
   async #totals(
     { appId, signal }: StorageReader,
     asked: Record<string, string[]>,
@@ -264,7 +264,7 @@ export class StorageQueries {
     return cluster === null ? null : cluster.objects(asked, signal).catch(unavailable);
   }
 
-  /** Alarms of a class's objects by object id, in ms since 1970; null for an app that keeps its data on this machine. */
+  /** Returns names and alarms (ms since 1970) of a class's objects, by object id; null for an app on this machine's disk. */
   async #alarms(
     { appId, signal = new AbortController().signal }: StorageReader,
     uniqueKey: string,

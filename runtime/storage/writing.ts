@@ -10,12 +10,12 @@ import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
 import type { StorageQueries } from './storage-queries.ts';
 
-/** Maximum bytes of an answer about a value, which is empty or has one message. */
+/** Maximum bytes of the answer to a write of a KV value. It has at most an error message. */
 const KV_ANSWER_BYTES = 64 * 1024;
-/** Maximum bytes of a database's answer. The process that answers has its own limit. */
+/** Maximum bytes of an answer to SQL. The process that answers has a lower limit. */
 const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 
-/** Limited, because each running request holds its body and answer in the host's memory. */
+/** SQL requests are limited, because each running one has its body and answer in the host's memory. */
 const LIMITS = { name: 'SQL requests', running: 8, runningPerOwner: 4, waitingPerOwner: 100 };
 const queue = new FairQueue(LIMITS);
 
@@ -30,17 +30,17 @@ interface Writing {
 export interface DatabaseRequest {
   /** The database's id, binding or name. */
   database: string;
-  /** Queries as JSON, or an SQL file. Each is one transaction. */
+  /** What the body is: queries as JSON, or an SQL file. Either runs as one transaction. */
   kind: 'query' | 'import';
-  /** Reads the body, called in the request's turn. */
+  /** Reads the body. Called when the request's turn comes. */
   body: () => Promise<Buffer>;
   /** Aborted when the client has disconnected. */
   signal: AbortSignal | undefined;
 }
 
 /**
- * Runs SQL in a process of the app, which is started if needed. This does not wake a sleeping app for visitors. One app's
- * requests run one by one, and accounts take turns.
+ * Runs SQL in a process of the app, which is started if needed. A sleeping app stays asleep. One app's requests run one by
+ * one, and accounts take turns.
  * @returns unparsed JSON: a `DatabaseAnswer`
  * @throws {ReadingRefused} when the database is unknown or not bound, no process answers, or the queue is full
  * @throws the signal's reason when the signal aborts
@@ -69,8 +69,8 @@ export async function runSql(
 }
 
 /**
- * Changes a value of a namespace through the app's process.
- * @param value passed on as it arrives; null deletes the key
+ * Changes a value of a KV namespace through the app's process.
+ * @param value the new value, streamed to the process; null to delete the key
  * @param left aborts when the client has disconnected
  * @throws {ReadingRefused} when the namespace is unknown or not bound, no process answers, or the process refuses the write
  */
@@ -103,7 +103,7 @@ export async function writeValue(
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
 }
 
-/** Requires a binding in the live release: the app's process has only bound storage. */
+/** Returns a storage. @throws {ReadingRefused} without a binding in the live release: a process has only bound storage */
 function bound(found: Stored | undefined, what: string): Stored {
   if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what}`);
   if (found.binding !== null) return found;

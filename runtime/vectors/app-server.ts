@@ -23,7 +23,7 @@ import { INDEX_HEADER } from './headers.ts';
 import type { operate } from './operations.ts';
 
 const OPERATIONS = new URL('./operations.ts', import.meta.url);
-/** Maximum bytes of an insert: 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
+/** Maximum bytes of an insert: enough for 5,000 vectors of 768 numbers, or 2,500 of 1,536. */
 const REQUEST_BYTES = 64 * 2 ** 20;
 /** Maximum bytes of any other request. 5,000 ids as JSON need fewer. */
 const ARGUMENTS_BYTES = 4 * 2 ** 20;
@@ -33,13 +33,13 @@ const CALLS = 64;
 const REQUEST_MS = 60_000;
 /** Timeout for the app to read a response, in ms. */
 const RESPONSE_MS = 60_000;
-/** Deadline of an operation, in ms. */
+/** Timeout of an operation, in ms, without its wait for a thread. */
 const OPERATION_MS = 30_000;
 const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: REQUEST_MS,
   requestTimeout: REQUEST_MS,
-  // Also ends a call that waits that long for its turn.
+  // Also ends a call that waits so long for a thread.
   silenceMs: 2 * 60_000,
   connections: 256,
 };
@@ -96,7 +96,7 @@ export class AppServer {
       close: async () => {
         server.#closing.abort(new Error('the app is closed'));
         await answerer.close();
-        // Waits for running operations. Only then may the files be moved, because SQLite removes a log by its path.
+        // The files may be moved only after the running operations: SQLite removes its log by path when it closes an index.
         await Promise.allSettled(server.#running);
       },
     };
@@ -139,7 +139,7 @@ export class AppServer {
       response
         .writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })
         .end(bytes);
-      // The response counts in the budget until the app has read it.
+      // The response counts towards the memory budget until it is sent.
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     });
   }

@@ -1,25 +1,25 @@
-// Reads vectors of an insert: JSON lines, a JSON list, or a form with a file of lines, as Wrangler sends it.
+// Parses the vectors of an insert: JSON lines, a JSON list, or a form with a file of JSON lines, as Wrangler sends it.
 import { invalid, tooLarge, wrongDimensions } from './errors.ts';
 import { isObject } from './filter.ts';
 import { BATCH, DIMENSIONS, ID_BYTES, METADATA_BYTES, NAMESPACE_BYTES } from './limits.ts';
 
 /** Maximum bytes of a line. A vector with its metadata needs fewer. */
 const LINE_BYTES = 2 ** 20;
-/** Maximum bytes of a JSON list. It is parsed as a whole, which may need 20 times as much memory. */
+/** Maximum bytes of a body with a JSON list. It is parsed as a whole, which may need 20 times as much memory. */
 const LIST_BYTES = 8 * 2 ** 20;
 
 export interface GivenVector {
   id: string;
   namespace: string | null;
-  /** Kept as JSON, because the parsed metadata may need several times the memory. */
+  /** Metadata as JSON, because the parsed metadata may need several times the memory; null without metadata. */
   metadata: string | null;
   value: Float32Array;
 }
 
 /**
  * Returns the vectors of a body.
- * @param dimensions the dimensions of the index; null when they are not set yet
- * @throws {VectorsError} naming the vector and the field
+ * @param dimensions the number of dimensions of the index; null when it is not set yet
+ * @throws {VectorsError} for an invalid body or vector; the message names the vector or line, and the field
  */
 export async function vectorsOf(
   body: Buffer,
@@ -60,7 +60,7 @@ function listOf(body: Buffer): unknown[] {
   return vectors;
 }
 
-/** Yields one parsed line at a time: all lines together may need several times the memory. */
+/** Yields one parsed line at a time: all parsed lines together may need several times the body's memory. */
 function* linesOf(body: Buffer): Generator<unknown> {
   let number = 0;
   for (let at = 0; at < body.length; ) {
@@ -91,9 +91,9 @@ function vectorOf(given: unknown, at: number, dimensions: number | null): GivenV
 
 /**
  * Returns the numbers of a vector.
- * @param dimensions how many numbers it must have; null: any
- * @param place names the vector in errors
- * @throws {VectorsError} for another number of dimensions, or a value that is not a 32-bit float
+ * @param dimensions how many numbers the vector must have; null for any number up to `DIMENSIONS`
+ * @param place names the vector in error messages
+ * @throws {VectorsError} for an invalid number of values, or a value that is not a 32-bit float
  */
 export function numbersOf(values: unknown, dimensions: number | null, place: string): Float32Array {
   if (!Array.isArray(values) || values.length === 0 || values.length > DIMENSIONS)

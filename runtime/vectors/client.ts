@@ -5,7 +5,7 @@ import { Refusal } from '../refusal.ts';
 import { readAtMost } from '../sockets/read-at-most.ts';
 import { INDEX_HEADER } from './headers.ts';
 
-/** Idle timeout, in ms: longer than an operation. */
+/** Idle timeout of a call, in ms: longer than the timeout of an operation. */
 const SILENCE_MS = 45_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
 
@@ -23,8 +23,8 @@ export interface IndexPlace {
 }
 
 /**
- * Runs an operation.
- * @param body the arguments as JSON, or vectors; null: no arguments
+ * Calls an operation of an index.
+ * @param body the arguments as JSON, or the vectors of an insert; null: no arguments
  * @returns the answer as JSON
  * @throws {Refusal} with the service's message; {Error} when the service does not answer
  */

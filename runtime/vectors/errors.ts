@@ -1,4 +1,4 @@
-// Errors of the vectors service. The binding throws them with `code`.
+// Errors of the vectors service. The binding throws errors with their `code`.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
 /** An error whose message and code the app gets. */
@@ -6,7 +6,7 @@ export class VectorsError extends CodedError<number> {}
 
 export const invalid = (message: string) => new VectorsError(400, 40_000, message);
 export const notFound = (message: string) => new VectorsError(404, 40_004, message);
-/** The code is Cloudflare's. */
+/** The error for a wrong number of dimensions. The code is Cloudflare's. */
 export const wrongDimensions = (message: string) => new VectorsError(400, 40_012, message);
 export const tooLarge = (message: string) => new VectorsError(413, 40_013, message);
 export const quotaExceeded = (message: string) => new VectorsError(403, 40_003, message);
@@ -19,5 +19,5 @@ export function errorBody({ code, message }: VectorsError): string {
   return JSON.stringify({ code, error: message });
 }
 
-/** The answer for an app that does not have the service, as in a test of its start. */
+/** The error for an app whose process has no socket of the service, as in a test of the app's start. */
 export const notRunning = () => new VectorsError(503, 50_003, 'the vectors service does not run');

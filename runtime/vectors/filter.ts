@@ -1,4 +1,4 @@
-// Reads filters of queries, and the values of metadata that filters compare.
+// Parses filters of queries, and finds the values of metadata that filters are compared with.
 import type { Condition, IndexedValue, Property, PropertyType } from '../../sqlite/storage/vectors.ts';
 import { invalid } from './errors.ts';
 import { FILTER_BYTES, INDEXED_BYTES } from './limits.ts';
@@ -6,8 +6,8 @@ import { FILTER_BYTES, INDEXED_BYTES } from './limits.ts';
 const BOUNDS = { $lt: '<', $lte: '<=', $gt: '>', $gte: '>=' } as const;
 
 /**
- * Returns the conditions of a filter.
- * @throws {VectorsError} naming the wrong part
+ * Returns the conditions of a filter; none without a filter.
+ * @throws {VectorsError} for an invalid filter; the message names the wrong part
  */
 export function conditionsOf(filter: unknown, properties: Property[]): Condition[] {
   if (filter === undefined || filter === null) return [];
@@ -58,7 +58,7 @@ function requiredValue({ name, type }: Property, operator: string, value: unknow
   return indexed;
 }
 
-/** Returns the indexed values of a vector's metadata. */
+/** Returns the values of a vector's metadata to index, each with its property. */
 export function indexedValues(
   metadata: Record<string, unknown> | null,
   properties: Property[],
@@ -70,7 +70,7 @@ export function indexedValues(
   });
 }
 
-/** Returns the part of the metadata at these names, such as `a.b` for a nested property. */
+/** Returns metadata with only the properties of these names. `a.b` is the property `b` of the object `a`. */
 export function metadataAt(metadata: Record<string, unknown>, names: string[]): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const name of names) {
@@ -86,7 +86,7 @@ export function metadataAt(metadata: Record<string, unknown>, names: string[]): 
   return result;
 }
 
-/** Sets a property. Does not assign it, because a key may be `__proto__`. */
+/** Defines an own property. An assignment would set the prototype when the key is `__proto__`. */
 function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, writable: true, configurable: true });
 }
@@ -97,7 +97,7 @@ function valueAt(metadata: Record<string, unknown>, name: string): unknown {
     .reduce<unknown>((at, key) => (isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined), metadata);
 }
 
-/** Returns a value as it is indexed; null when it has another type. Texts are cut. */
+/** Returns a value as it is indexed; null when it has another type. Texts are cut to `INDEXED_BYTES` bytes. */
 function indexedValue(value: unknown, type: PropertyType): IndexedValue | null {
   if (typeof value !== type) return null;
   if (typeof value === 'string') return Buffer.from(value).subarray(0, INDEXED_BYTES).toString('latin1');

@@ -1,4 +1,4 @@
 // Headers of calls of the vectors service.
 
-/** Names the index by its storage id. workerd writes it, not the Worker. */
+/** The storage id of the index. workerd writes this header, not the Worker. */
 export const INDEX_HEADER = 'cellar-vectors';

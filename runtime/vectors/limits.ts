@@ -1,4 +1,4 @@
-// Limits of vector indexes. Most are Cloudflare's: https://developers.cloudflare.com/vectorize/platform/limits/
+// Limits of vector indexes. Nearly all are those of https://developers.cloudflare.com/vectorize/platform/limits/
 
 export const DIMENSIONS = 1_536;
 export const ID_BYTES = 64;
@@ -17,11 +17,11 @@ export const WHOLE_RESULTS = 50;
 /** Results of a query that gives no number. */
 export const USUAL_RESULTS = 5;
 export const FILTER_BYTES = 2_048;
-/** Maximum indexed properties of the metadata, which filters may name. */
+/** Maximum indexed properties of an index's metadata. Filters may name only indexed ones. */
 export const PROPERTIES = 10;
 /** Bytes of a text that are indexed; the rest is ignored. */
 export const INDEXED_BYTES = 64;
-/** Maximum ids on a page. */
+/** Maximum ids on a page of `list`. */
 export const PAGE = 1_000;
-/** Ids on a page when a call gives no number. */
+/** Ids on a page of `list` when the call gives no number. */
 export const USUAL_PAGE = 100;

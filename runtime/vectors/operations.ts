@@ -30,14 +30,14 @@ import {
 
 const METRICS: readonly Metric[] = ['cosine', 'euclidean', 'dot-product'];
 const TYPES: readonly PropertyType[] = ['string', 'number', 'boolean'];
-/** Larger scores become this number, because JSON has no infinity. */
+/** The largest 32-bit float. Larger scores become this number, because JSON has no infinity. */
 const LARGEST_FLOAT = (2 - 2 ** -23) * 2 ** 127;
 const PROPERTY = /^(?!\$)[^."\s][^"]{0,511}$/;
 
 export interface VectorsCall {
-  /** The file of the index. */
+  /** The path of the index's file. */
   file: string;
-  /** The last part of the URL, such as `query`. */
+  /** The path of the URL without its slash, such as `query`. */
   operation: string;
   contentType: string;
   body: Uint8Array;
@@ -47,9 +47,9 @@ export interface VectorsCall {
 type Row = Omit<Match, 'distance'>;
 
 /**
- * Runs an operation.
+ * Runs an operation of an index. Creates the index if it is missing.
  * @returns the answer as JSON
- * @throws {VectorsError} for an invalid call or a full disk
+ * @throws {VectorsError} for an invalid call, a full disk, or a missing SQLite extension
  */
 export async function operate({ file, operation, contentType, body }: VectorsCall): Promise<string> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -81,7 +81,7 @@ async function operated(
   if (!isObject(asked)) throw invalid('the body must be an object');
   switch (operation) {
     case 'query':
-      // The rows must not change while the query reads them.
+      // A snapshot, because the rows must not change while the query reads them.
       return index.snapshot(() => query(index, asked));
     case 'getByIds':
       return idsOf(asked, IDS).flatMap((id) => {
@@ -128,7 +128,7 @@ function infoOf(index: VectorIndex): object {
   };
 }
 
-/** Changes the index in one transaction. */
+/** Changes the index in one transaction. @returns the id of the change, as Cloudflare does */
 function mutation(index: VectorIndex, change: () => void): { mutationId: string } {
   const mutationId = randomUUID();
   index.transaction(() => {
@@ -146,7 +146,7 @@ function write(
   return mutation(index, () => {
     const { dimensions, metric } = index.settings();
     const [{ value: first }] = vectors as [(typeof vectors)[number]];
-    // Checked again: another call may have inserted the first vector meanwhile.
+    // The dimensions are checked again: another call may have set them since `vectorsOf` checked the vectors.
     if (dimensions === null) index.setSettings(first.length, metric);
     else numbersOf([...first], dimensions, `vector ${JSON.stringify(vectors[0]!.id)}`);
     const properties = index.properties();
@@ -204,8 +204,8 @@ function metadataOf(index: VectorIndex, { number, metadata }: Row, level: Metada
 }
 
 /**
- * Returns a score as Cloudflare gives it: cosine, distance, or negative dot product. The cosine is 0 for a vector without a
- * direction: its numbers are zeros, or its length is outside of 32-bit floats.
+ * Returns a score as Cloudflare does: the cosine, the distance, or the negative dot product. The cosine is 0 for a vector
+ * without a direction: all its numbers are 0, or its length is outside of the range of 32-bit floats.
  */
 function scoreOf(distance: number | null, metric: Metric): number {
   if (metric === 'cosine') return distance === null || !Number.isFinite(distance) ? 0 : 1 - distance;
@@ -254,7 +254,7 @@ function settingsOf(index: VectorIndex): object {
   return { dimensions: dimensions ?? 0, metric, vectors: index.count(), bytes: index.bytes() };
 }
 
-/** Sets the dimensions and the metric of an index without vectors. */
+/** Sets the dimensions and the metric of an index. @throws {VectorsError} when an index with vectors has others */
 function configure(index: VectorIndex, { dimensions, metric }: Record<string, unknown>): object {
   if (
     typeof dimensions !== 'number' ||

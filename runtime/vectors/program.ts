@@ -8,9 +8,9 @@ import { WorkerThreads } from '../threads/worker.ts';
 import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 
-/** Maximum operations at a time. */
+/** Maximum number of operations that run at a time, each in a thread. */
 const RUNNING = Math.min(4, Math.max(2, availableParallelism()));
-/** Maximum bytes of all requests and responses in progress. */
+/** Maximum bytes of all requests and responses in progress together. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 
 const { directory, ...limits } = serviceOptions<QuotaOptions & { directory: string }>();

@@ -7,7 +7,7 @@ import type { R2Error } from './errors.ts';
 import { ERROR_HEADER, METADATA_SIZE_HEADER } from './headers.ts';
 import type { RequestOf } from './requests.ts';
 
-/** Describes an object as JSON. @param part the part of it in the answer, if any */
+/** Describes an object as JSON. @param part the range of the object's bytes in the answer, if any */
 export function describeObject(object: ObjectRow, part?: Part): string {
   return JSON.stringify(fields(object, part));
 }
@@ -42,7 +42,7 @@ function fields(row: ObjectRow, range?: Part): object {
     httpFields: JSON.parse(row.http_metadata) as object,
     customFields: JSON.parse(row.custom_metadata) as object,
     range,
-    // An etag of a multipart upload is not a digest of the bytes.
+    // The etag is the MD5, except for a multipart upload, whose etag has a `-`.
     checksums: {
       0: md5 ?? (row.etag.includes('-') ? undefined : row.etag),
       1: sha1,
@@ -58,7 +58,7 @@ export function sendJson(response: ServerResponse, json: string): void {
   response.writeHead(200, { [METADATA_SIZE_HEADER]: body.length, 'content-length': body.length }).end(body);
 }
 
-/** @param metadata JSON that accompanies the error */
+/** Sends an error. If the answer has begun, ends the connection. @param metadata JSON for the body; null without one */
 export function sendError(response: ServerResponse, error: R2Error, metadata: string | null): void {
   if (response.headersSent) {
     response.destroy();
@@ -74,7 +74,7 @@ export function sendError(response: ServerResponse, error: R2Error, metadata: st
     .end(body);
 }
 
-/** Encodes a text as UTF-8 for a header, which may have any byte from 128 up. */
+/** Encodes a text for a header as UTF-8 bytes: Node writes each character of a header as one byte (latin1). */
 function asHeader(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }

@@ -15,16 +15,16 @@ import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.t
 import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 
-/** Idle timeout of a connection, in ms. workerd closes an unused one after 5 s. */
+/** Idle timeout of a connection, in ms. workerd closes an unused connection after 5 s. */
 const SILENCE_MS = 60_000;
 /** Time limit for a whole request to arrive, in ms. */
 const REQUEST_MS = 6 * 60 * 60_000;
-/** Maximum bytes of a request's head. Keys may have 1,024 bytes, up to six times as many in JSON; a request may name several. */
+/** Maximum bytes of a request's head. It has JSON with keys of up to 1,024 bytes, each up to six times as long in JSON. */
 const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
 /** Maximum number of an app's connections. */
 const CONNECTIONS = 2_000;
-/** Maximum concurrent bodies of an app. Many may come from slow clients. */
+/** Maximum concurrent request bodies of an app. It is high, because slow clients may send many of them. */
 const WRITES = 128;
 /**
  * Maximum concurrent requests of an app that may take some milliseconds of CPU time. Further ones wait, so that other
@@ -140,7 +140,7 @@ export class AppServer {
     }
   }
 
-  /** Writes a body in its turn, if it is within the quota. */
+  /** Calls `write` when its turn comes, if the body is within the quota. */
   #bounded<T>(store: ObjectStore, { size }: Body, write: () => Promise<T>): Promise<T> {
     return this.#writes.during(() => this.#room.during(size, () => store.keptBytes(), write));
   }
@@ -222,7 +222,7 @@ function failure(error: unknown): R2Error {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL')
     return unavailable('The disk of this machine is full, so this could not be written.');
-  // The client has disconnected.
+  // ECONNRESET: the client has disconnected. That is no failure of the bucket, so it is not logged.
   if (code !== 'ECONNRESET') log('error', 'a bucket operation failed', { error: reason(error) });
   return internalError();
 }

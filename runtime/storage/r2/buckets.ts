@@ -1,5 +1,5 @@
-// The host's side of the bucket service and the vectors service. An app's buckets and vector indexes lie in one
-// directory, which one user owns.
+// The host's side of the bucket service and the vectors service. Both run as one user, which owns the directory of an app's
+// buckets and vector indexes.
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
@@ -16,13 +16,13 @@ const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 const VECTORS_PROGRAM = new URL('../../vectors/program.ts', import.meta.url).pathname;
 /** Name of an app's socket of the vectors service, in the directory of the app's process. */
 const VECTORS_SOCKET = 'vectors.sock';
-/** More threads than Node's default, because they mostly wait for the disk. */
+/** More threads than Node's default of 4, because they mostly wait for the disk. */
 const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
 const MEMORY_BYTES = 3 * 1024 ** 3;
 const HEAP_MB = 512;
-/** The name under which the service gets a user, like an app. */
+/** The name under which both services get one user, as each app does under its id. */
 const SERVICE = 'bucket-service';
-/** Time limit to change the owner of a copied directory's buckets to the service's new user, in ms. */
+/** Time limit to give an app's buckets to the services' user, in ms. They may have another owner after a copy or restore. */
 const HAND_OVER_TIMEOUT_MS = 60_000;
 /** Directory mode: the group may traverse it but not list it. */
 const PASSED_BY_GROUP = 0o710;
@@ -83,7 +83,7 @@ export class Buckets {
     return this.#service.pid;
   }
 
-  /** Starts the service if any app has buckets, so that the first use does not wait. */
+  /** Starts the bucket service if any app has buckets or vector indexes, so that the first use of R2 need not wait. */
   warm(): void {
     const { allBuckets } = this.#paths;
     if (existsSync(allBuckets) && readdirSync(allBuckets).length > 0) this.#service.warm();
@@ -99,40 +99,40 @@ export class Buckets {
   }
 
   /**
-   * Makes the vectors service serve an app's indexes, created if needed.
-   * @returns the socket
+   * Makes the vectors service serve an app's indexes. Creates their directory if needed.
+   * @returns the path of the app's socket
    */
   openVectors(appId: string, countsFor: CountsFor): Promise<string> {
     return this.#vectors.open(appId, countsFor);
   }
 
   /**
-   * Makes the service serve an app's buckets, created if needed.
-   * @returns the socket
+   * Makes the bucket service serve an app's buckets. Creates their directory if needed.
+   * @returns the path of the app's socket
    */
   open(appId: string): Promise<string> {
     return this.#service.open(appId);
   }
 
-  /** Whether an app may have objects. */
+  /** Whether an app may have R2 objects. */
   has(appId: string): boolean {
     return this.#clusterOf(appId) !== null || existsSync(this.#paths.buckets(appId));
   }
 
   /**
-   * For an app in the bucket: moves objects that are still on the disk into the bucket. The first use of the app's
-   * buckets does the same.
+   * Moves R2 objects of an app in the bucket that are still on the disk into the bucket. The first use of the app's buckets
+   * does the same.
    */
   async moveIn(appId: string): Promise<void> {
     if (existsSync(join(this.#paths.buckets(appId), INDEX))) await this.usage(appId);
   }
 
-  /** The usage of an app's buckets, by storage id. */
+  /** Returns the usage of an app's buckets; `bucket` is a storage id. */
   async usage(appId: string): Promise<UsageRow[]> {
     return usageAt(await this.open(appId));
   }
 
-  /** Begins or ends deferring the removal of replaced and deleted files, while an app's buckets are copied. */
+  /** Begins or ends to defer removals of replaced and deleted files of an app's buckets, while these are copied. */
   hold(appId: string, isHeld: boolean): Promise<void> {
     return this.#service.hold(appId, isHeld);
   }
@@ -142,13 +142,13 @@ export class Buckets {
     await Promise.all([this.#service.forget(appId), this.#vectors.forget(appId)]);
   }
 
-  /** Ends the services. Everything that they acknowledged is on disk. */
+  /** Ends the services. Everything that they acknowledged is on the disk or in the bucket. */
   async close(): Promise<void> {
     await Promise.all([this.#service.close(), this.#vectors.close()]);
   }
 }
 
-/** Makes the directory of an app's buckets: owned by the service, traversed by the app's user to reach the socket. */
+/** Makes the directory of an app's buckets. The services' user owns it, and the app's user may traverse it to the socket. */
 async function makeDirectory(
   paths: Layout,
   directory: string,

@@ -9,7 +9,7 @@ import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } fro
 
 /** Idle timeout, in ms. */
 const SILENCE_MS = 20_000;
-/** Idle timeout for a body from a client. The service's own is a little longer. */
+/** Idle timeout of a request with a body from a client, in ms. The service's own timeout is 10 s longer. */
 const BODY_SILENCE_MS = 50_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
 const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
@@ -41,8 +41,8 @@ interface Sent {
 }
 
 /**
- * A bucket of an app, at the app's socket. Methods throw a `Refusal` when the service refuses a request, and an `Error` when it
- * does not answer.
+ * Client of one bucket, through the app's socket. Methods throw a `Refusal` when the service refuses a request, and an
+ * `Error` when it does not answer.
  */
 export class BucketClient {
   readonly #socket: string;
@@ -70,7 +70,7 @@ export class BucketClient {
   }
 
   /**
-   * Returns a range of an object's bytes, of the version with this etag. The caller must read or destroy the stream.
+   * Returns a range of an object's bytes, if the object still has this etag. The caller must read or destroy the stream.
    */
   async bytes(key: string, etag: string, part: { offset: number; length: number }): Promise<Readable> {
     const asked = {
@@ -100,7 +100,7 @@ export class BucketClient {
     return JSON.parse(await this.#put(asked, body)) as DescribedObject;
   }
 
-  /** Begins a multipart upload. @returns its id */
+  /** Creates a multipart upload. @returns the upload's id */
   async createUpload(key: string, described: Described): Promise<string> {
     const asked = { method: 'createMultipartUpload', object: key, ...described };
     return (JSON.parse(await this.#put(asked)) as { uploadId: string }).uploadId;
@@ -150,7 +150,7 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
-/** Sends a request as `sendOnce`. Retries a read once when the service's process ended meanwhile: the next process answers. */
+/** Sends a request as `sendOnce`. Retries a read once when the service's process has ended: the next process answers. */
 function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
     if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);
@@ -173,7 +173,7 @@ function sendOnce(
       method,
       path: '/',
       agent: false,
-      // Otherwise the service closes the connection after its answer, and a body that ends later fails.
+      // With the default `close`, the service would close the connection after its answer, and break off a running body.
       headers: { ...headers, connection: 'keep-alive', 'content-length': String(length) },
     });
     const isComing = () => body !== null && !body.bytes.readableEnded;

@@ -36,9 +36,9 @@ export const invalidRange = () => new R2Error(416, 10039, 'The requested range i
 export const badUpload = () => new R2Error(500, 10048, 'There was a problem with the multipart upload.');
 export const tooLarge = (message = 'Your proposed upload exceeds the maximum allowed object size.') =>
   new R2Error(400, 100100, message);
-/** For conditions of this machine, which may change. */
+/** An error for a condition of this machine that may change, such as a full disk. */
 export const unavailable = (message: string) => new R2Error(503, 10043, message);
-/** For a bucket of this Cellar that does not answer. */
+/** An error for the case that the bucket of this Cellar does not answer. */
 export const bucketAway = (message = 'The bucket of this Cellar does not answer. Please try again.') =>
   new R2Error(504, 10043, message);
 

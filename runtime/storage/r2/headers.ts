@@ -1,6 +1,6 @@
 // Header names between workerd and the bucket service. All but the first are workerd's own.
 
-/** Names the bucket: written by workerd from the configuration of the app's process. */
+/** The bucket's storage id. workerd writes it, from the configuration of the app's process. */
 export const BUCKET_HEADER = 'x-cellar-bucket';
 /** In a GET: the request as JSON. */
 export const REQUEST_HEADER = 'cf-r2-request';

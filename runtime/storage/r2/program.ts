@@ -15,7 +15,7 @@ const REFUSALS: QuotaRefusals = {
 };
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
-// The app's user may traverse its buckets' directory to the socket, but read no file in it.
+// An app's user may traverse the directory of the app's buckets to the socket, but must not read its files.
 process.umask(0o077);
 
 serveApps('bucket service', async (app, listener, _, about) => {

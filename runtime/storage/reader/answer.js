@@ -1,4 +1,4 @@
-// Common parts of answers: a size limit, and refusals that the host forwards.
+// Common parts of answers: a size limit, cursors, and refusals that the host forwards.
 export class Refusal extends Error {
   constructor(code, message) {
     super(message);
@@ -8,15 +8,15 @@ export class Refusal extends Error {
 
 /**
  * Parses a list's cursor, which a caller may have forged.
- * @param check converts its JSON to a position; returns null or throws for an invalid one
- * @throws {Refusal} when it is invalid
+ * @param check converts the cursor's parsed JSON to a position; returns null or throws when it is invalid
+ * @throws {Refusal} when the cursor is invalid
  */
 export function placeOf(text, check) {
   let place = null;
   try {
     place = check(JSON.parse(text));
   } catch {
-    // The caller is refused below.
+    // `place` is null, so this throws below.
   }
   if (place === null) throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
   return place;
@@ -27,7 +27,7 @@ export let limitBytes = 0;
 /** The current answer's bytes so far. */
 let bytes = 0;
 
-/** Begins an answer. */
+/** Starts to count the bytes of the next answer. @param most its size limit, in bytes */
 export function limitAnswer(most) {
   limitBytes = most;
   bytes = 0;

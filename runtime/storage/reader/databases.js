@@ -1,4 +1,4 @@
-// Reads SQLite files: runs one statement of the caller's, or lists tables and their pages.
+// Reads SQLite files: runs one statement of the caller, lists tables, or returns a page of a table's rows.
 import { lstatSync } from 'node:fs';
 import { constants, DatabaseSync } from 'node:sqlite';
 import { json, placeOf, Refusal } from './answer.js';
@@ -8,7 +8,7 @@ import { bound, sqlValue } from './values.js';
 const BUSY_MS = 2_000;
 /** Longest text or blob that a statement may create, in bytes. */
 const VALUE_BYTES = 20 * 1024 * 1024;
-/** Longest cursor as JSON; otherwise pages use row offsets. */
+/** Longest cursor of keys, in characters of JSON. If the first page has a longer one, row offsets are used as cursors. */
 const PLACE_LENGTH = 600;
 const TABLES = 2_000;
 
@@ -33,21 +33,21 @@ const PRAGMAS = [
   // Full-text tables use it internally.
   'data_version',
 ];
-/** One string for one `exec`, because separate statements are slower. The transaction gives one consistent snapshot. */
+/** Prepares a database for reads. One `exec` is faster than several. The transaction makes all reads see the same data. */
 const BEGIN = `PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;
   PRAGMA cache_size = -8000; BEGIN`;
 const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];
 /** workerd's own tables. */
 export const OWN = /^_cf_/i;
 
-/** Open databases. A transaction left open would make the app's write-ahead log grow. */
+/** Open databases, which are closed after each answer: an open transaction would make the app's write-ahead log grow. */
 const opened = [];
 
 export function closeAll() {
   for (const database of opened.splice(0)) if (database.isOpen) database.close();
 }
 
-/** Opens a database for reading, while others may write to it. `null` if it is missing. */
+/** Opens a database for reading, while other processes may write to it. Returns null if the file is missing. */
 export function open(path, ownTables = false) {
   for (const suffix of ['', '-wal', '-shm']) {
     const stat = lstatSync(path + suffix, { throwIfNoEntry: false });
@@ -121,7 +121,7 @@ function query(database, sql) {
 
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 
-/** The app's tables and views. */
+/** Returns the app's tables and views, without those of SQLite and workerd. At most `TABLES`. */
 export function tables(database) {
   const listed = database
     .prepare(
@@ -149,7 +149,7 @@ function describe({ name, type, notnull, dflt_value, pk, hidden }) {
   };
 }
 
-/** A page of one table, ordered by its key, or by a column and then the key. */
+/** Returns a page of a table's rows as JSON, ordered by the table's key, or by a column and then the key. */
 function page(database, { table, sort, filter, limit, after }) {
   const found = OWN.test(table)
     ? undefined
@@ -206,13 +206,13 @@ function page(database, { table, sort, filter, limit, after }) {
   return `"columns":${shown},"rows":[${rows}],"next":${JSON.stringify(next)}`;
 }
 
-/** Checks a cursor: a row offset, or values of the ordering columns; null when invalid. */
+/** Returns a cursor's row offset, or its values of the ordering columns for SQLite; null when it is invalid. */
 function rowPlace(place, columns) {
   if (Number.isSafeInteger(place) && place >= 0) return place;
   return Array.isArray(place) && place.length === columns ? place.map(bound) : null;
 }
 
-/** The columns that identify a row of a table; none for a view. */
+/** Returns the columns that identify a row of a table. Empty for a view, and for a table whose columns hide the rowid. */
 function keysOf({ type, wr }, columns) {
   if (type === 'view') return [];
   if (wr === 1)
@@ -225,7 +225,7 @@ function keysOf({ type, wr }, columns) {
   return free === undefined ? [] : [free];
 }
 
-/** Returns the condition for the rows after the cursor's row. NULL sorts first. */
+/** Returns the condition for the rows after the cursor's row. NULL sorts before all other values. */
 function behind(sorted, keys, descending, place) {
   const than = descending ? '<' : '>';
   const values = sorted === null ? place : place.slice(1);
@@ -242,7 +242,7 @@ function behind(sorted, keys, descending, place) {
   return { condition, values: [place[0], place[0], ...values] };
 }
 
-/** Answers about one database: one statement, a page of a table, or the list of tables. */
+/** Returns a part of the answer about one database: rows of a statement, a page of a table, or the list of tables. */
 export function look(database, asked) {
   if (asked.sql !== null) return query(database, asked.sql);
   if (asked.table !== null) return page(database, asked);

@@ -1,11 +1,11 @@
-// Exports a whole database as SQL.
+// Exports a database, or some of its tables, as SQL.
 import { limitBytes, Refusal } from './answer.js';
 import { columnsOf, isTable, OWN, open, prepare, quoted, sqlRefusal } from './databases.js';
 import { sizeOf } from './objects.js';
 
 /**
+ * Yields the statements that recreate a database: tables, rows, counters, and then views, indexes and triggers.
  * @param wanted names of the tables to export, with their indexes and triggers; undefined for everything
- * @yields the statements that recreate a database: tables, rows, and then what depends on both
  */
 function* dump(database, wanted) {
   yield 'PRAGMA defer_foreign_keys=TRUE;';
@@ -24,7 +24,7 @@ function* dump(database, wanted) {
     if (rootpage === 0) throw new Refusal('query_failed', `the virtual table ${name} cannot be exported`);
     yield `${sql};`;
   }
-  // After all tables: a row may refer to a later table.
+  // The rows follow after all tables, because a row may refer to a later table.
   for (const { name } of tables) yield* inserts(database, name);
   yield* sequences(database, wanted);
   for (const type of ['view', 'index', 'trigger']) for (const { sql } of ofType(type)) yield `${sql};`;
@@ -43,7 +43,7 @@ function* inserts(database, table) {
     yield `${head}${columns.map((_, n) => literal(row[2 * n], row[2 * n + 1]))});`;
 }
 
-/** SQLite compares names case-insensitively. */
+/** Whether to export a table. Ignores case in names, as SQLite does. */
 function isWanted(table, wanted) {
   return wanted === undefined || wanted.some((name) => name.toLowerCase() === table.toLowerCase());
 }
@@ -60,7 +60,7 @@ function* sequences(database, wanted) {
   }
 }
 
-/** A value as an SQL literal. @param value for text, its bytes */
+/** Returns a value as an SQL literal. @param value for the type `text`, the text's bytes */
 function literal(type, value) {
   if (type === 'null') return 'NULL';
   if (type === 'integer') return String(value);
@@ -74,7 +74,7 @@ function literal(type, value) {
   return /[.e]/.test(number) ? number : `${number}.0`;
 }
 
-/** Decodes bytes as UTF-8; null when they contain NUL or are not valid. */
+/** Decodes bytes as UTF-8. Returns null when they contain NUL or are not valid UTF-8. */
 function textOf(value) {
   if (value.includes(0)) return null;
   try {

@@ -1,8 +1,8 @@
-// Run as the app's user: answers queries about the app's storage. The files may be crafted to attack their reader. So nothing
-// is written, and only the named files are opened. The host ends this process over its limits of time, memory or output.
+// A process of the app's user that answers queries about the app's storage. The files may be crafted to attack their reader.
+// So it writes nothing, and opens only files that a query names. The host limits its time, memory and output.
 //
 // A query is a line of JSON on standard input. The answer on standard output is a line of JSON, `{"bytes", "refused"}`, and
-// that many bytes of JSON. Then comes the next query.
+// then `bytes` bytes of JSON. The host sends the next query after the answer.
 import { readSync, writeSync } from 'node:fs';
 import { limitAnswer, Refusal } from './answer.js';
 import { closeAll, readDatabase } from './databases.js';
@@ -35,7 +35,7 @@ function refusalOf(error) {
 
 const piece = Buffer.alloc(64 * 1024);
 
-/** Reads the next query; null at the end. */
+/** Returns the next query; null at the end of the input. */
 function nextQuestion() {
   const pieces = [];
   for (;;) {
@@ -63,5 +63,5 @@ function answer({ kind, limitBytes, ...question }) {
   }
 }
 
-// Blocks in the read itself: Node's streams are slower for a query and its answer.
+// The reads block, because Node's streams are slower for a query and its answer.
 for (let question = nextQuestion(); question !== null; question = nextQuestion()) answer(question);

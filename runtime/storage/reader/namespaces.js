@@ -4,9 +4,9 @@ import { basename, dirname, join } from 'node:path';
 import { json, limitBytes, Refusal } from './answer.js';
 import { isTable, open, prepare } from './databases.js';
 
-/** A row's reference to a file in the namespace's own directory. */
+/** Matches a row's reference to a file in the namespace's own directory, and captures the file's name. */
 const BLOB = /^[0-9a-f]{64}\/b\/([0-9a-f]{1,128})$/;
-/** Maximum number of searched caches. workerd makes one for each configuration of the bucket. */
+/** Maximum number of caches that are searched. workerd makes one for each configuration of the bucket. */
 const MOST_CACHES = 100;
 /** SQL condition for keys that have not expired. Its parameter is the current time, in ms since 1970. */
 export const PRESENT = '(expiration IS NULL OR expiration > ?)';
@@ -85,7 +85,7 @@ function isFile(path) {
   return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** @param places directories where the value may be */
+/** Returns a value that is in a file. @param places directories where the file may be */
 function readBlob(places, blob) {
   const nowhere = new Refusal('storage_unreadable', 'its value lies nowhere');
   const file = BLOB.exec(blob)?.[1];

@@ -13,7 +13,7 @@ export function sizeOf(path) {
   return size;
 }
 
-/** The ids of the objects of a class. */
+/** Yields the ids of the objects in the directory of a class, in no order. */
 export function* objectsIn(directory) {
   const stat = lstatSync(directory, { throwIfNoEntry: false });
   if (stat === undefined) return;
@@ -42,7 +42,7 @@ function alarmsOf(directory) {
   return (id) => find.get(id) ?? { name: null, alarm: null };
 }
 
-/** @param given the alarms by object id, where the directory may lack them; else null */
+/** As `alarmsOf`. @param given alarms by object id, for an app in the bucket, whose directory lacks alarms; else null */
 function alarmsIn(directory, given) {
   return given === null ? alarmsOf(directory) : (id) => given[id] ?? { name: null, alarm: null };
 }
@@ -82,7 +82,7 @@ export function readObject(asked) {
   const items = [];
   let next = null;
   if (isTable(database, '_cf_KV')) {
-    // No condition on the first page, because a key may be the empty string.
+    // The first page has no condition, because a key may be the empty string.
     const behind = after === null ? '' : 'WHERE key > ?';
     const sql =
       key === null

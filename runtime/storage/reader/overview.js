@@ -22,7 +22,7 @@ function countKeys({ path, blobs }) {
   return { keys: Number(keys), bytes: size };
 }
 
-/** Returns the waiting messages and their bytes by queue. A queue has several objects, each of which stores its name. */
+/** Returns the number and bytes of waiting messages by queue. A queue has several objects. Each stores the queue's name. */
 function countMessages(directory) {
   const queues = new Map();
   for (const id of objectsIn(directory)) {

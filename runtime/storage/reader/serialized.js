@@ -1,11 +1,11 @@
-// Decodes workerd's serialized values: V8's format, with workerd's own for errors.
+// Decodes values that workerd serialized: V8's format, with tags of workerd for errors.
 import { Deserializer } from 'node:v8';
 
 /** workerd's tag for errors, which V8 does not serialize: `SERIALIZATION_TAG_NATIVE_ERROR`. */
 const NATIVE_ERROR = 10;
 /** workerd's tag for a DOMException. */
 const DOM_EXCEPTION = 8;
-/** Names of errors, in workerd's order. The first entry stands for any other name, which follows in the bytes. */
+/** Names of errors, in the order of workerd's numbers for them. After the number 0, the name follows in the bytes. */
 const ERROR_NAMES = [
   null,
   'Error',

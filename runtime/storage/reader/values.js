@@ -1,9 +1,9 @@
-// Converts values of SQLite and of objects, in V8's format, to JSON.
+// Converts to JSON: values of SQLite, and values that objects have stored in V8's format.
 import { deserialized } from './serialized.js';
 
-/** Values of more bytes are left out of lists of keys. */
+/** Maximum bytes of a value in a list of keys. A larger value is left out. */
 export const LISTED_BYTES = 64 * 1024;
-/** Deepest nesting that is shown. */
+/** Maximum nesting of a value. Deeper values become `{ $deep: true }`. */
 const DEPTH = 100;
 
 export function sqlValue(value) {
@@ -72,7 +72,7 @@ function objectValue(value, path, above) {
   )
     return keptValue(value.valueOf(), path, above);
   const entries = Object.entries(value);
-  // Escaped, so that an app's object cannot look like one of these forms.
+  // An object with such a name is escaped: otherwise it could look like one of the forms above.
   if (entries.some(([name]) => name.startsWith('$')))
     return { $object: entries.map(([name, child]) => [name.toWellFormed(), inner(name, child)]) };
   return Object.fromEntries(entries.map(([name, child]) => [name.toWellFormed(), inner(name, child)]));

@@ -8,11 +8,11 @@ import { countObjects, objectsIn } from './objects.js';
 import { deserialized } from './serialized.js';
 import { keptValue, LISTED_BYTES } from './values.js';
 
-/** Maximum number of files opened for one page of a list. */
+/** Maximum number of instances searched for one page of a list. */
 const SCANNED = 2_000;
-/** Longer values of an instance are left out, in characters of JSON. */
+/** Maximum characters of an instance's value, as JSON, or error text. Longer values are left out, longer texts are cut. */
 const SHOWN_BYTES = 16 * 1024;
-/** Values are left out that would make all shown values of an instance longer than this, in characters of JSON. */
+/** Maximum length of all shown values of an instance together, in characters of JSON. Further values are left out. */
 const SHOWN_IN_ALL = 4 * 1024 * 1024;
 /** Maximum number of steps shown of one instance. */
 const STEPS_SHOWN = 1_000;
@@ -41,7 +41,7 @@ function stateOf(serialized) {
   }
 }
 
-/** Opens an instance; null for a removed one. */
+/** Opens an instance's file. Returns null when the instance does not exist. */
 function openInstance(path, statuses) {
   const database = open(path, true);
   if (database === null || !isTable(database, '_cf_KV')) return null;
@@ -65,8 +65,8 @@ function openInstance(path, statuses) {
 }
 
 /**
- * Returns when an instance was made, in ms since 1970. @param isLoaded whether its file was fetched from the bucket,
- * and is newer than the instance
+ * Returns when an instance was made, in ms since 1970; 0 when that is unknown.
+ * @param isLoaded whether the file was loaded from the bucket. Its creation time is then not the instance's
  */
 function madeAt(path, statuses, isLoaded) {
   if (!isLoaded) return Math.floor(lstatSync(path, { throwIfNoEntry: false })?.birthtimeMs ?? 0);
@@ -138,7 +138,7 @@ function errorOf(error) {
   return { name: text(error.name), message: text(error.message) };
 }
 
-/** Start and end times of steps, by their names in the instance's history. */
+/** Returns start and end times of steps, by kind and name, from the instance's history. */
 function timesOf(database) {
   const times = new Map();
   const rows = database.prepare(
@@ -161,7 +161,7 @@ function timesOf(database) {
 
 const KINDS = { do: 'step', sleep: 'sleep', waitForEvent: 'wait' };
 
-/** Parses a step from its key `s:<type>:<count>:<name>` and its value; one with a value that is too long has ended. */
+/** Parses a step from its key, `s:<type>:<count>:<name>`, and its value. A step with too long a value has completed. */
 function stepOf({ key, size, value }, times) {
   const [, type, count, name] = /^s:(do|sleep|waitForEvent):(\d{1,9}):(.*)$/s.exec(key) ?? [
     '',
@@ -193,7 +193,7 @@ function stepOf({ key, size, value }, times) {
   };
 }
 
-/** Checks a cursor: creation time and id of an instance; null when invalid. */
+/** Returns a cursor's creation time and id of an instance; null when it is invalid. */
 function instancePlace([at, id]) {
   return typeof at === 'number' && typeof id === 'string' ? [at, id] : null;
 }

@@ -57,14 +57,14 @@ export class BucketStore implements ObjectStore {
 
   /**
    * Opens the buckets of an app.
-   * @param removals removes dropped files
-   * @param sweeps whether an interruption may have left orphaned files
+   * @param removals removes files that are no longer needed
+   * @param sweeps whether to look for orphaned files, which an interruption may have left
    */
   static async open(directory: string, removals: Removals, sweeps: boolean): Promise<BucketStore> {
     const path = join(directory, INDEX);
     const blobs = new Blobs(join(directory, BLOBS), removals);
     await blobs.prepare();
-    // Listed first, so that the sweep does not see files that are written later.
+    // The files are listed before any write, so that the sweep does not remove files that are written later.
     const files = sweeps ? await blobs.list() : [];
     const index = openObjectIndex(path);
     const store = new BucketStore(index, blobs, path);
@@ -258,7 +258,7 @@ export class BucketStore implements ObjectStore {
     return upload?.bucket === bucket && upload.key.equals(key) ? upload : undefined;
   }
 
-  /** Removes orphaned files and expired uploads. `files`: those from before this process wrote any. */
+  /** Removes expired uploads, and those of `files` that are orphaned. `files` were there before this process wrote any. */
   async #tidy(files: string[]): Promise<void> {
     await this.#dropOldUploads();
     await this.#blobs.sweep(files, (file) => this.#index.hasFile(file));

@@ -1,5 +1,5 @@
-// Commits changes of a bucket's index to disk before they are answered. Removes dropped files afterwards, when no
-// reader uses them.
+// Commits changes of an app's index, and syncs them to disk before the request is answered. Then removes dropped files,
+// once no reader uses them.
 import type { ObjectIndex } from '../../../../sqlite/storage/objects.ts';
 import type { Blobs } from '../bytes/blobs.ts';
 import type { Sync } from '../bytes/sync.ts';
@@ -11,9 +11,9 @@ export class Changes {
   readonly #index: ObjectIndex;
   readonly #blobs: Blobs;
   readonly #sync: Sync;
-  /** Current readers by object version. */
+  /** Number of current readers, by version of the object. */
   readonly #readers = new Map<string, number>();
-  /** Files to remove once their version has no readers. */
+  /** Files to remove once their version has no readers, by version of the object. */
   readonly #doomed = new Map<string, string[]>();
 
   constructor(index: ObjectIndex, blobs: Blobs, sync: Sync) {
@@ -22,7 +22,7 @@ export class Changes {
     this.#sync = sync;
   }
 
-  /** Adds a file to the index in a transaction; removes the file on failure. */
+  /** Commits a transaction that adds a file to the index. If that fails, removes the file. */
   async keep<T>(file: string, work: (drop: Drop) => T): Promise<T> {
     try {
       return await this.commit(work);
@@ -47,7 +47,7 @@ export class Changes {
     return result;
   }
 
-  /** Protects the files of an object's version for a reader. @returns a function to call at the end */
+  /** Protects the files of an object's version from removal. @returns a function that ends this */
   read(version: string): () => void {
     this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
     return () => this.#release(version);

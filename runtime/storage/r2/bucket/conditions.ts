@@ -6,7 +6,7 @@ type Etags = NonNullable<Condition['etagMatches']>;
 
 /**
  * Checks a condition.
- * @param object the current object; undefined for none
+ * @param object the current object; undefined without one
  * @throws {R2Error} when the condition fails
  */
 export function requireCondition(
@@ -46,9 +46,9 @@ export interface Part {
 }
 
 /**
- * Returns the requested part of an object of `size` bytes.
- * @throws {R2Error} when the object has no such part. For a `Range` header with several or unsatisfiable parts, returns the
- * whole object instead
+ * Returns the requested part of an object of `size` bytes. For a `Range` header that is invalid, has several parts or cannot
+ * be satisfied, that is the whole object.
+ * @throws {R2Error} when the object has no such part, for a `range`
  */
 export function partOf({ range, rangeHeader }: RequestOf<'get'>, size: number): Part {
   const whole = { offset: 0, length: size };

@@ -3,7 +3,7 @@ import type { ObjectRow } from '../../../../sqlite/storage/objects.ts';
 import { invalidLimit, LIST_KEYS } from '../errors.ts';
 import type { RequestOf } from '../requests.ts';
 
-/** Maximum number of objects in one answer with metadata, as in R2, to limit its size. */
+/** Maximum number of objects in an answer with metadata, as in R2. It limits the answer's size. */
 const DESCRIBED_KEYS = 100;
 
 /** A page of a bucket. */
@@ -15,7 +15,7 @@ export interface Listed {
   cursor: string | null;
 }
 
-/** A page of keys, with what a store knows of each. */
+/** A page of keys, each as a row of the store. */
 interface ListedKeys<Row> extends Omit<Listed, 'objects'> {
   rows: Row[];
 }
@@ -24,7 +24,7 @@ type Page<Row> = (from: Buffer, limit: number) => Row[] | Promise<Row[]>;
 
 /**
  * Returns a page of keys in byte order. Skips all keys of a delimited prefix in one step.
- * @param page returns up to `limit` rows from a key on; an empty list at the end
+ * @param page returns rows from a key on, in order; an empty list at the end. More than `limit` are not needed, but allowed
  * @throws {R2Error} for an invalid limit
  */
 export async function listKeys<Row extends { key: Buffer }>(
@@ -38,7 +38,8 @@ export async function listKeys<Row extends { key: Buffer }>(
   const mark = Buffer.from(delimiter, 'utf8');
   const found: ListedKeys<Row> = { rows: [], delimitedPrefixes: [], cursor: null };
   let from = beginning(request, prefix);
-  // With a delimiter most rows may share a prefix, so the batch starts at 1, and doubles while rows share none.
+  // With a delimiter, one prefix may stand for many rows, which are skipped. So a batch has few rows at first, and twice as
+  // many each time, until a row has the delimiter.
   let batch = mark.length === 0 ? limit + 1 : 1;
   for (let count = 0; ; batch *= 2) {
     // One more row shows whether another page follows.
@@ -62,7 +63,7 @@ export async function listKeys<Row extends { key: Buffer }>(
   }
 }
 
-/** Returns the least key that the page may have. */
+/** Returns the least key, in byte order, that the page may have. */
 function beginning({ startAfter, cursor }: RequestOf<'list'>, prefix: Buffer): Buffer {
   const keys = [prefix];
   if (startAfter !== undefined) keys.push(Buffer.from(`${startAfter}\0`, 'utf8'));

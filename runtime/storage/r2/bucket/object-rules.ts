@@ -46,7 +46,7 @@ export function describe({
   };
 }
 
-/** Length as V8 encodes strings: one byte for each character, or two if any character needs two. */
+/** Returns a text's length in bytes as V8 encodes it: one byte for each character, or two if any character needs two. */
 function metadataBytes(text: string): number {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
   return text.length;
@@ -60,7 +60,7 @@ const ALGORITHM_NAMES: Record<Algorithm, string> = {
   sha512: 'SHA-512',
 };
 
-/** Checks the given digests. @returns them as hex @throws {R2Error} when one differs */
+/** Checks digests that the request has. @returns these digests as hexadecimal text @throws {R2Error} when one differs */
 export function requireDigests(
   given: Algorithm[],
   request: RequestOf<'put'>,
@@ -101,7 +101,7 @@ export function uploadEtag(parts: BlobRow[]): string {
   return `${hash.digest('hex')}-${parts.length}`;
 }
 
-/** Yields the blobs that contain a part of the concatenated blobs, with the part's bytes in each. */
+/** Yields the blobs that have bytes of `part`, a range of the concatenated blobs, and the range of these bytes in each. */
 export function* partsOf<Blob extends { size: number }>(
   blobs: Blob[],
   part: Part,

@@ -20,12 +20,12 @@ export interface Found {
   release: () => void;
 }
 
-/** All methods throw `R2Error`. A `put`, a completed upload and a deletion are durable when they resolve. */
+/** Methods throw `R2Error` when they refuse a request. Changes are durable when they resolve. */
 export interface ObjectStore {
   head(bucket: string, request: RequestOf<'head'>): Promise<ObjectRow>;
   /** @param onUnmet called with the object when the condition fails */
   get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Promise<Found>;
-  /** Puts an object. Until this resolves, readers get the previous version. */
+  /** Puts an object. Readers get the previous version until the new one is complete. */
   put(bucket: string, request: RequestOf<'put'>, body: Body): Promise<ObjectRow>;
   /** Deletes objects; missing ones are not an error. */
   delete(bucket: string, request: RequestOf<'delete'>): Promise<void>;
@@ -36,9 +36,9 @@ export interface ObjectStore {
   uploadPart(bucket: string, request: RequestOf<'uploadPart'>, body: Body): Promise<string>;
   completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow>;
   abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void>;
-  /** Buckets that never had an object are missing. */
+  /** Returns the usage of each bucket. A bucket that never had an object is missing. */
   usage(): Promise<UsageRow[]>;
-  /** Bytes of all objects, unfinished uploads included. */
+  /** Returns the bytes of all objects and unfinished uploads. */
   keptBytes(): Promise<number>;
 }
 

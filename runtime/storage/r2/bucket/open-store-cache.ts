@@ -5,16 +5,16 @@ import { Removals } from '../bytes/removals.ts';
 import { BLOBS, BucketStore } from './bucket-store.ts';
 import type { ObjectStore, OpenStores } from './object-store.ts';
 
-/** Idle time after which buckets are closed, in ms: an open index takes memory and three file descriptors. */
+/** Idle time after which an app's buckets are closed, in ms. An open index takes memory and three file descriptors. */
 const UNUSED_MS = 30_000;
 
 export class OpenStoreCache implements OpenStores {
   readonly #directory: string;
   readonly #removals: Removals;
   #store: Promise<BucketStore> | null = null;
-  /** Resolves when the last close has ended: an index has one owner at a time. */
+  /** Resolves when the latest close has ended: only then may the index be opened again. */
   #shutting: Promise<void> = Promise.resolve();
-  /** Whether this process has swept the previous one's orphaned files. */
+  /** Whether this process has begun to remove orphaned files of the previous process. */
   #swept = false;
   #users = 0;
   #closed = false;

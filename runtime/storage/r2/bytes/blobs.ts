@@ -8,9 +8,9 @@ import { writeBody } from './incoming.ts';
 import type { Removals } from './removals.ts';
 import { Sync } from './sync.ts';
 
-/** Concurrent syncs of an app's files. */
+/** Maximum concurrent syncs of an app's files. */
 const SYNCS = 4;
-/** Files checked before other work gets a turn. */
+/** Number of files that a sweep checks before other events are handled. */
 const SWEEP_AT_ONCE = 100;
 
 export class Blobs {
@@ -68,7 +68,7 @@ export class Blobs {
     return readFile(join(this.#directory, file));
   }
 
-  /** Removes files. Never rejects: the next sweep removes those that are left. */
+  /** Removes files, or defers this during a hold. Never rejects: the next sweep removes the files that are left. */
   remove(files: string[]): Promise<void> {
     return this.#removals.remove(files);
   }
@@ -77,7 +77,7 @@ export class Blobs {
     return readdir(this.#directory);
   }
 
-  /** Removes those of `files` that are not in use. */
+  /** Removes those of `files` that the index does not name. */
   async sweep(files: string[], isNamed: (file: string) => boolean): Promise<void> {
     for (let at = 0; at < files.length; at += SWEEP_AT_ONCE) {
       const litter = files.slice(at, at + SWEEP_AT_ONCE).filter((file) => !isNamed(file));

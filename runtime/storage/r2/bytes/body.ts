@@ -1,11 +1,11 @@
-// Bodies of the bucket service: parsed with metadata in front, and written from files.
+// Reads request bodies of the bucket service, which begin with metadata. Writes response bodies from files or streams.
 import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
  * Reads the metadata at the start of a body.
- * @returns the metadata, the rest as a stream, and a function to call if the stream is not read to its end. Null when
- * the body ends within the metadata
+ * @returns the metadata, the rest as a stream, and a function to call if the stream is not read to its end; null when the
+ *   body ends within the metadata
  */
 export async function splitBody(
   request: IncomingMessage,
@@ -28,10 +28,10 @@ export async function splitBody(
   return { metadata: begun.subarray(0, metadataSize), rest: rest(), leave: async () => chunks.return?.() };
 }
 
-/** Writes to a response with backpressure, reading ahead by one chunk. */
+/** Writes to a response with backpressure. Reads a file one chunk ahead. */
 export class ResponseWriter {
   readonly #response: ServerResponse;
-  /** Bytes of one read of a file. At most two such chunks are buffered. */
+  /** Maximum bytes of one read of a file. There are two buffers of this size. */
   readonly #pieceBytes: number;
   readonly #buffers: Buffer[] = [];
   #turn = 0;
@@ -48,7 +48,7 @@ export class ResponseWriter {
   }
 
   /**
-   * Copies a part of a file. Resolves when all of it was passed to the response.
+   * Copies a part of a file to the response. Resolves when its last bytes are queued; `end` waits until they are written.
    * @throws {Error} when the file is shorter, or the client has disconnected
    */
   async copy(file: FileHandle, offset: number, length: number): Promise<void> {
@@ -62,19 +62,19 @@ export class ResponseWriter {
       const { bytesRead } = await file.read(buffer, 0, Math.min(left, buffer.length), at);
       if (bytesRead === 0) throw new Error('a blob is shorter than the index says');
       this.#written[turn] = this.#write(buffer.subarray(0, bytesRead));
-      // A failure is handled when the buffer is next used.
+      // A failure is thrown when the buffer is next used, or by `end`.
       this.#written[turn].catch(() => {});
       left -= bytesRead;
       at += bytesRead;
     }
   }
 
-  /** Passes chunks on, each after the one before. @throws {Error} when the client has disconnected */
+  /** Writes chunks to the response one by one. @throws {Error} when the client has disconnected */
   async pass(chunks: AsyncIterable<Buffer>): Promise<void> {
     for await (const chunk of chunks) await this.#write(chunk);
   }
 
-  /** Resolves when everything was sent. */
+  /** Waits for all writes, then ends the response. @throws {Error} when the client has disconnected */
   async end(): Promise<void> {
     await Promise.all(this.#written);
     this.#response.end();

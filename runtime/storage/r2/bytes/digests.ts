@@ -1,4 +1,4 @@
-// Computes digests of bodies, for large ones in threads: MD5, which every object needs, is the slowest step for each byte.
+// Computes digests of large bodies in threads: MD5, which every object needs, is the slowest step of a write.
 import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
 import { startThread } from '../../../threads/thread.ts';
@@ -6,7 +6,7 @@ import type { Algorithm, Digests } from './algorithms.ts';
 import type { ToDigest } from './digest-thread.ts';
 
 const MOST_THREADS = 4;
-/** Heap limit of a thread, in MiB. Hashed bytes do not count. */
+/** Heap limit of a thread, in MiB. The bytes to hash are not in the heap. */
 const HEAP_MB = 32;
 /** Limit of machine code, in MiB: V8 would reserve 500 for each thread, which count towards the process's memory limit. */
 const CODE_MB = 8;
@@ -26,7 +26,7 @@ export interface Digesting {
 export class DigestThreads {
   readonly #threads: DigestThread[] = [];
 
-  /** Begins to hash a body, in the least busy thread. */
+  /** Begins to hash a body in an idle or a new thread. With the maximum of threads, takes the least busy one. */
   begin(algorithms: Algorithm[]): Digesting {
     const [least] = this.#threads.toSorted((a, b) => a.bodies - b.bodies);
     const isFull = this.#threads.length >= Math.min(MOST_THREADS, availableParallelism());
@@ -109,7 +109,7 @@ class DigestThread {
   }
 }
 
-/** Buffers arrive from another thread as plain `Uint8Array`. */
+/** Converts digests to buffers, which arrive from another thread as plain `Uint8Array`. */
 function asBuffers(digests: Record<Algorithm, Uint8Array>): Digests {
   return Object.fromEntries(Object.entries(digests).map(([name, bytes]) => [name, Buffer.from(bytes)]));
 }

@@ -9,7 +9,7 @@ import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 const PIECES = 4;
 /** Maximum number of buffers kept for reuse after their body: allocating one costs about a tenth of a body's time. */
 const KEPT = 8;
-/** Bytes between two syncs during the transfer, which shorten the last sync. */
+/** Bytes between two syncs during the transfer. These syncs make the last sync shorter. */
 const SYNC_BYTES = 8 * 1024 * 1024;
 
 /** A file being written, and its sync. */
@@ -22,8 +22,8 @@ const threads = new DigestThreads();
 const kept: SharedArrayBuffer[] = [];
 
 /**
- * Writes a body to a file, from its start. Uses at most 1 MiB of memory, or 64 KiB while there are many transfers.
- * @param body exactly `size` bytes. Its chunks are detached: nobody else may use them
+ * Writes a body to a file, from the file's start. Its buffers have at most 1 MiB, or 64 KiB while there are many transfers.
+ * @param body exactly `size` bytes. Its chunks may be detached, so the caller must not use them
  * @throws {Error} when the body has fewer or more bytes
  */
 export function writeBody(
@@ -75,7 +75,7 @@ async function writeLarge(
   let filled = 0;
   const send = () => {
     const piece = pieces[turn]!.subarray(0, filled);
-    // A failure is thrown when the buffer is next used. Then neither hashing nor writing continues.
+    // A failure is thrown when the buffer is next used, or at the end. By then, hashing and writing of the chunk have ended.
     free[turn] = settled(digesting.update(piece), writeAll(handle, piece, at));
     free[turn]!.catch(() => {});
     at += filled;
@@ -124,8 +124,8 @@ export async function* exactly(body: AsyncIterable<Buffer>, size: number): Async
 }
 
 /**
- * Frees a chunk's memory at once, if it owns its whole buffer. The garbage collector would wait for tens of MiB of such
- * chunks, and then scan the whole heap several times a second.
+ * Frees a chunk's memory at once, if the chunk is the whole of its `ArrayBuffer`. The garbage collector would wait for tens
+ * of MiB of such chunks, and then scan the whole heap several times a second.
  */
 function release({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
@@ -139,7 +139,7 @@ async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Pr
   }
 }
 
-/** Waits until all have settled, then rejects with the first failure. */
+/** Waits until all promises have settled. If any has rejected, rejects with the reason of the first of them. */
 async function settled(...all: Promise<unknown>[]): Promise<void> {
   for (const each of await Promise.allSettled(all)) if (each.status === 'rejected') throw each.reason;
 }

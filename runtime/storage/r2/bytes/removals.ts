@@ -12,7 +12,7 @@ export class Removals {
     this.#directory = directory;
   }
 
-  /** Removes files, or defers this during a hold. Never rejects: the next sweep removes those that are left. */
+  /** Removes files, or defers this during a hold. Never rejects: the next sweep removes the files that are left. */
   async remove(files: Iterable<string>): Promise<void> {
     for (const file of files) {
       if (this.#held === null) await unlink(join(this.#directory, file)).catch(() => {});

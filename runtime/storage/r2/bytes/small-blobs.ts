@@ -1,21 +1,21 @@
 // An LRU cache of small blobs, of all apps of this process. Blobs never change, and opening, reading and closing a file is
 // the slowest part of a `get`.
 
-/** Limit of a small blob, in bytes. */
+/** Maximum bytes of a small blob. */
 export const SMALL_BYTES = 64 * 1024;
-/** Limit of the cache, in bytes. */
+/** Maximum bytes of the cache, overhead included. */
 const MOST_BYTES = 32 * 2 ** 20;
 /** Overhead counted for each blob, in bytes. */
 const ENTRY_BYTES = 512;
 
-/** Blobs by file name, least recently used first. */
+/** Blobs by the names that callers give, least recently used first. */
 const cache = new Map<string, Buffer>();
 let cachedBytes = 0;
 
 /**
  * Returns a small blob's bytes.
- * @param file its unique file name
- * @param read reads the file; called on a cache miss
+ * @param file a name that is unique among all apps, such as the random name of a file
+ * @param read reads the blob; called on a cache miss
  */
 export async function smallBlob(file: string, read: () => Promise<Buffer>): Promise<Buffer> {
   const bytes = cache.get(file) ?? (await read());

@@ -12,10 +12,10 @@ export class Sync {
     this.#open = open;
   }
 
-  /** Resolves when all earlier writes would survive a power loss. */
+  /** Resolves when all writes before this call would survive a power loss. */
   flush(): Promise<void> {
     if (this.#running === null) return this.#start();
-    // The running sync may have begun before the last write.
+    // The running sync may have begun before the caller's write.
     this.#next ??= this.#running
       .catch(() => {})
       .then(() => {

@@ -9,7 +9,7 @@ const PIECE_BYTES_OF_MANY = 16 * 1024;
 
 let underWay = 0;
 
-/** Runs `work` with the chunk size for its body, in bytes. */
+/** Runs `work`, a transfer, with its chunk size in bytes. */
 export async function duringTransfer<T>(work: (pieceBytes: number) => Promise<T>): Promise<T> {
   underWay++;
   try {

@@ -1,20 +1,20 @@
-// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and no hold defers their
-// removal.
+// Removes dropped blobs from the bucket, some time after they were dropped, once no reader uses them and no hold defers
+// removals.
 import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../../log.ts';
 import { fewAtOnce } from './few-at-once.ts';
 import type { ObjectClient } from './object-client.ts';
 
-/** Delay of a removal, in ms: a reader may have read a record just before it was replaced, and needs its blobs. */
+/** Delay of a removal, in ms: a reader may have read a record just before it was replaced, and needs the record's blobs. */
 const DELAY_MS = 10_000;
 
 export class BlobRemovals {
   readonly #client: ObjectClient;
-  /** Current readers by version of the object. */
+  /** Number of current readers, by version of the object. */
   readonly #readers = new Map<string, number>();
-  /** Blobs to remove once their version has no readers. */
+  /** Blobs to remove once their version has no readers, by version of the object. */
   readonly #doomed = new Map<string, string[]>();
-  /** Blobs to remove, with the earliest time for it, on the clock of `performance.now()`. */
+  /** Blobs to remove. `at`: the earliest time to remove one, as `performance.now()`. */
   #dropped: { name: string; at: number }[] = [];
   #isHeld = false;
   #removing: Promise<void> | null = null;
@@ -24,7 +24,7 @@ export class BlobRemovals {
     this.#client = client;
   }
 
-  /** Protects the blobs of an object's version for a reader. @returns a function to call at the end */
+  /** Protects the blobs of an object's version from removal. @returns a function that ends this */
   read(version: string): () => void {
     this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
     return () => {
@@ -41,8 +41,8 @@ export class BlobRemovals {
   }
 
   /**
-   * Removes blobs later. After an interruption, the next tidying finds them. @param version the version whose readers
-   * may use them
+   * Removes blobs later. After an interruption, the next `tidy` removes them.
+   * @param version the version of the object whose readers may use the blobs; left out: no reader uses them
    */
   drop(blobs: readonly Pick<BlobRow, 'file'>[], version?: string): void {
     const names = blobs.map(({ file }) => file);
@@ -50,14 +50,14 @@ export class BlobRemovals {
     else this.#drop(names, DELAY_MS);
   }
 
-  /** `true`: defers removals from now on, and waits for those under way. `false`: ends that. */
+  /** `true`: defers removals from now on, and waits for a running one. `false`: resumes removals. */
   async hold(isHeld: boolean): Promise<void> {
     this.#isHeld = isHeld;
     if (isHeld) await this.#removing;
     else this.#plan();
   }
 
-  /** Removes all dropped blobs, unless a hold defers that. Nothing may read meanwhile. */
+  /** Removes all dropped blobs, unless a hold defers removals. Call it when no reader uses them. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#removing;

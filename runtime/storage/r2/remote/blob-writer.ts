@@ -1,4 +1,4 @@
-// Writes the bytes of an object or a part: their digests are computed as they arrive.
+// Writes the bytes of an object, or of a part of an upload, and computes their digests.
 import { createHash } from 'node:crypto';
 import type { Body } from '../bucket/object-store.ts';
 import type { Algorithm, Digests } from '../bytes/algorithms.ts';

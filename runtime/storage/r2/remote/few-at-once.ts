@@ -1,7 +1,7 @@
 /** Maximum concurrent requests of one operation. */
 const AT_ONCE = 16;
 
-/** Does `work` for each item, a few at a time. Waits for all, then throws the first failure. */
+/** Does `work` for each item, `AT_ONCE` at a time. Waits for all items, then throws the first failure, if any. */
 export async function fewAtOnce<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const left = items.values();
   let failure: { error: unknown } | null = null;

@@ -6,11 +6,11 @@ const FRESH_MS = 10 * 60_000;
 
 export class KeptBytes {
   readonly #client: ObjectClient;
-  /** Null before the first count has ended. */
+  /** The latest count, and the changes since. Null before the first count has ended. */
   #bytes: number | null = null;
   #counting: Promise<void> | null = null;
   #countedAt = 0;
-  /** Bytes added, minus those removed, since the last count began. */
+  /** Bytes added, minus those removed, since the latest count began. */
   #since = 0;
 
   constructor(client: ObjectClient) {
@@ -24,8 +24,8 @@ export class KeptBytes {
   }
 
   /**
-   * Returns the bytes. Waits only while there is no result of a count yet; later calls get the last result.
-   * @throws {R2Error} when the bucket does not answer
+   * Returns the latest count, and the changes since. Waits only for the first count.
+   * @throws {R2Error} when the bucket does not answer the first count
    */
   async bytes(): Promise<number> {
     if (this.#bytes === null) await this.#count();

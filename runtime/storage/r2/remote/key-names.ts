@@ -56,9 +56,9 @@ export function decodeKey(name: string): string {
 }
 
 /**
- * Returns a name such that all keys from `from` on have greater names. Some lesser keys may too. Null when only a list
- * from the first name has all these keys.
- * @param from bytes in the order of UTF-8, not always a key
+ * Returns a name such that all keys from `from` on have greater names. Some lesser keys may have greater names, too. Null
+ * when only a list from its start is sure to have all these keys.
+ * @param from bytes to compare with keys in UTF-8; they need not be valid UTF-8
  */
 export function nameBefore(from: Buffer): string | null {
   if (from.length === 0) return null;

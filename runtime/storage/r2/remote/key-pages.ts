@@ -14,9 +14,9 @@ export class KeyPages {
   readonly #client: ObjectClient;
   readonly #bucket: string;
   readonly #prefix: Buffer;
-  /** The rest of the page that was listed last. Its keys are at or after the start of the last call. */
+  /** The rest of the page that was listed last: its keys from the previous call's `from` on. */
   #keys: ListedKey[] = [];
-  /** Whether more may follow the page. */
+  /** Whether the store's list may have another page. */
   #hasMore = true;
 
   constructor(client: ObjectClient, bucket: string, prefix: string) {
@@ -26,7 +26,7 @@ export class KeyPages {
   }
 
   /**
-   * Returns keys with the prefix, from `from` on; an empty list at the end. Each call must begin after the one before.
+   * Returns keys with the prefix, from `from` on; an empty list at the end. `from` must be greater in each call.
    * @throws {R2Error} when the bucket does not answer
    */
   async from(from: Buffer): Promise<ListedKey[]> {
@@ -50,7 +50,7 @@ export class KeyPages {
     }
   }
 
-  /** Returns a name before that of a key; null for the start of the prefix. */
+  /** Returns a name after which the store's list has all keys from `from` on; null for the start of the list. */
   #nameBefore(from: Buffer): string | null {
     if (from.equals(this.#prefix)) return null;
     const name = nameBefore(from);

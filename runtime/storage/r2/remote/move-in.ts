@@ -25,8 +25,8 @@ const MOVED = `${INDEX}.moved`;
 const LEFT = `${INDEX}.left`;
 
 /**
- * Moves all objects; unfinished uploads are dropped. An interrupted move is continued by the next call. Objects that are in the
- * bucket already stay. If the bucket cannot have the name of an object, all files stay on the disk.
+ * Moves all objects, but no unfinished uploads. The next call continues an interrupted move. An object that the bucket has
+ * already is not overwritten. If an object's name is too long for the bucket, all files stay on the disk too.
  * @param directory the directory of the app's buckets
  * @throws {R2Error} when the bucket does not answer
  */
@@ -46,7 +46,7 @@ export async function moveIn(directory: string, client: ObjectClient): Promise<v
     } finally {
       index.close();
     }
-    // Renamed, so that the next call moves nothing. It would bring back objects that were deleted meanwhile.
+    // Renamed, so that the next call moves nothing. Otherwise it would bring back objects that were deleted meanwhile.
     await rename(path, join(directory, left > 0 ? LEFT : MOVED));
     await syncFile(directory);
     log('info', 'R2 objects were moved from the disk into the bucket', { directory, objects: moved });
@@ -70,7 +70,7 @@ function* objectsOf(index: ObjectIndex, bucket: string): Generator<ObjectRow> {
   }
 }
 
-/** @returns false: the object's name is too long for the bucket, and the object was not moved */
+/** Copies an object to the bucket. @returns false when its name is too long for the bucket */
 async function moveObject(
   client: ObjectClient,
   { bucket, key, ...object }: ObjectRow,

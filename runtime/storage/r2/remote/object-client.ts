@@ -1,4 +1,4 @@
-// Reads and writes an app's R2 objects in the bucket, through the bucket proxy. A request fails after a time without any answer.
+// Reads and writes an app's R2 objects in the bucket, through the bucket proxy. Requests have an idle timeout (`Watch`).
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,7 +24,7 @@ const STREAMS = 96;
 const SHORT = 32;
 /** Maximum attempts. The backoff takes 6.5 s in all: R2 refuses a second write of a name within a second. */
 const TRIES = 6;
-/** After this time no further attempt begins, in ms. */
+/** No further attempt begins this long after the first one, in ms. */
 const TRYING_MS = 15_000;
 const ERROR_BYTES = 64 * 1024;
 /** Maximum bytes of an object that is read as a whole, and of a page of a list. */
@@ -33,12 +33,12 @@ const WHOLE_BYTES = 16 * 2 ** 20;
 const BUSY = [408, 429];
 const PAGE_NAMES = 1_000;
 
-/** Condition of a write: the object has this etag, or there is no object. */
+/** Condition of a write: the object has this etag (`ifMatch`), or does not exist (`ifNoneMatch`). */
 export type WriteCondition = { ifMatch: string } | { ifNoneMatch: true };
 
 /** The condition of a write was not met. */
 export class Conflict extends Error {
-  /** Whether an earlier attempt may have written the object. */
+  /** Whether an earlier attempt of the same write may have written the object. */
   readonly isUnsure: boolean;
 
   constructor(isUnsure: boolean) {
@@ -63,7 +63,7 @@ interface Asked {
 
 export interface Page {
   objects: Stored[];
-  /** Continues the list; null at its end. */
+  /** Token for the next page; null at the end of the list. */
   next: string | null;
 }
 
@@ -99,7 +99,7 @@ export class ObjectClient {
     return { etag: headerOf(headers, 'etag'), bytes };
   }
 
-  /** Writes a small object, and returns when it is stored. @throws {Conflict}; {R2Error} when the bucket does not answer */
+  /** Writes a small object. @throws {Conflict}; {R2Error} when the bucket does not answer, or refuses the request */
   async write(name: string, body: Buffer, condition?: WriteCondition): Promise<void> {
     const headers: Record<string, string> = {};
     if (condition && 'ifMatch' in condition) headers['if-match'] = condition.ifMatch;
@@ -116,7 +116,7 @@ export class ObjectClient {
 
   /**
    * Lists a page of names below a prefix, in order.
-   * @param from `after`: a name, or `token`: the `next` of the page before
+   * @param from `after`: the list begins after this name. `token`: the `next` of the previous page. Default: from the start
    * @throws {R2Error} when the bucket does not answer
    */
   async list(prefix: string, from: { after?: string | null; token?: string } = {}): Promise<Page> {
@@ -145,7 +145,7 @@ export class ObjectClient {
   }
 
   /**
-   * Writes a large object as its bytes arrive. A failure leaves nothing, or the whole object.
+   * Writes a large object as its bytes arrive, without retries. After a failure, the bucket has the whole object or nothing.
    * @param body exactly `size` bytes
    * @throws what `body` throws; {R2Error} when the bucket does not answer
    */
@@ -220,8 +220,8 @@ export class ObjectClient {
   }
 
   /**
-   * Tries a request until it succeeds or is refused. @param attempt gets whether an earlier attempt may have been
-   * carried out
+   * Tries a request until it succeeds or is refused, within the limits of `TRIES` and `TRYING_MS`.
+   * @param attempt called with whether an earlier attempt may have been carried out
    */
   async #tryOften<T>(attempt: (isUnsure: boolean) => Promise<T>): Promise<T> {
     const backoff = new Backoff();
@@ -240,7 +240,7 @@ export class ObjectClient {
     }
   }
 
-  /** Sends a request. @returns the answer, whose body must be read or destroyed @throws for an answer that is an error */
+  /** Sends a request once. @returns the answer, whose body must be read or destroyed @throws {Error} for an error status */
   async #begin(
     asked: Asked,
     watch: Watch,
@@ -298,7 +298,7 @@ async function* watched(
   let left = length;
   watch.awaitsStore();
   for await (const chunk of body as AsyncIterable<Buffer>) {
-    // Only the store's silence is limited, because a client may be slow.
+    // The timeout stops while the client reads the chunk: only the store's silence is limited.
     watch.end();
     left -= chunk.length;
     yield chunk;

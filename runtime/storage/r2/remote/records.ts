@@ -8,17 +8,15 @@ import type { Condition } from '../requests.ts';
 import { decodeKey, encodeKey } from './key-names.ts';
 import { Conflict, type ObjectClient } from './object-client.ts';
 
-/**
- * The folder of records in the folder of a bucket. Every name begins with a dash, so that the empty key has a name too.
- */
+/** The folder of records in the folder of an R2 bucket. Names in it begin with `-`, so that the empty key has a name too. */
 const OBJECTS = '/objects/-';
 /** Maximum attempts of `replace` while others write the same key. */
 const ROUNDS = 20;
 
-/** A blob: its name below the app's folder, and its size in bytes. */
+/** A blob: its name in the folder of the app's R2 objects, and its size in bytes. */
 export type StoredBlob = Pick<BlobRow, 'file' | 'size'>;
 
-/** What is stored of an object. */
+/** The record of an object, as it is stored. */
 export interface ObjectRecord extends Omit<ObjectRow, 'bucket' | 'key'> {
   blobs: StoredBlob[];
   /** The bytes of a small object, in base64: then it has no blobs. */
@@ -36,7 +34,7 @@ export function recordName(bucket: string, key: string): string {
   return `${bucket}${OBJECTS}${encodeKey(key)}`;
 }
 
-/** Returns the bucket and the key of a record, by its name; null for another name. */
+/** Returns the bucket and the key from a record's name; null for any other name. */
 export function keyOfRecord(name: string): { bucket: string; key: Buffer } | null {
   const at = name.indexOf(OBJECTS);
   if (at < 0 || name.slice(0, at).includes('/')) return null;
@@ -58,8 +56,8 @@ export class Records {
   }
 
   /**
-   * Returns a record from a list, or a newer one; null when it was deleted meanwhile. Cached, so that the store is seldom asked
-   * twice for a version.
+   * Returns the record that a list names, or a newer one; null when it was deleted meanwhile. The result is cached by name
+   * and etag, so that a further list seldom reads it again.
    */
   async listed({ name, etag }: Pick<Stored, 'name' | 'etag'>): Promise<ObjectRecord | null> {
     const reading = smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {
@@ -72,7 +70,7 @@ export class Records {
 
   /**
    * Replaces a record if the condition holds for it.
-   * @returns the previous record; null for none
+   * @returns the previous record; null without one
    * @throws {MaybeWritten} when the write failed but may have stored the record; {R2Error} when the condition fails, the bucket
    *   does not answer, or others change the record too often
    */
@@ -87,7 +85,7 @@ export class Records {
       } catch (error) {
         if (!(error instanceof Conflict)) throw new MaybeWritten(error);
         if (!error.isUnsure) continue;
-        // The answer to an earlier attempt was lost.
+        // An earlier attempt, whose answer was lost, may have written this record.
         if ((await this.read(name))?.record.version === record.version) return before;
         throw new MaybeWritten(bucketAway('The object was changed meanwhile. Please try again.'));
       }

@@ -1,4 +1,4 @@
-// The R2 buckets of one app, whose objects are in the bucket of this Cellar: a record for each object, and blobs with bytes.
+// The R2 buckets of one app in the bucket of this Cellar: a record for each object, and blobs for its bytes.
 import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import { type Part, partOf, requireCondition } from '../bucket/conditions.ts';
 import { type Listed, listKeys } from '../bucket/listing.ts';
@@ -146,7 +146,7 @@ export class RemoteStore implements ObjectStore {
     this.#drop(await this.uploads.abort(bucket, request.uploadId, request.object));
   }
 
-  /** Counts all bytes in the store, those of records and of unfinished uploads included. */
+  /** Counts objects, and the bytes in the store, those of records and unfinished uploads included. */
   async usage(): Promise<UsageRow[]> {
     const found = new Map<string, UsageRow>();
     for await (const page of this.#client.pages(''))
@@ -164,7 +164,7 @@ export class RemoteStore implements ObjectStore {
     return this.#kept.bytes();
   }
 
-  /** @param of the record that had the blobs */
+  /** Removes blobs later, and subtracts their bytes. @param of the record that had the blobs, if any */
   #drop(blobs: StoredBlob[], of?: ObjectRecord): void {
     const inline = of?.inline === undefined ? 0 : of.size;
     this.#kept.add(-blobs.reduce((sum, { size }) => sum + size, inline));

@@ -9,7 +9,7 @@ import { tidy } from './tidy.ts';
 
 /** Time from the first use of a store until it is tidied, in ms. */
 const FIRST_TIDY_MS = 60 * 60_000;
-/** Time until the next tidying, in ms. It is long, because tidying may read all records. */
+/** Time from the end of a tidying to the next one, in ms. It is long, because tidying may read all records. */
 const TIDY_EVERY_MS = 7 * 24 * 60 * 60_000;
 
 export class RemoteStores implements OpenStores {
@@ -23,7 +23,7 @@ export class RemoteStores implements OpenStores {
   #isClosed = false;
   #onUnused: () => void = () => {};
 
-  /** @param directory where the app's objects were before, if it had any */
+  /** @param directory the directory on the disk that may have objects of the app, which are moved into the bucket first */
   constructor(directory: string, place: S3Place) {
     this.#directory = directory;
     this.#client = new ObjectClient(place);

@@ -6,18 +6,18 @@ import { recordName } from './records.ts';
 import type { RemoteStore } from './remote-store.ts';
 import { partsFolder, readUpload, UPLOADS } from './uploads.ts';
 
-/** Blobs that are younger than this, in ms, may still get their record: a request may take 6 hours. */
+/** A blob that is younger than this, in ms, stays: its record may come later, because a request may take 6 hours. */
 const YOUNG_MS = 12 * 60 * 60_000;
 
 /**
- * Tidies an app's R2 objects. Reads the records of each bucket until all its old blobs are found in them.
- * @param now in ms since 1970 @throws {R2Error} when the bucket does not answer; then no blob is removed that a record
- * may name
+ * Tidies an app's R2 objects. Reads the records of each R2 bucket until they have named all old blobs.
+ * @param now in ms since 1970
+ * @throws {R2Error} when the bucket does not answer. Even then, no blob is removed that a record may name
  */
 export async function tidy(client: ObjectClient, store: RemoteStore, now: number): Promise<void> {
   /** Old blobs, by bucket. */
   const old = new Map<string, Set<string>>();
-  /** Folders of parts that belong to an object, or may still do so. */
+  /** Folders of parts that belong to an object, or may do so later. */
   const kept = new Set<string>();
   for await (const page of client.pages('')) {
     for (const { name, writtenAt } of page) {
@@ -40,7 +40,7 @@ export async function tidy(client: ObjectClient, store: RemoteStore, now: number
   }
 }
 
-/** Aborts and forgets an old upload. @returns false when its parts belong to an object, or may still do so */
+/** Aborts an old upload, and removes its record. @returns false when its parts belong to an object, or may do so later */
 async function isAborted(
   client: ObjectClient,
   store: RemoteStore,
@@ -59,8 +59,8 @@ async function isAborted(
 }
 
 /**
- * Removes from `blobs` those that records name. The records are listed after the blobs, so a later record has younger
- * blobs.
+ * Deletes from the set `blobs` those that records name. The records are listed after the blobs. A record that is missing in
+ * that list has only younger blobs.
  */
 async function forgetUsed(
   client: ObjectClient,

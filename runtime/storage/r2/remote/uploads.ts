@@ -14,18 +14,18 @@ import { type ObjectRecord, type Records, recordName, type StoredBlob } from './
 
 export const UPLOADS = '/uploads/';
 const ID = /^[\w-]{43}$/;
-/** `<random>.<MD5>`: the MD5 is known only after the part has its name. */
+/** Matches the etag of a part, `<random>.<MD5>`. The part's name has only `<random>`, because the MD5 is known later. */
 const PART_ETAG = /^([0-9a-f]{32})\.([0-9a-f]{32})$/;
-/** `<number>-<time in ms>-<random>`: of parts with the same number, the latest counts. */
+/** Matches the name of a part, `<number>-<time in ms>-<random>`. Of parts with the same number, the latest counts. */
 const PART_NAME = /^(\d{5})-(\d{15})-([0-9a-f]{32})$/;
 
 /** An upload, as it is stored. */
 export interface Upload extends Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'> {
   key: string;
   state: 'open' | 'completed' | 'aborted';
-  /** In ms since 1970. */
+  /** When the upload was created, in ms since 1970. */
   created: number;
-  /** The version of the object, once the upload is being completed. */
+  /** The version of the object, stored when a completion begins. */
   version?: string;
 }
 
@@ -75,7 +75,7 @@ export class Uploads {
     throw noSuchUpload();
   }
 
-  /** Completes an upload. @returns the object's record, the record that it replaced, and the parts that it does not use */
+  /** Completes an upload. @returns the object's record, the record that it replaces (null: none), and the unused parts */
   complete(
     bucket: string,
     request: RequestOf<'completeMultipartUpload'>,
@@ -126,7 +126,7 @@ export class Uploads {
   }
 
   /**
-   * Returns all blobs of an upload, also those that were replaced. Without etags, which the store's list does not have.
+   * Returns all blobs of an upload, also those of replaced parts. `etag` and `md5` are empty: the store's list lacks them.
    */
   async parts(bucket: string, uploadId: string): Promise<BlobRow[]> {
     const folder = partsFolder(bucket, uploadId);
@@ -152,7 +152,7 @@ export class Uploads {
   }
 }
 
-/** Returns an upload by its name; null when there is none. */
+/** Returns an upload by the name of its object in the store; null when the store has none. */
 export async function readUpload(client: ObjectClient, name: string): Promise<Upload | null> {
   const found = await ifThere(client.read(name));
   return found && (JSON.parse(found.bytes.toString('utf8')) as Upload);
@@ -163,9 +163,9 @@ export function partsFolder(bucket: string, uploadId: string): string {
   return `${bucket}/blobs/${uploadId}/`;
 }
 
-/** Returns the latest blob of each part, with the chosen etag if that belongs to the blob. */
+/** Returns the latest blob of each part. If the chosen etag belongs to that blob, sets `etag` and `md5`. */
 function withEtags(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
-  // Sorted by name, so a later blob of a part replaces an earlier one.
+  // `uploaded` is sorted by name, so a later blob of a part replaces an earlier one.
   const latest = new Map(uploaded.map((row) => [row.part, row]));
   const etags = new Map(chosen.map(({ part, etag }) => [part, etag]));
   return [...latest.values()].map((row) => {
