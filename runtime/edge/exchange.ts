@@ -179,7 +179,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.#over;
   }
 
-  /** Whether the buffer of the client's socket is full. */
   get blocked(): boolean {
     return this.#blocked;
   }
@@ -255,7 +254,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return room;
   }
 
-  /** Bytes in memory while the request is queued: its head, and the unread bytes after it. */
   get keptBytes(): number {
     return this.head.bytes + this.connection.keptBytes;
   }
@@ -264,7 +262,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onKept?.();
   }
 
-  /** Called when the body does not match its framing. */
   broken(): void {
     this.#request = null;
     this.#process?.abandon();
@@ -295,7 +292,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.answer(answer);
   }
 
-  /** Called when the client has ended its side, or the connection has closed. */
   gone(): void {
     if (this.#over) return;
     if (this.#process !== null) this.#process.abandon();
@@ -304,7 +300,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onGone?.();
   }
 
-  /** Destroys the tunnel if it has been blocked too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void {
     this.#tunnel?.check(now);
   }
@@ -317,7 +312,6 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onBody([], true);
   }
 
-  /** Called when all bytes that the client's socket had buffered are sent. */
   drained(): void {
     if (!this.#blocked) return;
     this.#blocked = false;

@@ -16,7 +16,7 @@ export type Target = { limits?: SiteLimits; share?: string } & (
   | { kind: 'respond'; respond: Respond }
 );
 
-/** A request to an app from another app or from Cellar, such as an e-mail; or a call of `HOST` from another host. */
+/** A request to an app by another app, or with an event such as an e-mail; or a `HOST` call that another host passed on. */
 export interface Call {
   /** Name of the listening socket of the process that receives the call; null for the default one. */
   socketName: string | null;

@@ -31,7 +31,7 @@ export const PROTO_HEADER = 'X-Cellar-Proto';
 /** `request.cf` as JSON. workerd removes it. */
 export const CF_HEADER = 'X-Cellar-Cf';
 
-/** The client's address in the records of calls that name no other. */
+/** The client's address in the records of calls, unless `Call.client` is another. */
 export const ITSELF = '127.0.0.1';
 
 /** Returns the headers for a process. The caller is a process on this host, which is trusted to describe the client. */
