@@ -1,18 +1,18 @@
 // The URLs at which people and apps reach this Cellar.
 import { type Config, isLocal } from './config.ts';
 
-/** URLs of this Cellar. `app` holds `{slug}` where an app's slug belongs. */
+/** URLs of this Cellar, and its mail port. `app` contains `{slug}` in place of an app's slug. */
 export interface Addresses {
   api: string;
   git: string;
   app: string;
   /** Origin of the control UI: Cellar's own, or the external one of `RUNNER_UI_URL`. */
   ui: string;
-  /** The port that receives e-mails; null when none does. */
+  /** The port that receives e-mails; null while no e-mails are received. */
   mail: number | null;
 }
 
-/** @param ports the ports in use: a setting of 0 lets the system choose one */
+/** Returns the addresses. @param ports the ports in use: with a setting of 0, the system has chosen the port */
 export function addresses(config: Config, ports: { api: number; edge: number }): Addresses {
   const base = config.RUNNER_BASE_DOMAIN;
   const outside = config.RUNNER_PUBLIC_ORIGIN === '' ? null : new URL(config.RUNNER_PUBLIC_ORIGIN);

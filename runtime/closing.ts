@@ -5,7 +5,7 @@ export class Shutdown {
   #failed = false;
   #first: unknown;
 
-  /** Runs a step. Never rejects: logs a failed step, and the next ones still run. */
+  /** Runs a step of the shutdown. Never rejects: logs a failure, so that the next steps still run. */
   async step(what: string, work: () => unknown): Promise<void> {
     try {
       await work();
@@ -16,7 +16,7 @@ export class Shutdown {
     }
   }
 
-  /** @throws the error of the first failed step */
+  /** @throws the error of the first failed step, if one failed */
   throwFirst(): void {
     if (this.#failed) throw this.#first;
   }

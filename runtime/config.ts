@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { type Setting, settings } from './settings.ts';
 
-/** All parsed settings. The end of a name is the unit of its value, such as `_MB` or `_S`. */
+/** All parsed settings. At the end of a name, `_S` stands for seconds, `_H` for hours, and `_MB` for MiB. */
 export type Config = { [Name in keyof typeof settings]: z.output<(typeof settings)[Name]['schema']> };
 
 /** Invalid settings. The message has one line for each, so that all can be fixed at once. */
@@ -39,7 +39,7 @@ export function readSetting<Name extends keyof Config>(
   return result.data as Config[Name];
 }
 
-/** Returns errors of settings that contradict each other. An invalid setting is undefined here. */
+/** Returns errors of settings that contradict or need each other. `config` lacks the invalid settings. */
 function contradictions(config: Partial<Config>): string[] {
   const problems: string[] = [];
   const { RUNNER_BASE_DOMAIN, RUNNER_TOKEN, RUNNER_EDGE, RUNNER_EDGE_HTTP_PORT } = config;
@@ -122,12 +122,12 @@ export function shownSettings(environment: Record<string, string | undefined>) {
   });
 }
 
-/** Names in the environment that look like settings but are unknown: misspelt, or of another version. */
+/** Returns the names in the environment that look like settings but are unknown: misspelt, or of another version. */
 export function unknownSettings(environment: Record<string, string | undefined>): string[] {
   return Object.keys(environment).filter((name) => /^(RUNNER|SERVICE)_/.test(name) && !(name in settings));
 }
 
-/** Whether a base domain names this machine only. */
+/** Returns whether a base domain names this machine only. */
 export function isLocal(baseDomain: string): boolean {
   return baseDomain === 'localhost' || baseDomain.endsWith('.localhost');
 }

@@ -22,9 +22,9 @@ import { Spawner } from './processes/spawner.ts';
 import { threads } from './threads/worker.ts';
 import { checkProvider } from './ui/provider-check.ts';
 
-/** The part of `RUNNER_DRAIN_S` reserved for processes and databases, after the last requests are cut, in ms. */
+/** Part of `RUNNER_DRAIN_S`, at most half, in which processes end and databases close after requests were cut, in ms. */
 const RESERVE_MS = 3_000;
-/** How long requests of other hosts may take once those of clients have ended, in ms. */
+/** How long requests from other hosts may take once the requests of clients have ended, in ms. */
 const FROM_HOSTS_MS = 1_000;
 /** How often the log names a slow step of the start, in ms. */
 const SLOW_STEP_MS = 10_000;
@@ -48,7 +48,8 @@ export class Host {
 
   /**
    * Locks the data directory and opens its contents. Nothing runs yet.
-   * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is configured and missing
+   * @throws {Error} when another host uses the directory, a newer Cellar wrote it, `RUNNER_BUCKET` is missing for the
+   *   control plane's data, or Caddy is configured and missing
    */
   constructor(config: Config) {
     this.config = config;
@@ -61,15 +62,16 @@ export class Host {
   }
 
   /**
-   * Starts everything: apps and edge first, then the control plane. Resolves when all parts serve. Call `close` after an
-   * error.
-   * @throws {Error} when a port is taken, the bucket fails a check, or a newer Cellar has used the control plane's database
+   * Starts the parts: first the gateways and the apps on this disk, then the control plane. Resolves when these serve, or
+   * early once `close` was called. Apps in the bucket may still be starting. Call `close` after an error.
+   * @throws {Error} when a port is taken, the bucket fails a check, a newer Cellar has used the control plane's database, or
+   *   the control plane refuses this host
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
     const { membership, queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
-    // Not awaited yet, so that apps start while the bucket is checked.
+    // Not awaited yet, so that apps on this disk start while the bucket is checked.
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
@@ -114,7 +116,7 @@ export class Host {
       missed.start();
       previews.start();
     };
-    // Not awaited: only apps with data in the bucket have to wait for it.
+    // Not awaited: these starts wait for the bucket, which must not delay the other parts.
     const resumeInBucket = () =>
       void apps
         .resume(true)
@@ -161,7 +163,7 @@ export class Host {
   }
 
   /**
-   * Writes the API's address for the command line. Apps serve without this file on a full disk.
+   * Writes the API's address for the command line. Only logs a failure, as on a full disk: apps serve without this file.
    * @returns whether it was written
    */
   #writeAddress(port: number): boolean {
@@ -176,20 +178,23 @@ export class Host {
     }
   }
 
-  /** The link that makes its first visitor the admin; null once used. It is a secret. */
+  /** The secret link that makes its first visitor the admin; null if it was used before this start, or without own UI. */
   get welcome(): string | null {
     return this.#welcome;
   }
 
-  /** Reloads the handlers or the control UI from source, for development. Apps keep running. @throws {Error} why it cannot */
+  /**
+   * Reloads the handlers or the control UI from source, for development. Apps keep running.
+   * @throws {Error} when the new code cannot be bundled or started
+   */
   async reload(what: Reload): Promise<void> {
     if (what === 'control') await this.#parts.control.reload();
     else await this.#parts.ui?.reload();
   }
 
   /**
-   * Moves the apps to other hosts, if there are any. Then drains and closes everything within `RUNNER_DRAIN_S`. Aborts
-   * deploys, which restart at the next start. Further calls wait for the same shutdown.
+   * Moves the apps in the bucket to other hosts, if there are any. Then drains and closes all parts within `RUNNER_DRAIN_S`.
+   * Aborts deploys; the next start retries them. Further calls return the same promise.
    * @throws the error of the first part that failed to close; the other parts are closed. Or {Error} after `RUNNER_DRAIN_S`
    */
   close(): Promise<void> {
@@ -202,7 +207,7 @@ export class Host {
   }
 
   /**
-   * Starts the control plane. A failed start is retried, and shows in `/ready`, because apps serve meanwhile.
+   * Starts the control plane. Retries a failed start, because apps serve meanwhile; `/ready` reports it.
    * @throws {ControlError} when a newer Cellar has used its database
    */
   async #startControl(): Promise<void> {
@@ -218,7 +223,7 @@ export class Host {
         return;
       } catch (error) {
         if (this.#closed) return;
-        // The database of a newer Cellar must stay unchanged, and the two control planes are incompatible.
+        // This control plane must not change the database of a newer Cellar, so a retry would fail too.
         if (error instanceof ControlError && error.code === 'newer_schema') throw error;
         log('error', 'the control plane does not start; apps serve on', {
           error: reason(error),
@@ -241,7 +246,10 @@ export class Host {
     await disk.room(CONTROL_MB, this.#closing.signal);
   }
 
-  /** Frees disk space until `enough`: removes code that the bucket has too, then trash (oldest first), then build caches. */
+  /**
+   * Frees disk space until `enough` resolves with true: removes code that the bucket has too, then trash (oldest first),
+   * then build caches.
+   */
   async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
     const { codeCache, paths, queue } = this.#parts;
     await codeCache?.makeRoom(enough);
@@ -250,8 +258,8 @@ export class Host {
   }
 
   /**
-   * Waits until load balancers have noticed that this host is not ready. Then moves its apps to the other hosts, if any.
-   * Everything serves meanwhile.
+   * Makes `/ready` fail, and waits until load balancers have noticed, if other hosts are active. Then moves the apps in the
+   * bucket to these hosts. Everything serves meanwhile. Does nothing on the only host.
    */
   async #leave(limitMs: number): Promise<void> {
     const { api, edge, healthChecks, hosts, membership } = this.#parts;
@@ -297,7 +305,7 @@ export class Host {
     const closing = new Shutdown();
     // First of all: once the port is free, another server could listen on it and get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
-    // Not awaited yet: these steps run beside the next ones. Each ends at the latest with the parts that it waits for.
+    // Not awaited yet: these steps run while the parts below close. Each ends once the parts that it waits for have closed.
     const ending = [
       closing.step('deploys', () => queue.close()),
       closing.step('fetches', () => sources.stop()),
@@ -344,20 +352,20 @@ export class Host {
     closing.throwFirst();
   }
 
-  /** Answers new requests with 503, and lets those in flight finish. */
+  /** Answers new requests with 503, and waits up to `graceMs` for requests in flight. */
   async #drain(graceMs: number): Promise<void> {
     const { api, caddy, edge } = this.#parts;
     await Promise.all([edge.drain(graceMs), api.drain(graceMs)]);
     // Caddy stops only now: until then it forwards the last responses, and the 503 for new requests.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
-    // Last, so that requests for an app that has moved away reach its new host.
+    // Last, so that requests from other hosts for an app that has moved away still reach its new host.
     await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
     this.#parts.hosts?.close();
   }
 }
 
-/** Waits for a step of the start. While it is slow, names it in the log again and again. */
+/** Waits for a step of the start, and logs its name every `SLOW_STEP_MS` until then. */
 async function shown(step: string, work: Promise<void>): Promise<void> {
   const from = performance.now();
   const saying = setInterval(
@@ -368,8 +376,8 @@ async function shown(step: string, work: Promise<void>): Promise<void> {
 }
 
 /**
- * Returns the secret in the link that makes the first visitor the admin. It derives from the key, so it never changes. The
- * control plane stores its hash.
+ * Returns the secret in the link that makes the first visitor the admin. It derives from `key`, so it never changes. The
+ * control plane stores the secret's hash.
  */
 function welcomeSecret(key: string): string {
   return createHmac('sha256', key).update('welcome').digest('base64url');

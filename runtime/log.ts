@@ -1,4 +1,4 @@
-// The host's own log: one line per fact on standard output, for people and for `grep`.
+// The host's own log: one line per event on standard output, for people and for `grep`.
 
 /** Maximum bytes of the log that wait for its reader. Further lines are dropped and counted. */
 const WAITING_BYTES = 1024 * 1024;

@@ -23,7 +23,8 @@ export type Parts = ReturnType<typeof assemble>;
 
 /**
  * Locks the data directory, opens its contents, and makes all parts of a host.
- * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is configured and missing
+ * @throws {Error} when another host uses the directory, a newer Cellar wrote it, `RUNNER_BUCKET` is missing for the control
+ *   plane's data, or Caddy is configured and missing
  */
 export function assemble(config: Config) {
   // First, so that a missing Caddy fails before the data directory is locked.
@@ -42,8 +43,8 @@ export function assemble(config: Config) {
   };
   const outbox = new Outbox({ outbox: store.outbox, synced }, (events) =>
     controlParts.control.call('/internal/host-events', events).catch((error: unknown) => {
-      // While its bucket is unavailable, the control plane has judged nothing. After an error without a status, the outbox
-      // tries again.
+      // While the bucket is unavailable, an error response does not mean that a fact was rejected. The outbox retries after
+      // an error without a status.
       throw base.bucket?.problem ? new Error(reason(error)) : error;
     }),
   );
@@ -143,7 +144,7 @@ export function assemble(config: Config) {
     if (base.homes !== null) observability.hostOutages.look(base.homes.others);
     appParts.checks.tick();
     observability.deliveries.tick();
-    // Writes that no caller waits for must survive a power cut after a second.
+    // Syncs the writes that no caller waits for, so that a power cut loses about one second of them.
     store.synced().catch((error: unknown) =>
       logRarely('error', "the host's database could not be synced to the disk; it is tried again", {
         error: reason(error),
@@ -164,7 +165,7 @@ export function assemble(config: Config) {
     else deploys.missed.arrived(appId);
   }
 
-  /** Returns an app as alerts show it; null when it was deleted. */
+  /** Returns an app as alerts show it; null for an app that this host does not have. */
   function described(appId: string): AlertedApp | null {
     const app = apps.get(appId);
     if (app === undefined) return null;
@@ -174,7 +175,8 @@ export function assemble(config: Config) {
 
   /** Returns the names of failed parts, as `/ready` shows them. */
   function failing(): string[] {
-    // While the bucket is unavailable, a failed control plane is only a warning: see `warnings`. Apps on this disk serve.
+    // Apps on this disk serve while the bucket is unavailable and the control plane has failed for this reason. Then
+    // `warnings` reports the bucket.
     const failing = control.answers || base.bucket?.problem ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');
@@ -186,7 +188,7 @@ export function assemble(config: Config) {
     return failing;
   }
 
-  /** Returns the names of warnings while everything serves, as `/ready` shows them. */
+  /** Returns the names of problems that `/ready` reports with status 200. */
   function warnings(): string[] {
     const warnings = appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
     if (base.bucket && base.bucket.problem !== null) warnings.push('bucket');

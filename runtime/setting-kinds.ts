@@ -202,7 +202,7 @@ export const logFilter = z.string().superRefine((text, context) => {
 export const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
   const server = smtpServer(text);
   if (server === null && text !== '') {
-    // The message does not quote the text, which contains a password.
+    // The message does not quote the text, which may contain a password.
     context.addIssue({
       code: 'custom',
       message: 'must be like smtp://user:password@mail.example.com:587 or smtps://…:465, percent-encoded',

@@ -1,4 +1,4 @@
-// Every setting, declared once: name, default, meaning, and kind of text. `docs/settings.md` is generated from this list.
+// Every setting, declared once: name, default, meaning and schema. `docs/settings.md` is generated from this list.
 import { z } from 'zod';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
 import {
@@ -40,7 +40,7 @@ export interface Setting {
   default: string;
   meaning: string;
   schema: z.ZodType<unknown, string>;
-  /** Its value is never shown. */
+  /** Whether lists of the settings leave out the value. */
   secret?: true;
 }
 

@@ -1,5 +1,5 @@
-// Entry of `npm start`: turns on Node's compile cache, then runs `main.ts`. Plain JavaScript, because for TypeScript Node loads
-// its type stripper, which a start with a full cache does not need.
+// Entry of `npm start`: turns on Node's compile cache, then runs `main.ts`. Plain JavaScript, because for TypeScript Node
+// loads its type stripper, which a start with a full cache does not need.
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
@@ -13,10 +13,13 @@ if (!process.env.NODE_COMPILE_CACHE) {
 }
 await import('./main.ts');
 
-/** Creates the directory if it is missing. @returns whether only this user can write to it, because its code is run */
+/**
+ * Creates the directories if they are missing.
+ * @returns whether only this user can write to `directory`. Otherwise another user could change the code that this one runs
+ */
 function isOwn(data, directory) {
   try {
-    // Not `recursive`, which never ends in `/proc`. If a parent directory is missing, the first start runs without the cache.
+    // Not `recursive`, which never ends in `/proc`. If a parent directory is missing, the first start has no cache.
     for (const path of [data, directory]) if (!existsSync(path)) mkdirSync(path, { mode: 0o700 });
     const found = lstatSync(directory);
     return found.isDirectory() && found.uid === process.geteuid() && (found.mode & 0o022) === 0;

@@ -10,7 +10,7 @@ export const VERSION: string = JSON.parse(
 
 /**
  * Returns the text bindings of the control plane, by name.
- * @param token the runner token
+ * @param token the bearer token of the API
  * @param hostId the id of this host; empty for the only host
  */
 export function controlVariables(

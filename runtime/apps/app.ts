@@ -17,10 +17,7 @@ export interface AppBefore {
   liveDeployId: string | null;
   deployedAt: string | null;
   sleep: SleepMarker;
-  /**
-   * Set when it had no process and waited for a request or due work; null when it had a process, or when nothing is
-   * recorded.
-   */
+  /** Set when the app had no process and waited for a request or due work; null when it had one, or nothing is recorded. */
   rest: { dueAt: number | null } | null;
   /** Why its process was stopped for its disk use; undefined when it was not. */
   heldFor: string | undefined;
@@ -133,7 +130,7 @@ export class App {
     return this.#work.run(work);
   }
 
-  /** Restores the state from before the host's restart. Call it before anything else. */
+  /** Restores the state from before a restart of the host, or from another host's record. Call it before anything else. */
   restore({ liveDeployId, deployedAt, sleep, rest, heldFor }: AppBefore): void {
     this.#sleep = sleep;
     this.fleet.asleep = sleep.asleepSince !== null;
@@ -163,7 +160,7 @@ export class App {
     return this.inTurn(() => this.#start());
   }
 
-  /** Applies the wanted state: stops the app, or runs the live release unless it rests. Call it inside `inTurn`. */
+  /** Applies the wanted state: stops the app, or runs its live release unless the app rests. Call it inside `inTurn`. */
   async reachWanted(): Promise<void> {
     if (this.wanted.desired_state === 'stopped') {
       this.fleet.asleep = false;
@@ -176,15 +173,15 @@ export class App {
     await this.#start();
   }
 
-  /** Records that the app fell asleep, or that it woke or was started. */
+  /** Sets the marker that the app fell asleep, or that it woke or was started. The next report stores the marker. */
   marked(asleep: boolean): void {
     const at = new Date().toISOString();
     this.#sleep = asleep ? { ...this.#sleep, asleepSince: at } : { asleepSince: null, wokeAt: at };
   }
 
   /**
-   * Starts the app's process, and wakes a sleeping app, which stays asleep if the process does not start. Resolves when
-   * the start has succeeded or failed.
+   * Applies the wanted state as `reachWanted` does, and also wakes a sleeping app, which stays asleep if its process does
+   * not start. Resolves when the start has succeeded or failed.
    * @throws {Refusal} 409 while the app is being put to sleep
    */
   async startNow(): Promise<void> {
@@ -195,7 +192,7 @@ export class App {
     });
   }
 
-  /** Wakes the app before it is deployed to. It is awake even if its release does not start. Never rejects. */
+  /** Wakes the app before it is deployed to. It is awake even if its live release does not start. Never rejects. */
   async wakeForDeploy(): Promise<void> {
     if (!this.fleet.asleep && this.#parking === null) return;
     await this.inTurn(async () => {
@@ -208,7 +205,7 @@ export class App {
   }
 
   /**
-   * Ends the process. The next request starts a process and wakes the app.
+   * Puts the app to sleep: ends its process. The next request starts a process and wakes the app.
    * @param isDeploying whether a deploy of the app waits or runs
    * @throws {Refusal} 409 for an app that cannot sleep
    */

@@ -17,7 +17,7 @@ import { OpenApps } from './known/open-apps.ts';
 import { previewOf } from './preview-app.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
-/** Concurrent starts at boot. A start for a request waits behind at most these. */
+/** Maximum number of concurrent starts at boot. More would delay starts for requests, which share the start slots. */
 const BOOT_CONCURRENCY = 4;
 /** Maximum number of apps that a sweep puts to sleep concurrently. Each may take 10 s, for its requests in flight. */
 const SWEEP_CONCURRENCY = 4;
@@ -52,7 +52,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Starts the apps, but not the previews, that ran before the restart. Resolves when all starts have succeeded or failed.
+   * Starts the apps that ran before the restart; if apps never hibernate, all apps that are not stopped or asleep. Starts no
+   * previews. Resolves when all starts have succeeded or failed.
    * @param inBucket true: apps that keep their data in the bucket; false: the others
    */
   async resume(inBucket: boolean): Promise<void> {
@@ -107,7 +108,7 @@ export class Apps extends OpenApps {
     this.activity.tick(this.apps.values());
   }
 
-  /** Returns each app's storage, with functions to stop the app. */
+  /** Returns the storage of each app and preview, with functions that stop the app and let it start again. */
   storages(): LimitedApp[] {
     return [...this.apps].map(([id, { wanted, fleet, preview, cluster }]) => ({
       id,
@@ -155,15 +156,15 @@ export class Apps extends OpenApps {
       if (app.code === null) await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
     });
-    // Not awaited: a slow start would delay the answer, and the control plane would delete the app again.
+    // Not awaited: if a slow start delayed the answer beyond its timeout, the control plane would delete the app again.
     if (isBack && app.fleet.state === 'idle') void app.startInTurn();
     for (const each of this.family(wanted.id)) this.#renewOldVars(each);
     return app.observe();
   }
 
   /**
-   * Makes a release the live one, as `App.makeLive` does. It gets all requests: `steps.commit` must end a split, in which
-   * two versions share the requests.
+   * Makes a release the live one, as `App.makeLive` does. The release gets all requests: `steps.commit` must record the end
+   * of a split, in which two versions share the requests.
    * @param steps.consumes the queues that the release consumes
    * @throws {Error} with workerd's reason when the release does not start; the previous release stays live
    */
@@ -176,7 +177,7 @@ export class Apps extends OpenApps {
     const commit: MakeLiveSteps['commit'] = (at, observed) => {
       steps.commit(at, observed);
       if (app.preview !== null) return;
-      // Other apps send no messages to a preview.
+      // Not for a preview, because it gets no messages from other apps' queues.
       this.consumers.set(id, consumes);
       this.clearSplit(app);
     };
@@ -222,8 +223,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Puts apps to sleep that were not called, woken or deployed for `unusedMs`, and have no open requests or connections.
-   * Resolves when they sleep.
+   * Puts apps to sleep that were not called, woken or deployed for `unusedMs`, and have no open requests, connections or
+   * Workflow steps. Never rejects: logs each app that could not be put to sleep.
    */
   async sweep(unusedMs: number): Promise<void> {
     const before = new Date(Date.now() - unusedMs).toISOString();
@@ -258,11 +259,10 @@ export class Apps extends OpenApps {
 
   /**
    * Restarts the processes of an app and of its previews after a change of their settings, as `Fleet.renew` does.
-   * @returns whether a process with the changed settings serves
-   * @throws {Error} why the app does not start; a running process then continues
+   * @returns whether a new process of the app serves
+   * @throws {Error} as `Fleet.renew` does, for the app; failures of previews are written to their logs
    */
   async renew(id: string): Promise<boolean> {
-    // A preview that does not start says so in its log.
     for (const preview of this.previews(id))
       this.#renewAlone(preview.id).catch((error: unknown) => this.#sayNotRenewed(preview.id, error));
     return this.#renewAlone(id);
@@ -272,7 +272,7 @@ export class Apps extends OpenApps {
     return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
 
-  /** Restarts an app whose process has old overrides of variables, as `Fleet.renewVars` does. @throws {Error} as `renew` does */
+  /** Restarts an app whose process has old overrides of variables. @returns and throws as `Fleet.renewVars` does */
   async renewVars(id: string): Promise<boolean> {
     return (await this.apps.get(id)?.fleet.renewVars()) ?? false;
   }
@@ -313,8 +313,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Adds a preview of an existing app: an app on this host only, unknown to the control plane. It is recorded when this
-   * returns.
+   * Adds a preview of an existing app, and records it: an app on this host only, unknown to the control plane.
+   * @throws {Refusal} while the app moves
    */
   addPreview(row: PreviewRow): void {
     const { store } = this.options;
@@ -338,7 +338,7 @@ export class Apps extends OpenApps {
    * Gives a preview a share of its app's requests, as the second version of a split. The previous second version gets
    * none.
    * @param share the percentage, from 0 to less than 100
-   * @throws {Refusal} while the app moves: its record may be written already
+   * @throws {Refusal} while the app moves: the record for its next host may be written already
    */
   share(id: string, share: number): void {
     const { preview } = this.require(id);
@@ -375,7 +375,7 @@ export class Apps extends OpenApps {
     return [...this.apps.values()].some(({ preview, cluster }) => preview === null && cluster === null);
   }
 
-  /** How many apps this host has, without previews, and how many processes. */
+  /** How many apps this host has, without previews, and how many apps and previews have a process. */
   get counts(): { apps: number; running: number } {
     const all = [...this.apps.values()];
     return {

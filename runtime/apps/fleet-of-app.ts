@@ -1,4 +1,4 @@
-// Creates the fleet of an app: the user, directories, secrets and services of its process.
+// Creates the fleet of an app, with the user, directories, secrets and services of the app's processes.
 import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
@@ -46,7 +46,7 @@ export interface FleetsOptions {
   outward: OutwardServices;
   /** Private addresses and CIDR ranges that apps may reach. */
   egress: readonly string[];
-  /** URL of the control UI for apps under development; null in production. */
+  /** Returns the URL of the control UI, for error pages of apps under development; null for no such pages. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
   /** Returns where a process of a release writes its output. */

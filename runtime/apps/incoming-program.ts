@@ -1,4 +1,4 @@
-// A program that receives something for apps from outside, such as e-mails. It calls the apps at a socket of the gateway.
+// A program that receives e-mails or TCP connections for apps. It calls the apps at a socket of the gateway.
 import { join } from 'node:path';
 import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, Resolve, Target } from '../edge/gateway.ts';

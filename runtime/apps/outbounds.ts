@@ -21,9 +21,9 @@ interface Outbound {
 }
 
 interface Outbounds {
-  /** Calls of the script, by their random texts. */
+  /** Calls of the script, by their random names. */
   calls: Map<string, Outbound>;
-  /** The slug of the outbound Worker's app, for requests that belong to no known call. */
+  /** The slug of the app with the outbound Worker of the newest call. Used for requests that belong to no known call. */
   last: string;
   /** The value of `last` on the disk; null without one. */
   written: string | null;
@@ -32,8 +32,8 @@ interface Outbounds {
 }
 
 /**
- * The calls of scripts that have an outbound Worker. The store records that Worker's app, so a restarted Cellar knows
- * it too.
+ * The calls of scripts that have an outbound Worker. The store records the app of each script's outbound Worker, so a
+ * restarted Cellar knows it too.
  */
 export class OutboundCalls {
   readonly #scripts = new Map<string, Outbounds>();
@@ -43,12 +43,12 @@ export class OutboundCalls {
     this.#store = store;
   }
 
-  /** Whether a script was ever called with an outbound Worker. All that it fetches then goes to one. */
+  /** Returns whether a script was ever called with an outbound Worker. Then all its fetches go to an outbound Worker. */
   has(script: string): boolean {
     return this.#known(script) !== undefined;
   }
 
-  /** Returns a text that names the call, and a function to call at its end. */
+  /** Records a call of a script. Returns a random name for the call, and a function to call at its end. */
   begin(script: string, outbound: Outbound): { name: string; ended: () => void } {
     const known = this.#known(script) ?? this.#add(script, null);
     const { calls } = known;
@@ -60,7 +60,7 @@ export class OutboundCalls {
     return { name, ended: () => void setTimeout(() => calls.delete(name), AFTER_MS).unref() };
   }
 
-  /** Returns the outbound Worker for a request of a script; undefined for a script without one. */
+  /** Returns the outbound Worker for a request of a script; undefined for a script without one. @param name of the call */
   find(script: string, name: string | undefined): Outbound | undefined {
     const known = this.#known(script);
     return known && (known.calls.get(name ?? '') ?? { service: known.last, values: '{}' });

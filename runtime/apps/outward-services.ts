@@ -51,7 +51,7 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
-/** The services of this file. Vectors belong to the storage, so they have another server. */
+/** The services of this file. Vectors belong to the storage, so the bucket service serves them. */
 type OutwardService = Exclude<HostService, 'vectors'>;
 
 const PROGRAMS: Record<OutwardService, Program> = {
@@ -81,7 +81,7 @@ const PROGRAMS: Record<OutwardService, Program> = {
     socket: 'browser.sock',
     memoryBytes: 2 * GIB,
     heapMb: 256,
-    // Each session may look up two names at a time: one with slow names must not delay others.
+    // Each browser session may look up two host names at a time: slow lookups of one session must not delay the others.
     environment: { UV_THREADPOOL_SIZE: '32' },
   },
   containers: {
@@ -91,7 +91,7 @@ const PROGRAMS: Record<OutwardService, Program> = {
     socket: 'containers.sock',
     memoryBytes: 2 * GIB,
     heapMb: 256,
-    // Half of the threads look up names for containers: see `egress.ts`.
+    // Half of the threads look up host names for containers: see `runtime/containers/egress.ts`.
     environment: { UV_THREADPOOL_SIZE: '32' },
   },
   send_email: {
@@ -168,7 +168,7 @@ export class OutwardServices {
 
   /**
    * Returns an app's access to each configured service.
-   * @param countsFor whose quota its calls use. Default: its own
+   * @param countsFor returns the app family and the account whose quotas the app's calls use. Default: the app itself
    */
   access(appId: string, countsFor?: () => CountsFor): Partial<Record<OutwardService, HostServiceAccess>> {
     const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, countsFor)]);
@@ -189,7 +189,7 @@ export class OutwardServices {
     return this.#launcher?.count(appId) ?? 0;
   }
 
-  /** Ends the running requests of an app. */
+  /** Stops serving an app: ends its running calls, and closes its sockets. */
   async forget(appId: string): Promise<void> {
     await Promise.all([...this.#services.values()].map((service) => service.forget(appId)));
   }

@@ -1,10 +1,11 @@
-// A preview as an app of this host: it inherits its parent's settings, and has its own address, variables, storage and users.
+// A preview as an app of this host: it inherits its parent's settings, and has its own address, variables, storage and Linux
+// users.
 import { createHash } from 'node:crypto';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { uuidOf } from '../../handlers/contract/id.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 
-/** Idle time after which a preview's process ends, in ms, even where apps never hibernate. */
+/** Maximum idle time after which a preview's process ends, in ms, even where apps never hibernate. */
 const IDLE_MS = 5 * 60_000;
 /** Longest DNS label, in characters. */
 const LABEL_LENGTH = 63;
@@ -39,10 +40,13 @@ export function reportedApp({ id, preview }: { id: string; preview: PreviewRow |
   return preview !== null && isSecondVersion(preview) ? preview.parentId : id;
 }
 
-/** Returns the wanted state of a preview of `parent`. It never sleeps: when idle its process ends, and a request starts one. */
+/**
+ * Returns the wanted state of a preview of `parent`. A preview never sleeps: when it is idle its process ends, and a request
+ * starts a new one.
+ */
 export function previewOf(parent: WantedApp, row: PreviewRow, baseDomain: string): WantedApp {
   const { id, name, versionId } = row;
-  // Without maintenance: people can look at the next version meanwhile.
+  // Except for second versions, maintenance of the parent does not apply: people can look at the next version meanwhile.
   const { maintenance: _, ...shared } = parent;
   const { slug } = parent;
   if (isSecondVersion(row)) return { ...parent, id, slug: `${name}--${slug}`, hostnames: [], replicas: 1 };
@@ -51,7 +55,7 @@ export function previewOf(parent: WantedApp, row: PreviewRow, baseDomain: string
   return { ...shared, id, slug: `${name}--${slug}`, hostnames, replicas: 1, vars };
 }
 
-/** Returns the idle time of a preview, in ms. @param idleMs that of an app */
+/** Returns the idle time after which a preview's process ends, in ms. @param idleMs the idle time of apps, in ms */
 export function restsAtLeast(idleMs: number): number {
   return Math.min(idleMs, IDLE_MS);
 }
@@ -68,7 +72,8 @@ export function isPreviewName(name: string, slug: string): boolean {
 }
 
 /**
- * Returns the name of a branch's preview: its letters and digits, with a hash if the name is too long, too short or taken.
+ * Returns the name of a branch's preview: the branch in lower case, with hyphens for characters that are no letters or
+ * digits. If this is too long, too short, reserved or taken, the name ends with a hash.
  * @param isTaken whether another preview of the app has a name
  */
 export function branchName(branch: string, isTaken: (name: string) => boolean): string {

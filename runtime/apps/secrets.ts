@@ -28,7 +28,7 @@ export class Secrets {
       throw new Error('the key for secrets is damaged: it must be 43 characters, as it was made');
   }
 
-  /** Returns an app's secrets by name, without their values. */
+  /** Returns an app's secrets without their values, sorted by name. */
   list(appId: string): SecretRecord[] {
     return this.#store.secrets
       .all(appId)

@@ -1,6 +1,6 @@
-// Routes the calls of an app at its own socket of the gateway, which no other app can use. They go to apps of the same owner
-// and the queues of these apps, to tail Workers, and to scripts of dispatch namespaces. Secrets of Secrets Stores are
-// answered here. The app may use only the bindings with which its process was started.
+// Routes an app's calls, which arrive at a socket of the gateway that only this app can use. They go to services, queues,
+// tail Workers and outbound Workers of the same owner's apps, and to scripts of dispatch namespaces. Answers calls for
+// secrets of Secrets Stores. The app may use only the bindings with which its process was started.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
@@ -106,7 +106,7 @@ export class Services {
     };
   }
 
-  /** Closes the socket of a deleted app. */
+  /** Closes the socket of an app that was deleted or has left this host. */
   forget(appId: string): void {
     void this.#callers.get(appId)?.listening.then(
       (end) => end(),
@@ -248,7 +248,7 @@ export class Services {
     });
   }
 
-  /** Routes a message to the app that consumes the queue. It is acknowledged once that app has it on its disk. */
+  /** Routes a message to the app that consumes the queue. The message is acknowledged once that app has stored it. */
   #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
@@ -309,7 +309,7 @@ export class Services {
   }
 }
 
-/** Wraps a backend so that refusals name its app: the caller has a binding, and sees no address. */
+/** Wraps a backend so that its refusals name the service: the calling app has a binding, and knows no address. */
 function named(name: string, backend: Backend): Backend {
   return {
     site: backend.site,
@@ -364,7 +364,7 @@ const UNREADABLE: Refusal = {
 };
 const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
 
-/** Returns the answer for a missing script. @param call a random text, which proves that no script made the answer */
+/** Returns the response for a missing script. It repeats `call`, the caller's random text, so no script can forge it. */
 function noScript(call: string): Target {
   return {
     kind: 'respond',

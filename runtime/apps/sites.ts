@@ -22,7 +22,7 @@ export interface SitesOptions {
   hosts: Hosts | null;
   /** Returns the names of the parts that do not work now. */
   failing: () => string[];
-  /** Returns the names of problems that do not stop anything yet. */
+  /** Returns the names of problems that `/ready` reports with status 200. */
   warnings: () => string[];
   healthChecks: HealthChecks;
   /** Default requests per minute at the edge; 0 for no limit. An app's own limits override them. */
@@ -32,7 +32,7 @@ export interface SitesOptions {
 /** Health check of an app's process, at every app's address. Does not count as a use of the app. */
 export const FLEET_HEALTH = '/.well-known/fleet/health';
 
-/** POST requests allowed for each git operation: a push makes one or two, a fetch one for each round of negotiation. */
+/** `gitRpm` is multiplied by this for POST requests: a push makes one or two, a fetch one for each round of negotiation. */
 const GIT_EXCHANGES = 8;
 
 /**
@@ -53,9 +53,9 @@ export function sites({
 }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
-  /** Whether the gateway of `api` must refuse a request in the form of JSON-RPC. */
+  /** Returns whether refusals of a request by the gateway of `api` must be JSON-RPC. */
   isRpcOfApi: (head: RequestHead) => boolean;
-  /** Whether the gateway of `edge` must refuse a request in the form of JSON-RPC. */
+  /** Returns whether refusals of a request by the gateway of `edge` must be JSON-RPC. */
   isRpcOfEdge: (head: RequestHead) => boolean;
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
   wake: (appId: string) => Target;
@@ -65,8 +65,8 @@ export function sites({
   /** Git's first requests carry no credentials and get a 401. They are counted separately, and do not use up git's limit. */
   const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
   /**
-   * Later requests of an operation are counted separately, with a higher limit: git shows a refusal's reason only at
-   * its first request.
+   * POST requests are counted separately, with a higher limit: git shows the reason of a refusal only for the first request
+   * of an operation, a GET.
    */
   const gitExchanges: SiteLimits = {
     ...git,
@@ -156,7 +156,7 @@ export function sites({
   const limitsOf = (site: string, { path }: RequestHead, own: AppRoute['limits']): SiteLimits => ({
     site,
     clientRpm: own.clientRpm ?? clientRpm,
-    // Health checks do not use up the limit of the whole app.
+    // `appRpm` does not apply to health checks of the app's process.
     appRpm: path === FLEET_HEALTH ? 0 : (own.appRpm ?? limits.appRpm),
   });
   const toFleet = ({ path }: RequestHead, fleet: Fleet, limits: SiteLimits): Target => {

@@ -23,7 +23,7 @@ export class StateReport {
   /** The last reported state; null before the first report. */
   #reported: ProcessState | null = null;
   #reportedMarker: Readonly<SleepMarker> | null = null;
-  /** Whether reports are off, because the app is leaving. Its next host reports its state. */
+  /** Whether reports are off, because the app leaves this host. The app's next host reports its state. */
   isSilent = false;
   /** Whether the last report could not be written. The next tick retries. */
   #isUnwritten = false;
@@ -59,7 +59,7 @@ export class StateReport {
       this.#report();
   }
 
-  /** Never throws: a full disk must not block the change of state. */
+  /** Stores the state, and adds it to the outbox. Never throws: a full disk must not block the change of state. */
   #report(): void {
     if (this.isSilent) return;
     const app = this.#app;

@@ -1,5 +1,5 @@
-// Stops apps to protect the disk: those that store more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app that
-// writes most.
+// Stops apps to protect the disk: those that store more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app
+// that writes most.
 import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';
@@ -9,7 +9,7 @@ const BYTES_IN_MB = 2 ** 20;
 const WINDOW_MS = 30_000;
 /** Normal measuring interval for an app with a process, in ms. */
 const CALM_MS = 60_000;
-/** Measuring interval when free space is low or shrinks fast, in ms. */
+/** Measuring interval when free space is low or shrinks fast, and shortest pause after a measurement, in ms. */
 const FAST_MS = 1_000;
 /** The pause after a measurement is at least this many times its duration. */
 const PAUSE_FACTOR = 10;
@@ -17,7 +17,7 @@ const PAUSE_FACTOR = 10;
 const GRACE_MB = 64;
 /** The same maximum as a share of the app's limit. The smaller one counts. */
 const GRACE_SHARE = 0.1;
-/** A stopped app may restart when its storage is at most this share of its limit. */
+/** An app that was stopped for its limit may start again when its storage is at most this share of the limit. */
 const ENOUGH = 0.95;
 /** Share of `RUNNER_DISK_FLOOR_MB`: with less free space, the app that writes most is stopped. */
 const CRITICAL = 0.5;
@@ -33,9 +33,9 @@ export interface LimitedApp extends Storage {
   /** Ids of the apps whose storage counts with its own: for a preview, its parent and the other previews. */
   countedWith: string[];
   isHeld: boolean;
-  /** Ends the app's process, and starts none until somebody starts the app. `atOnce`: without draining requests. */
+  /** Ends the app's process. The app runs again after a start, a deploy or `letGo`. `atOnce`: aborts requests in flight. */
   hold: (why: string, atOnce: boolean) => Promise<void>;
-  /** Lets a stopped app start again automatically. */
+  /** Lets the next request or due work start an app that `hold` has stopped. */
   letGo: () => Promise<void>;
 }
 
@@ -65,7 +65,10 @@ export class StorageLimits {
   readonly #unwritten = new Set<string>();
   /** Raised limits, in MiB, of apps that exceeded theirs. */
   readonly #ceilings = new Map<string, number>();
-  /** Apps that were stopped before the host restarted. Their owners may start them to delete data before they are measured. */
+  /**
+   * Apps that were stopped for their limit before the host restarted. Their first measurement raises their limit again, so
+   * that their owners may start them to delete data.
+   */
   readonly #stoppedBefore: Set<string>;
   /** Apps that are being stopped or released now. */
   readonly #changing = new Set<string>();
@@ -103,7 +106,7 @@ export class StorageLimits {
       for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
   }
 
-  /** Applies no limits any more. Resolves when the running measurement has ended. */
+  /** Stops applying the limits. Resolves when the running measurement has ended. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#measuring;
@@ -128,7 +131,10 @@ export class StorageLimits {
     });
   }
 
-  /** Whether to measure a stopped app: on the disk at every look; in the bucket once a minute, because this costs requests. */
+  /**
+   * Whether to measure an app that was stopped for its limit: on the disk at every measurement, in the bucket once a minute,
+   * because this costs requests.
+   */
   #isHeldDue({ id, bytesInBucket }: LimitedApp, now: number): boolean {
     return bytesInBucket === undefined || now - this.#use.measuredAt(id) >= CALM_MS;
   }
@@ -159,7 +165,7 @@ export class StorageLimits {
     return Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
   }
 
-  /** On an almost full disk, stops the app that writes most, if that is much. */
+  /** Stops the app that has grown most within `WINDOW_MS`, if it has grown enough. Call it on an almost full disk. */
   #stopWriter(apps: LimitedApp[], now: number): void {
     if (now - this.#stoppedAt < NEXT_STOP_MS) return;
     const { freeMb, floorMb } = this.#options.disk;
@@ -203,7 +209,7 @@ export class StorageLimits {
       .finally(() => this.#changing.delete(id));
   }
 
-  /** Forgets the apps that were started, put to sleep or deleted meanwhile. */
+  /** Forgets the apps that are no longer stopped for their disk use: they were started, put to sleep or deleted. */
   #forgetStarted(apps: LimitedApp[]): void {
     const held = new Set(apps.filter(({ isHeld }) => isHeld).map(({ id }) => id));
     for (const id of this.#held.keys()) if (!held.has(id) && !this.#changing.has(id)) this.#forget(id);

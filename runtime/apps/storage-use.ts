@@ -19,15 +19,15 @@ export interface Storage {
   /** Null without a process. */
   pid: number | null;
   /**
-   * Bytes that the process has written since its start, as the kernel counts them. Some file systems do not support
-   * this count.
+   * Bytes that the app's processes have written since their start, as the kernel counts them; 0 without a process, and where
+   * the count cannot be read.
    */
   writtenBytes: number;
   /** Counts the bytes of its data in the bucket, which costs requests there. Left out for data on this machine. */
   bytesInBucket?: () => Promise<number>;
 }
 
-/** A measured value at a time, in MiB and ms. */
+/** A measured value in MiB. `at`: when it was measured, as `performance.now()`. */
 interface Sample {
   at: number;
   megabytes: number;
@@ -38,14 +38,14 @@ class Growth {
   #samples: Sample[] = [];
 
   add(sample: Sample, windowMs: number): void {
-    // Keeps the last sample before the window, as the base of the growth.
+    // Keeps the newest sample from before the window, as the base of the growth.
     while (this.#samples.length > 1 && this.#samples[1]!.at <= sample.at - windowMs) this.#samples.shift();
     // `push` on an empty array allocates seventeen slots, too much for thousands of idle apps.
     if (this.#samples.length === 0) this.#samples = [sample];
     else this.#samples.push(sample);
   }
 
-  /** Growth since the first sample, in MiB. */
+  /** Growth since the oldest kept sample, in MiB. */
   get megabytes(): number {
     const [first, last] = [this.#samples[0], this.#samples.at(-1)];
     return first && last ? Math.max(0, last.megabytes - first.megabytes) : 0;
@@ -75,7 +75,7 @@ export class StorageUse {
     this.#windowMs = windowMs;
   }
 
-  /** Records the kernel's counters of the apps' processes. Forgets apps that are not listed. */
+  /** Records the kernel's counters of the apps' processes. Forgets apps that `apps` lacks. */
   note(apps: Storage[], now: number): void {
     const ids = new Set(apps.map(({ id }) => id));
     for (const id of this.#known.keys()) if (!ids.has(id)) this.#known.delete(id);
@@ -114,8 +114,8 @@ export class StorageUse {
   }
 
   /**
-   * Whether an app should be measured: it never was; or it may have changed since, and `everyMs` are over or its writes
-   * since then may have reached `limitMb`.
+   * Whether an app should be measured: it never was, or it may have changed, and `everyMs` are over or its writes may have
+   * brought it to `limitMb`. An app in the bucket is measured only while its process runs, and again only after writes.
    */
   isDue(
     { id, pid, writtenBytes, bytesInBucket }: Storage,
@@ -133,7 +133,7 @@ export class StorageUse {
     return now - known.size.at >= everyMs || known.size.megabytes + since >= limitMb;
   }
 
-  /** Measures apps. Values that cannot be counted within a minute, or before `signal` aborts, stay unchanged. Never rejects. */
+  /** Measures apps. Values that cannot be counted in time, or before `signal` aborts, stay unchanged. Never rejects. */
   async measure(apps: Storage[], signal: AbortSignal): Promise<void> {
     for (let from = 0; from < apps.length; from += AT_ONCE) {
       const portion = apps.slice(from, from + AT_ONCE);

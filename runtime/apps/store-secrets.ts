@@ -10,7 +10,7 @@ const KEPT = 1_000;
 interface Known {
   at: number;
   value: Promise<string | null>;
-  /** The last value that was read, for when the control plane does not answer. */
+  /** The newest value that was read, for when the control plane does not answer; undefined before the first. */
   last: string | null | undefined;
 }
 
@@ -26,8 +26,8 @@ export class StoreSecrets {
   }
 
   /**
-   * Returns a value, at most `FRESH_MS` old; null without such a secret. When the control plane does not answer, the
-   * value is the last known one.
+   * Returns a value, at most `FRESH_MS` old; null without such a secret. When the control plane does not answer, returns
+   * the newest value that was read.
    * @throws {Error} when the control plane does not answer and no value is known, or the value cannot be decrypted
    */
   get(asked: StoreSecret): Promise<string | null> {

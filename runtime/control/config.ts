@@ -13,7 +13,7 @@ import { socketPath } from '../fleets/process/cell-directories.ts';
 import { objectId } from '../storage/object-id.ts';
 
 const DATE = '2026-10-01';
-/** The unique key that Miniflare gave the namespace of D1 databases, when it ran the control plane. */
+/** The unique key of the namespace of the control plane's D1 database. */
 const D1_KEY = 'miniflare-D1DatabaseObject';
 const SIGN_IN_KEY = 'D1Database';
 
@@ -31,7 +31,7 @@ export interface ControlDatabase {
   name: string;
   /** Path of its file, relative to the directory of workerd's disks. */
   file: string;
-  /** The socket that runs its queries. */
+  /** Name of the socket that runs its queries. */
   socket: string;
 }
 
@@ -59,7 +59,7 @@ export function signInSocket(directory: string): string {
 
 /**
  * Returns the paths of the process's disks, by name.
- * @param isClustered whether the data is in the bucket. Then other disks are used, because workerd refuses the earlier ones
+ * @param isClustered whether the data is in the bucket. Then other disks are used: workerd refuses those with local data
  */
 export function controlDisks(directory: string, isClustered: boolean): Record<string, string> {
   const root = isClustered ? clusterDirectory(directory) : directory;

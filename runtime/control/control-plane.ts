@@ -87,7 +87,7 @@ export class Control implements Backend {
     return this.#restarts;
   }
 
-  /** Whether it answered the last probe. */
+  /** Whether it has started, and has answered the newest probe. */
   get answers(): boolean {
     return this.#isUp && this.#missed === 0;
   }
@@ -110,8 +110,8 @@ export class Control implements Backend {
   /**
    * Bundles the handlers again and replaces the running ones, for their developers. New requests are queued meanwhile; those
    * in flight are cut.
-   * @throws {Error} of esbuild, with file and line: then the running handlers continue. Or when the new ones do not start:
-   *   then none run
+   * @throws {Error} of esbuild, with file and line; then the running handlers continue
+   * @throws {Error} when the new handlers do not start; then none run
    */
   async reload(): Promise<void> {
     await this.#up.promise;
@@ -131,8 +131,8 @@ export class Control implements Backend {
    * Bundles the handlers, unless cached, and starts them. Requests are queued meanwhile.
    * @param boot body of the first request, `/internal/boot`
    * @returns the response to `boot`
-   * @throws {ControlError} when the control plane rejects `boot`; {Error} when the handlers do not start, or `stop` is called
-   *   meanwhile
+   * @throws {ControlError} when the control plane rejects `boot`
+   * @throws {Error} when the handlers do not start, or `stop` is called meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
     const script = await keptHandlers(this.#options.bundles);

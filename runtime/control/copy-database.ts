@@ -18,7 +18,7 @@ interface Entry {
  * Copies a database, or starts an interrupted copy again.
  * @param file path of the database @param socket of the target database
  * @returns the number of copied rows; null when the target has other tables already, and nothing was copied
- * @throws {Error} when a query fails, or a copied table has another number of rows
+ * @throws {Error} when a query fails, or a table and its copy differ in their number of rows
  */
 export async function copyDatabase(file: string, socket: string): Promise<number | null> {
   const database = new Database(file, { readonly: true });
@@ -41,7 +41,7 @@ export async function copyDatabase(file: string, socket: string): Promise<number
     let rows = 0;
     for (const table of tables) rows += await copyTable(database, table, socket);
     await compareCounts(database, tables, socket);
-    // Triggers come last: the copied rows have their effects already.
+    // Indexes, views and triggers come last: the copied rows have the effects of the triggers already.
     const rest = entries.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql }));
     await runQueries(socket, [...rest, ...sequences(database), { sql: `DROP TABLE ${UNFINISHED}` }]);
     return rows;
@@ -59,7 +59,7 @@ async function begin(socket: string, left: string[]): Promise<void> {
   ]);
 }
 
-/** Copies rows in their order. @returns their number */
+/** Copies the rows of a table, in the order in which SQLite returns them. @returns the number of rows */
 async function copyTable(database: Database.Database, table: string, socket: string): Promise<number> {
   const columns = database
     .prepare<[], { name: string }>(`SELECT name FROM pragma_table_info(${literal(table)})`)

@@ -25,7 +25,7 @@ type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes | Pa
     void
   : HostCalls[Name]['answer'];
 
-/** One function for each call of the contract. A thrown `Refusal` becomes the response with its status, other errors a 500. */
+/** One function for each call of the contract. A thrown error becomes the response, as `refuse` says. */
 export type HostRoutes = { [Name in HostCall]: (call: Call) => Given<Name> | Promise<Given<Name>> };
 
 const WORDS: Record<string, string> = {
@@ -74,10 +74,10 @@ export function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
-/** Responds with an error: a `Refusal` with its own status, others with a 500. */
+/** Responds with an error: as the refusal that `refusalOf` returns, or with a 500. */
 export function refuse(response: ServerResponse, error: unknown): void {
   const refusal = refusalOf(error) ?? new Refusal(500, 'internal_error', reason(error));
-  // A client over its limit may retry many times.
+  // Logged rarely, because a client over its limit may retry many times.
   if (refusal.status === 503) logRarely('warn', 'a host call was refused', { reason: refusal.message });
   else if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
   if (response.headersSent) {

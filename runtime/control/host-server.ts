@@ -11,7 +11,7 @@ export function hostSocket(directory: string): string {
   return join(directory, 'host.sock');
 }
 
-/** A server for calls of the control plane's process only. */
+/** The server for calls of the control plane's process, also for those that other hosts pass on. */
 export class HostServer {
   readonly path: string;
   readonly #server: Server;
@@ -19,8 +19,8 @@ export class HostServer {
   /** @param directory of its socket, to which only the host may have access */
   constructor(directory: string, answer: RequestListener) {
     this.path = hostSocket(directory);
-    // No timeouts: a push or a clone may take long, and the control plane closes idle connections. If this server closed them,
-    // a call could arrive at the same moment.
+    // No timeouts: a push or a clone may take long, and the control plane closes idle connections. If this server closed an
+    // idle connection, a call that arrives at the same moment would fail.
     this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
       // Reads the unused rest of a body, because the connection's next call follows it.
       response.once('finish', () => request.resume());

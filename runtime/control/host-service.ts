@@ -84,7 +84,7 @@ export interface HostServiceOptions
   changes: BranchChanges;
   /** An external control UI, if configured, which authorizes the use of git. */
   controlUi: { url: string; token: string };
-  /** Deploys a push, writes the log to `output` and ends it. */
+  /** Deploys a push, writes the log to `output`, and ends `output`. */
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
 }
 
@@ -133,7 +133,8 @@ export function hostService(
         return;
       }
       const value = await found.answer({ request, response, words, query });
-      // Routes that write their response themselves only read, or let git acknowledge its own writes.
+      // Routes that write their response themselves need no sync here: they only read, or the process that writes, such as
+      // git or workerd, acknowledges only durable writes.
       if (value === undefined) return;
       await options.store.synced();
       if (words[0] !== undefined) await storeRecord(options, words[0]);
@@ -312,7 +313,7 @@ function routesOf(
     };
     const answer = (taken: () => void) => {
       const push = (updates: RefUpdate[], output: Duplex) => {
-        // The rest is the log of the deploy: it may take long, but needs no place among the running git processes.
+        // git has stored the push. The log of the deploy follows, which may take long, so this frees the turn of git.
         taken();
         onPush(appId, updates, output);
       };

@@ -28,8 +28,8 @@ export function hasLocalData(directory: string): boolean {
 }
 
 /**
- * Copies each database that is on this machine into the process that keeps its data in the bucket, then moves the files to the
- * trash. A database that is in the bucket already is newer, and stays. An interrupted copy begins anew.
+ * Copies each database that is on this machine into the process that keeps its data in the bucket, then moves the files to
+ * the trash. A database that is in the bucket already is newer, and stays. An interrupted copy begins anew.
  * @throws {Error} when a copy fails, or has another number of rows than the original
  */
 export async function moveIn({ directory, runDirectory, trash, signal }: MoveInOptions): Promise<void> {
@@ -44,7 +44,7 @@ export async function moveIn({ directory, runDirectory, trash, signal }: MoveInO
     if (rows === null) log('warn', 'the bucket has a newer one already, which stays', { database: name });
     else log('info', 'a database of the control plane is in the bucket', { database: name, rows });
   }
-  // The streams of deploys need no copy: their lines are in the database.
+  // Durable Objects need no copy: the lines of their live streams are in the database. KV has only files with a short life.
   const names = ['d1', 'sign-in', 'do', 'kv'];
   moveToTrash(trash, 'control', Object.fromEntries(names.map((name) => [name, join(directory, name)])));
 }

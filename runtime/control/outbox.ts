@@ -1,5 +1,5 @@
-// Delivers the host's facts (reports of changes, such as the state of an app) to the control plane until each was applied, in
-// order for each app.
+// Delivers the host's facts (reports of changes, such as the state of an app) to the control plane until each was applied,
+// in order for each app.
 import { setImmediate } from 'node:timers/promises';
 import type { HostEvent, HostEvents } from '../../handlers/contract/host/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
@@ -27,7 +27,7 @@ export class Outbox {
   readonly #retryMs: number;
   /** Whether a running delivery will find facts that are added now, without `notify`. */
   #delivering = false;
-  /** Settles when the last delivery has ended. */
+  /** Settles when the newest delivery has ended. */
   #delivered: Promise<void> = Promise.resolve();
   #stopped = false;
   #open = false;
@@ -62,7 +62,7 @@ export class Outbox {
     this.notify();
   }
 
-  /** Delivers waiting facts. Cheap; call it after each transaction that added a fact. */
+  /** Starts to deliver waiting facts, unless a delivery runs. Cheap; call it after each transaction that added a fact. */
   notify(): void {
     if (!this.#open || this.#stopped) return;
     if (!this.#delivering) this.#delivered = this.#deliver();
@@ -108,7 +108,8 @@ export class Outbox {
             await setImmediate();
             continue;
           }
-          // Sends durable facts only: the number of a fact lost in a crash would be reused, and the new fact taken for known.
+          // Sends durable facts only. If a crash lost a sent fact, a new fact would get its number, and the control plane
+          // would skip the new fact.
           await this.#store.synced([...new Set(events.map(appOf))]);
           await this.#send({ outbox: outbox.name(), events });
           outbox.remove(events);

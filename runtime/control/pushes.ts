@@ -16,7 +16,7 @@ import type { Outbox } from './outbox.ts';
 /** Longest wait of a push until its facts are in the control plane, in ms. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
-/** Which pushes are deployed, by the app's setting. */
+/** Texts that tell a pusher which pushes are deployed, by the app's setting. */
 const RULES = {
   main: 'Only pushes to main deploy',
   tags: 'Only pushes of tags deploy',
@@ -48,7 +48,10 @@ interface Made {
   served: () => string;
 }
 
-/** @returns a function that deploys a push, streams the deploy's log to `output` and ends it. Continues without the pusher. */
+/**
+ * Returns a function that deploys a push, streams the deploy's log to `output`, and ends `output`. The deploy continues when
+ * the pusher disconnects.
+ */
 export function pushes(given: PushesOptions) {
   const options = { ...given, tagTurns: new SerialQueues() };
   return (appId: string, updates: RefUpdate[], output: Duplex): void => {
@@ -81,7 +84,7 @@ async function deployAll(
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
   // Before the first await: the order of pushes must be the order of deploys.
   const deployed = deployOwn(options, appId, on, updates);
-  // In parallel, so that a failed recording of the deploy is reported even while previews are removed.
+  // In parallel, so that a rejection of `deployed` is handled at once, even while previews are removed.
   const [result, [first, ...others]] = await Promise.all([
     deployed && unlessRefused(deployed, `${on === 'tags' ? 'the tag' : 'main'} was not deployed`, say),
     deployBranches(options, appId, branches, say),
@@ -99,7 +102,10 @@ async function deployAll(
   return apps.get(appId)?.wanted.previews?.branches ? '' : `${RULES[on]}; ${NO_PREVIEWS}`;
 }
 
-/** @returns the deploy of the app itself, or why nothing is deployed; null when the push has neither main nor tags to deploy */
+/**
+ * Deploys a push to the app itself.
+ * @returns the deploy, or why nothing is deployed; null when the push has neither main nor tags to deploy
+ */
 function deployOwn(
   options: Pushing,
   appId: string,
@@ -116,7 +122,7 @@ function deployOwn(
   return ref === undefined ? null : Promise.resolve(storedOnly(ref, RULES[on]));
 }
 
-/** Deploys the pushed tag with the highest version of all tags. @returns why nothing is deployed, when another tag is higher */
+/** Deploys the pushed tag that has the highest version of all tags. @returns the deploy, or why nothing is deployed */
 async function deployTag(
   options: PushesOptions,
   appId: string,

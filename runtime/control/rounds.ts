@@ -16,7 +16,7 @@ export interface PeriodicJobsOptions {
   trash: string;
   /** Forgets the deleted apps that cannot be undeleted any more. */
   forgetDeleted: () => void;
-  /** Removes the folders of deleted apps from the bucket. Must not reject. */
+  /** Removes from the bucket the folders of apps that were deleted or have moved to a disk. Must not reject. */
   removeFolders: () => Promise<void>;
   /** Whether this host does the jobs that one of several hosts does for all. */
   leads: () => boolean;
@@ -26,7 +26,7 @@ export interface PeriodicJobsOptions {
   storeReleases: () => Promise<void>;
   /** Removes this disk's copies of code in the bucket until they are within their limit. Must not reject. */
   trimCode: () => Promise<void>;
-  /** Checks the apps and the memory. */
+  /** Does the checks of every second, such as those of apps and of memory. */
   tick: () => void;
   /** Puts unused apps to sleep. */
   sweep: () => Promise<void>;
@@ -34,7 +34,7 @@ export interface PeriodicJobsOptions {
   sweepEveryMs: number | null;
 }
 
-/** Runs the host's periodic jobs. A run does not wait for the end of the run before, which limits its own time. */
+/** Runs the host's periodic jobs. A run does not wait for the previous one to end: each job has timeouts of its own. */
 export class PeriodicJobs {
   readonly #options: PeriodicJobsOptions;
   readonly #timers: NodeJS.Timeout[] = [];

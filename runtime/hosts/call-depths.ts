@@ -1,10 +1,10 @@
-// The depth of running calls between apps. A limit of it ends cycles of calls, also across hosts.
+// The depth of running calls between apps. A limit on the depth ends cycles of calls, also across hosts.
 
-/** The depth of each running call that an app of this host receives or makes, by the span of its request. */
+/** The depth of each running call that an app of this host receives or makes, by the span id of the call's request. */
 export class CallDepths {
   readonly #depths = new Map<string, number>();
 
-  /** Returns the depth of a new call. @param parentSpanId of the request that causes it, if known */
+  /** Returns the depth of a new call. @param parentSpanId span id of the request that causes the call; null if unknown */
   next(parentSpanId: string | null): number {
     return (parentSpanId === null ? 0 : (this.#depths.get(parentSpanId) ?? 0)) + 1;
   }

@@ -31,10 +31,10 @@ export class CallsElsewhere {
   }
 
   /**
-   * Returns the host that a call is for; null when that is this host, or the app is unknown.
+   * Returns the host that a call is for; null when that is this host, the app is unknown, or the call names neither.
    * @param appId the app that the call names; null for none
    * @param home the id of the host that the call names; null for none
-   * @throws {Refusal} 503 when that host does not answer or is unknown, or the app is moving
+   * @throws {Refusal} 503 when that host does not answer or is unknown, or `HOPS_MAX` hosts have passed the call on
    */
   async hostOf(
     { headers }: IncomingMessage,
@@ -74,7 +74,7 @@ export class CallsElsewhere {
     while (here(appId, null) === undefined) if (await Promise.race([peers.changed, late])) return;
   }
 
-  /** Passes a call on, and its answer back. @throws {Refusal} 503 when the host does not answer */
+  /** Passes a call on to a host, and the response back. @throws {Refusal} 503 when the host does not answer */
   async pass(peer: Peer, call: IncomingMessage, response: ServerResponse): Promise<void> {
     const headers = { ...call.headers };
     for (const name of OF_CONNECTION) delete headers[name];

@@ -1,5 +1,5 @@
-// Whether this host may run apps that other hosts could run too. Not before the control plane has said which apps, and not
-// while this host is cut off from the control plane.
+// Whether this host may run apps that other hosts could run too. It may not before the control plane has said which apps, or
+// while it is cut off from the control plane.
 import { aborted } from '../threads/aborted.ts';
 
 /** Why an app in the bucket has no process. */
@@ -15,7 +15,7 @@ export class Gate {
     return this.#isShut;
   }
 
-  /** Call it when the control plane has answered. */
+  /** Call it when the control plane has answered, and apps that have other homes were handed over. */
   open(): void {
     this.#isShut = false;
     this.#opened.resolve();

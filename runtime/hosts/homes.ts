@@ -5,7 +5,7 @@ import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contr
 /** Maximum number of apps with waiting requests that one report names. */
 const AWAITED_MAX = 200;
 
-/** The hosts of this Cellar and the home of each app, as far as this host knows. Empty in a Cellar of one host. */
+/** The hosts of this Cellar and the home of each app, as far as this host knows. */
 export class Homes {
   /** The id of this host. */
   readonly self: string;
@@ -17,7 +17,7 @@ export class Homes {
   readonly #names = new Map<string, string>();
   /** Lost homes of apps for which requests wait, by app id. */
   readonly #awaited = new Map<string, string>();
-  /** Makes this host tell the control plane soon that requests wait for an app whose home is lost. */
+  /** Called when a request waits for an app whose home is lost, so that this host reports it to the control plane soon. */
   onAwaited: () => void = () => {};
   #revision = 0;
   #isKnown = false;
@@ -108,8 +108,8 @@ export class Homes {
   }
 
   /**
-   * Asks the control plane to move an app before others: its home is lost, and a request waits for it. Call it again after
-   * each answer.
+   * Asks the control plane to move an app before others: its home is lost, and a request waits for the app. Call it again
+   * after each answer of the control plane.
    */
   awaits(appId: string, home: string): void {
     if (this.#awaited.size < AWAITED_MAX) this.#awaited.set(appId, home);

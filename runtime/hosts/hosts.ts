@@ -7,7 +7,7 @@ import { hostsKey } from './hosts-key.ts';
 import { Peers } from './peers.ts';
 import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
-/** With fewer backends than this, the backends of deleted apps are not removed: the search would take longer than it saves. */
+/** With fewer backends than this, the backends of deleted apps stay: the search for them would cost more than it saves. */
 const TIDY_MIN = 100;
 
 export interface HostsOptions {
@@ -31,8 +31,8 @@ export class Hosts implements Elsewhere {
   /** Backends by app id. */
   readonly #apps = new Map<string, RemoteBackend>();
   /**
-   * Number of backends at which the backends of deleted apps are removed. It grows with the apps, because the removal
-   * looks at each backend.
+   * Number of backends at which the backends of deleted apps are removed. It grows with the number of apps, because the
+   * removal checks each backend.
    */
   #tidyAt = TIDY_MIN;
 
@@ -52,12 +52,12 @@ export class Hosts implements Elsewhere {
     const at = label.indexOf('--');
     if (at === -1 || host !== `${label}.${this.#baseDomain}`) return null;
     const parent = this.homes.resolve(host.slice(at + 2));
-    // An app and its previews are on the same host. If that is this host, it would know the preview.
+    // An app and its previews are on the same host. If this host had the app, it would know the preview.
     if (parent === undefined || this.here(parent.id, null) !== undefined) return null;
     return { route: parent, backend: this.#backend(parent.id, 'preview', host) };
   }
 
-  /** Returns the backend of an app that another host runs, or will. */
+  /** Returns the backend of an app that another host runs, or will run. */
   app(appId: string): Backend {
     const known = this.#apps.get(appId);
     if (known !== undefined) return known;

@@ -3,8 +3,8 @@ import { LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
 import type { S3Store } from '../bucket/s3-store.ts';
 
 /**
- * A process that runs objects holds a lease, which lasts 20 s and is renewed every 3 s. With less than this left, in ms,
- * the process has ended, even if the clocks of the hosts differ.
+ * A process that runs objects holds a lease, which lasts 20 s and is renewed every 3 s. If less than this is left of a
+ * lease, in ms, its process has ended, even if the clocks of the hosts differ a little.
  */
 const ALIVE_MS = 10_000;
 

@@ -1,4 +1,4 @@
-// The load of this host, as it reports it to the control plane.
+// Measures the load of this host, for its reports to the control plane.
 import { cpus } from 'node:os';
 import type { HostLoad } from '../../handlers/contract/host/hosts.ts';
 import type { DiskWatch } from '../disk/disk-watch.ts';
@@ -21,7 +21,7 @@ export class Load {
   /** Oldest first. */
   readonly #samples: Sample[] = [sample()];
 
-  /** @param counts returns how many apps this host has, and how many processes of them */
+  /** @param counts returns how many apps this host has, and how many apps have a process */
   constructor(disk: Pick<DiskWatch, 'freeMb' | 'totalMb'>, counts: () => Pick<HostLoad, 'apps' | 'running'>) {
     this.#disk = disk;
     this.#counts = counts;

@@ -1,14 +1,14 @@
-// This host as one of several: it reports to the control plane, and learns from the answers where apps run. It runs apps in the
-// bucket only while it gets answers.
+// This host as one of several: it reports to the control plane, and learns from the answers where apps run. Without answers
+// it is cut off: it ends its apps in the bucket, because the control plane may move them to other hosts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostReport, HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { Gate } from './gate.ts';
 import type { Homes } from './homes.ts';
 
-/** Version of the hosts' protocol, in each report. The control plane refuses a host with an unknown one. */
+/** Version of the hosts' protocol, in each report. The versions of two hosts may differ by at most 1. */
 export const HOSTS_PROTOCOL = 1;
-/** The control plane's error code for a host whose protocol it does not know. */
+/** The control plane's error code for a host whose protocol differs too much from another host's. */
 const INCOMPATIBLE = 'host_incompatible';
 
 /** Interval of reports, in ms. */
@@ -34,9 +34,9 @@ export interface MembershipOptions {
   /** Sends a report to the control plane. @throws {Error} with a `code` when it refuses the host */
   send: (report: HostReport, deadlineMs: number) => Promise<HostReportAnswer>;
   /**
-   * Whether another host runs the control plane's Durable Object that measures how long this host is silent. After the
-   * loss of that host, nothing measures it.
-   * @throws {Error} when that is unknown
+   * Whether another host runs the control plane's Durable Object that measures how long this host is silent. If false,
+   * nothing measures the silence, so no other host gets the apps.
+   * @throws {Error} when the bucket does not answer
    */
   isCounted: () => Promise<boolean>;
   /** Called with each answer, after its routes are known. */
@@ -56,17 +56,17 @@ export class Membership {
   isLeaving = false;
   readonly #options: MembershipOptions;
   readonly #closing = new AbortController();
-  /** Settles with the last report. Reports run one after another, so that an older answer never replaces a newer one. */
+  /** Settles with the newest report. Reports run one after another, so that an older answer never replaces a newer one. */
   #last: Promise<unknown> = Promise.resolve();
   #asked: Promise<void> | null = null;
-  /** When the last extra report began, as `performance.now()`. */
+  /** When the newest extra report began, as `performance.now()`. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #cutOff: NodeJS.Timeout | undefined;
-  /** When the last answered report was sent, as `performance.now()`. */
+  /** When the newest answered report was sent, as `performance.now()`. */
   #heardAt = 0;
   #hasJoined = false;
   #isAdmitted = false;
-  /** Whether the host is cut off. The gate stays shut for some time longer. */
+  /** Whether the host is cut off. After the next answer, the gate stays shut until `settle` has ended. */
   #isLost = false;
   #returning: Promise<void> | null = null;
 
@@ -105,15 +105,18 @@ export class Membership {
   }
 
   /**
-   * Sends an extra report, at the earliest `ASKED_EVERY_MS` after the last extra one. Resolves when it has ended.
-   * Concurrent calls share one report. Never rejects.
+   * Sends an extra report, at the earliest `ASKED_EVERY_MS` after the previous extra one. Resolves when the report was
+   * answered or has failed. Calls before it is sent share one report. Never rejects.
    */
   reportNow(): Promise<void> {
     this.#asked ??= this.#reportAsked();
     return this.#asked;
   }
 
-  /** Tells the control plane that this host leaves, so that its apps move away, and ends the reports. Never rejects. */
+  /**
+   * Reports to the control plane that this host leaves, and waits until its apps have moved away, or `deadlineMs` are over.
+   * Then ends the reports. Never rejects.
+   */
   async leave(deadlineMs: number): Promise<void> {
     this.#closing.abort(new Error('the host is stopping'));
     clearTimeout(this.#cutOff);
@@ -164,7 +167,7 @@ export class Membership {
   /** Sends a report. @returns why the control plane did not answer; null when it did, or when this host has left */
   #report(): Promise<unknown> {
     const done = this.#last.then(async () => {
-      // After a host has left, a report would bring it back.
+      // A report after `leave` would make the control plane use this host again.
       if (this.#closing.signal.aborted) return null;
       const sentAt = performance.now();
       try {
@@ -195,7 +198,7 @@ export class Membership {
     const { homes, gate, onAnswer, cutOffMs = CUT_OFF_MS } = this.#options;
     homes.take(answer);
     onAnswer(answer);
-    // Counts from the time of the report, as the control plane does.
+    // Counts from the sending of the report. The control plane counts from its receipt, so this host is cut off first.
     this.#heardAt = sentAt;
     this.#lookIn(sentAt + cutOffMs - performance.now());
     this.#isLost = false;

@@ -1,5 +1,5 @@
-// Hands over apps that still run here although another host is their home now: this host was lost or frozen for a while. Acts
-// on the routes that the control plane sends, without waiting for the control plane's next reconcile.
+// Hands over apps that still run here although another host is their home now: this host was lost or frozen for a while.
+// Acts on the routes that the control plane sends, without waiting for the control plane's next reconcile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -15,7 +15,7 @@ export class MovedAway {
   readonly #homes: Homes;
   readonly #apps: Pick<Apps, 'get' | 'observeAll' | 'departures'>;
   /**
-   * Apps whose new home came with the last answer. Usually the control plane is handing them over at this moment, so they
+   * Apps whose new home came with the newest answer. The control plane is probably handing them over at this moment, so they
    * may stay until the next answer.
    */
   #doubtful: string[] = [];
@@ -26,8 +26,8 @@ export class MovedAway {
   }
 
   /**
-   * Hands over the apps that should have left since the last answer. Call it with the routes of each answer. Never
-   * rejects.
+   * Hands over the apps whose new home came with the answer before this one, and that are still here. Call it with the
+   * routes of each answer. Never rejects.
    */
   async look(routes: readonly AppRoute[]): Promise<void> {
     const late = this.#doubtful;
@@ -36,8 +36,8 @@ export class MovedAway {
   }
 
   /**
-   * Hands over all apps that have another home. Resolves when each has left or failed to, or after a minute. Those that are
-   * still here leave later, or with the next reconcile.
+   * Hands over all apps that have another home. Resolves when each has left or failed to, or after `SETTLE_MS`. An app that
+   * is still here leaves later, or with the next reconcile.
    */
   async settle(): Promise<void> {
     const all = this.#handOverAll(this.#apps.observeAll().map(({ id }) => id));

@@ -15,7 +15,7 @@ const PING_DEADLINE_MS = 2_000;
 const CLASSES_DEADLINE_MS = 10_000;
 /** Maximum bytes of the answer with an app's classes. */
 const CLASSES_BYTES = 1024 * 1024;
-/** Consecutive pings without an answer after which the host counts as lost: 6 s. */
+/** Consecutive pings without an answer after which the host counts as lost: about 6 s. */
 const PINGS_MISSED_LIMIT = 3;
 /** How long a failed request waits until it is sent again, in ms. A change of an app's home or of a host ends the wait. */
 const AGAIN_MS = 1_000;
@@ -29,7 +29,7 @@ export class Peer {
   readonly #target: { host: string; port: number };
   readonly #timer: NodeJS.Timeout;
   #upstream: Upstream;
-  /** Queues that its apps consume, as of its last answer. */
+  /** Queues that its apps consume, as of its newest answer. */
   queues: readonly ConsumedQueues[] = [];
   #knownQueues = '';
   #missed = 0;
@@ -77,9 +77,9 @@ export class Peer {
   }
 
   /**
-   * Call it when a request has failed. Settles when it may be sent again. Never rejects.
+   * Call it when a request has failed. Settles when the request may be sent again. Never rejects.
    * @param changed settles when a home or a host has changed
-   * @param wasReached whether the host took the connection. Then other requests need not wait: it may be the request's own fault
+   * @param wasReached whether the host accepted the connection. Then only this request waits, because it may be the cause
    */
   again(changed: Promise<void>, wasReached: boolean): Promise<void> {
     if (this.#again !== null) return this.#again;
@@ -106,7 +106,7 @@ export class Peer {
 
   /**
    * Asks the other host for the unique keys of an app's Durable Object classes, by class name.
-   * @throws {Error} when it does not answer within some seconds
+   * @throws {Error} when it does not answer within `CLASSES_DEADLINE_MS`, or with too many bytes
    */
   async classesOf(appId: string): Promise<Record<string, string>> {
     const asked = { [HOP_TO]: 'classes', [HOP_APP]: appId };
@@ -166,7 +166,7 @@ export class Peer {
     const { upstream } = this;
     this.#upstream = new Upstream(this.#target);
     this.#lost.abort(new Error(`the host ${this.name} does not answer`));
-    // Requests to the lost host may hang for ever. Once ended, those that are safe to repeat are sent again.
+    // Otherwise requests to the lost host could hang for ever. Ended requests that are safe to repeat are sent again.
     upstream.destroy();
     this.#onChange();
   }

@@ -39,7 +39,7 @@ export class Peers {
     return this.#peers.get(id);
   }
 
-  /** Lets queued requests ask their backends again, because something has changed. */
+  /** Resolves `changed`, so that queued requests ask their backends again. Call it when an app or a host has changed. */
   announce(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();

@@ -70,7 +70,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)), call);
   };
 
-  /** Answers a ping with the consumed queues, unless the other host has them. @param known the digest of the list that it has */
+  /** Answers a ping with the consumed queues, unless the other host has them. @param known the digest of that host's list */
   function pong(known: string | undefined): LocalAnswer {
     const { body, digest } = consumed.look();
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
@@ -98,17 +98,17 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
   }
 }
 
-/** Serves one request to an app that may be about to arrive. The request waits until the app is here or elsewhere. */
+/** Serves one request to an app that may be about to arrive. The request waits until it is known where the app is. */
 class ArrivingApp implements Backend {
   readonly #around: PrivateGatewayOptions;
   readonly #elsewhere: Backend;
   readonly #here: () => Backend | undefined;
   readonly #generation: number;
-  /** The promise `Homes.changed` of the moment when the control plane was asked; null before that. */
+  /** The value of `Homes.changed` when the control plane was asked; null before that. */
   #asked: Promise<void> | null = null;
 
   /**
-   * @param elsewhere the app at another host
+   * @param elsewhere backend of the app at another host
    * @param generation of the app, as the sending host knows it. If this host knows no newer one, the app is about to
    * arrive
    */
@@ -135,7 +135,7 @@ class ArrivingApp implements Backend {
     const route = homes.get(this.site);
     if (route !== undefined && route.generation > this.#generation) return this.#elsewhere.admit();
     if (route !== undefined) return { kind: 'hold', ready: peers.changed };
-    // The app is new, or was deleted.
+    // Without a route, the app is new to this host, or was deleted.
     if (this.#asked === null) {
       this.#asked = homes.changed;
       return { kind: 'hold', ready: ask() };
@@ -144,7 +144,7 @@ class ArrivingApp implements Backend {
   }
 }
 
-/** Returns the call of another app as the app's process takes it. */
+/** Returns the call of another app, from the headers of the sending host. */
 function callOf({ headers }: RequestHead, spanId: string, depths: CallDepths): Call {
   const depth = Number(headerValue(headers, HOP_DEPTH) ?? 1);
   const described = headerValue(headers, CALL_HEADER);
@@ -157,7 +157,7 @@ function callOf({ headers }: RequestHead, spanId: string, depths: CallDepths): C
   };
 }
 
-/** Returns a call of the `HOST` binding, marked with how many hosts have passed it on. */
+/** Returns a call of the `HOST` binding, with a header that says how many hosts have passed it on. */
 function passedOn(hops: number): Call {
   return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
 }

@@ -7,14 +7,14 @@ import type { Homes } from './homes.ts';
 import type { Peer } from './peer.ts';
 import type { Peers } from './peers.ts';
 
-/** Maximum number of hosts that pass a request on: the host that the client reached, and a host that the app has just left. */
+/** Maximum number of hosts that pass a request on: the host that the client reached, and one that the app has just left. */
 export const HOPS_MAX = 2;
 
 /** What the backends of all apps on other hosts share. */
 export interface Elsewhere {
   homes: Homes;
   peers: Peers;
-  /** The secret that hosts show each other. */
+  /** The secret by which the hosts authenticate each other. */
   key: string;
 }
 
@@ -25,7 +25,7 @@ export class RemoteBackend implements Backend {
   readonly #to: Hopping;
   readonly #here: () => Backend | undefined;
   readonly #hops: number;
-  /** The `Hop` of the last request. Most requests can share it. */
+  /** The `Hop` of the previous request, which later requests reuse until the home, the peer or the generation changes. */
   #hop: { home: KnownHost; peer: Peer; generation: number; hop: Hop } | null = null;
 
   /**
@@ -50,7 +50,7 @@ export class RemoteBackend implements Backend {
     const { homes, peers } = this.#elsewhere;
     const home = homes.elsewhere(this.site);
     const held: Admission = { kind: 'hold', ready: peers.changed };
-    // The app has just moved here, is moving here, or was deleted.
+    // The app has just moved here, is moving here or was deleted, or its home is unknown.
     if (home === null)
       return this.#here()?.admit() ?? (homes.isOnRemovedHost(this.site) ? HOST_REMOVED : held);
     if (this.#hops >= HOPS_MAX) return held;
@@ -78,7 +78,7 @@ export class RemoteBackend implements Backend {
     const ofCalls = linesOf('call');
     const hop: Hop = {
       host: home.name,
-      // A call from another app may have waited here while its target left this host.
+      // Also gets calls from other apps: those that waited for the app's process here when the app left this host.
       lines: (isCall) => (isCall ? ofCalls : own),
       again: (wasReached) => peer.again(peers.changed, wasReached),
     };

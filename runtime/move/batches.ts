@@ -1,4 +1,4 @@
-// Opens Durable Objects a few at a time, because each needs memory, and reads their files.
+// Opens Durable Objects in batches, because each open object needs memory, and reads their files.
 import { dirname, join } from 'node:path';
 import type { User } from '../isolation/users.ts';
 import { Reader } from '../snapshots/take/reader.ts';
@@ -16,7 +16,7 @@ export interface OpenedObject {
   bytes: number;
 }
 
-/** Opens objects. Calls `read` for each, with a reader for the directory of opened objects, and the object's path in it. */
+/** Opens objects. Calls `read` for each, with a reader of the directory of opened objects, and the object's path in it. */
 export async function readOpened(
   opening: Opening,
   user: User | null,
@@ -42,7 +42,7 @@ export async function readOpened(
   }
 }
 
-/** Divides items in their order. An item with more bytes than a batch may have is alone. */
+/** Divides items into batches, in their order. An item with more bytes than a batch may have gets a batch of its own. */
 export function batchesOf<Item extends { bytes: number }>(items: readonly Item[]): Item[][] {
   const batches: Item[][] = [];
   let bytes = 0;

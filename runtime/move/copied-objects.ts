@@ -1,4 +1,5 @@
-// The Durable Objects in a directory of workerd: databases, namespaces, queues and Workflows are such objects too.
+// Lists the Durable Objects in a directory of workerd. D1 databases, KV namespaces, queues and Workflows are Durable Objects
+// too.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Objects } from './opening.ts';
@@ -6,7 +7,7 @@ import type { Objects } from './opening.ts';
 const OBJECT = /^([0-9a-f]{64})\.sqlite$/;
 /** The file of a namespace's alarms. */
 export const METADATA = 'metadata.sqlite';
-/** Files of SQLite beside a database, and those of a cluster. */
+/** Files of SQLite beside a database, and files of a workerd cluster. */
 const BESIDE = /\.sqlite(-wal|-shm|-journal|\.log)$|^\.cluster$/;
 
 /** The data cannot be moved. Nothing has changed. */

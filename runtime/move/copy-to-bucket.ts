@@ -29,7 +29,10 @@ export interface Copying {
   signal: AbortSignal;
 }
 
-/** Nothing uses the copy before the database says that the app has moved. @throws {Error} when a copy fails */
+/**
+ * Copies one app's data and code into the bucket. Nothing uses the copy before the host's database has the app's new place.
+ * @throws {Immovable} when the app has data that cannot be moved; {Error} when a copy fails
+ */
 export async function copyToBucket(
   { paths, apps, snapshots }: CopyOptions,
   { app, place, opening, work, signal }: Copying,

@@ -31,11 +31,11 @@ import { withOpening } from './opening.ts';
 const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
 const OBJECTS = new URL('./objects-from-bucket.ts', import.meta.url);
 const READ_MS = 60 * 60_000;
-/** Timeout of one call for R2 objects, in ms: a call ends only after an object, which may be large. */
+/** Timeout of one call for R2 objects, in ms: a call ends only after a batch of objects, which may be large. */
 const OBJECTS_MS = 4 * 60 * 60_000;
 /** How often the progress of R2 objects is logged, in ms. */
 const PROGRESS_MS = 10_000;
-/** Number of successful releases that are copied: the live one, and those that can be rolled back to. */
+/** Number of newest successful releases that are copied, besides the live one, so that a rollback to them is possible. */
 const RELEASES = 6;
 const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY, CRON_SECONDS_KEY, PIPELINE_KEY];
 
@@ -47,7 +47,7 @@ export interface DiskCopyOptions {
 }
 
 /**
- * Nothing uses the copy before the database says that the app has moved.
+ * Copies one app's data and code to this machine. Nothing uses the copy before the host's database has the app's new place.
  * @throws {Immovable} when the app has data that cannot be moved; {Error} when a copy fails
  */
 export async function copyToDisk(
@@ -137,7 +137,8 @@ function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
 }
 
 /**
- * Reads the database of an object and its log, which no other process changes. An object that never wrote has no database.
+ * Copies an object's database and its write-ahead log below `into`. No other process changes them meanwhile. An object that
+ * never wrote has no database.
  * @returns whether there is a database
  */
 async function readObject(reader: Reader, path: string, into: string): Promise<boolean> {

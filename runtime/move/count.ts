@@ -18,7 +18,7 @@ const FILE = /^do\/([^/]+)\/([^/]+)$/;
 const OBJECT_FILE = /^[0-9a-f]{64}\.sqlite$/;
 /** Files of workerd and SQLite beside the files of objects. */
 const BESIDE = /^metadata\.sqlite$|\.sqlite-(wal|shm|journal)$/;
-/** Records of R2 objects in the bucket; other names have their bytes, or parts of uploads. */
+/** Names of the records of R2 objects in the bucket. Under other names are the bytes of objects, and parts of uploads. */
 const RECORD = /^[^/]+\/objects\//;
 
 export interface Counts {

@@ -1,4 +1,4 @@
-// Puts a copy of an app's data into the bucket, and compares it.
+// Puts a copy of an app's data into the bucket, and compares the databases there with those of the copy.
 import { existsSync } from 'node:fs';
 import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,15 +16,15 @@ import { type OpeningPlace, withOpening } from './opening.ts';
 const FIRST_COPY = new URL('./first-copy.ts', import.meta.url);
 /** Timeout to write the files of all objects, in ms. */
 const WRITE_MS = 60 * 60_000;
-/** Stands for a member of the cluster: it has the alarms until the app's first process takes them over. */
+/** Stands for the id of a cluster member: the alarms are stored under it until the app's first process takes them over. */
 const NOBODY = '0'.repeat(32);
 
 export interface Filling {
   cluster: AppCluster;
   place: OpeningPlace;
-  /** The copy of the app's data, as workerd has it on a disk, in `do` and `kv`. The large values are moved out of it. */
+  /** Directory with the copy of the app's data, as workerd has it on a disk: `do`, and `kv`. `fillBucket` moves `kv`. */
   copy: string;
-  /** A directory for the files of the bucket, on the same disk. */
+  /** A directory on the same disk, for the files that are sent to the bucket. */
   work: string;
   /** The alarms by the unique key of their namespace. */
   alarms: Record<string, StoredAlarm[]>;
@@ -114,8 +114,8 @@ async function storedObjects(copy: string): Promise<OpenedObject[]> {
 }
 
 /**
- * Writes the alarms last, because a process would run them. Removes those that workerd has found in the databases, because they
- * lack the objects' names.
+ * Writes the alarms. Call it last, because a process would run them. First removes the alarms that workerd has written from
+ * the databases, because these lack the objects' names.
  */
 async function writeAlarms({ cluster, alarms }: Filling, folders: Record<string, string>): Promise<void> {
   await each(await cluster.store.list(ALARMS), ({ name }) => cluster.store.remove(name));

@@ -1,15 +1,15 @@
-// Writes the first copy of a Durable Object in the bucket. workerd cannot import data, so this writes the files that a process
-// of the cluster would have left there: one snapshot of the object's database. workerd makes its own snapshot when it opens the
-// object. The layout is not documented: each object is opened afterwards, and compared with the original.
+// Writes the first copy of a Durable Object in the bucket. workerd cannot import data, so this writes the files that a
+// process of the cluster would have left there: one snapshot of the object's database. workerd makes its own snapshot when
+// it opens the object. The layout is not documented: each object is opened afterwards, and compared with the original.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 
-/** The epoch of the first owner. */
+/** Epoch (a number of workerd's cluster) of the first process that owns the object. `own.json` names the owner. */
 const EPOCH = 1;
-/** The number of the first owner's last change in the snapshot. */
+/** Number of the newest change by that process in the snapshot. */
 const CHANGES = 3;
 
 /** An object's database, and the object's folder in the bucket. */
@@ -49,7 +49,7 @@ function descending(value: number): string {
 /** Returns the Cap'n Proto message that comes before a database of `size` bytes in a snapshot. */
 function header(size: number): Buffer {
   const words = Buffer.alloc(15 * 8);
-  // One segment of 14 words; the root has 4 words and a pointer.
+  // One segment of 14 words. The root has 4 data words and 1 pointer.
   words.writeUInt32LE(14, 4);
   words.writeUInt16LE(4, 12);
   words.writeUInt16LE(1, 14);
@@ -57,7 +57,7 @@ function header(size: number): Buffer {
   words.writeUInt32LE(CHANGES, 20);
   // Says that this is a snapshot.
   words.writeUInt32LE(1, 40);
-  // A list of one file: 5 words and a pointer each.
+  // A list of one file. Each file has 5 data words and 1 pointer.
   words.writeUInt32LE(1, 48);
   words.writeUInt32LE(0x37, 52);
   words.writeUInt32LE(4, 56);

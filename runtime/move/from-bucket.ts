@@ -16,7 +16,7 @@ import {
 import { isIdOf } from '../storage/object-id.ts';
 import { Immovable } from './copied-objects.ts';
 
-/** The file that names the process which has an object. An object that never wrote has only this file. */
+/** The file that names the process which owns an object. An object that never wrote has only this file. */
 const OWNER = '/own.json';
 
 export interface InBucket {

@@ -1,5 +1,5 @@
-// The data of an app that moves. It is in `moving/<app id>/<place>` until the database has the app's new place. Then it
-// replaces the old data. So a killed host leaves either the old data or the new.
+// A move copies an app's data to `moving/<app id>/<place>`. The copy replaces the old data once the host's database has the
+// app's new place. After a kill, the next start finishes the replacement, or removes the copy.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
@@ -19,7 +19,7 @@ export async function prepareMovedData({ moving }: MovingPaths, appId: string, t
   return directory;
 }
 
-/** Returns the directory of the R2 objects that an app has on this machine after a move to it; it need not exist. */
+/** Returns the directory where a move to this machine prepares an app's R2 objects. The directory need not exist. */
 export function preparedObjects({ moving }: Pick<MovingPaths, 'moving'>, appId: string): string {
   return join(moving(appId), 'buckets');
 }
@@ -54,7 +54,7 @@ function exchange(paths: MovingPaths, appId: string, place: Place): void {
   if (!existsSync(prepared)) return;
   if (place === 'bucket') moveToTrash(trash, appId, { data: data(appId) });
   else {
-    // Before the data: once the prepared data is in use, a repeated call does nothing.
+    // Before the data: once the prepared data has replaced the old, a repeated call returns early.
     exchangeObjects(paths, appId);
     // The data directory of an app that was in the bucket has only a cache.
     if (existsSync(data(appId))) renameSync(data(appId), join(moving(appId), 'cache'));
@@ -67,7 +67,7 @@ function exchangeObjects(paths: MovingPaths, appId: string): void {
   const { buckets, trash } = paths;
   const prepared = preparedObjects(paths, appId);
   if (!existsSync(prepared)) return;
-  // The earlier directory may have objects whose keys were too long for the bucket.
+  // The old directory is kept in the trash: it may have objects whose keys were too long for the bucket.
   moveToTrash(trash, appId, { buckets: buckets(appId) });
   mkdirSync(dirname(buckets(appId)), { recursive: true, mode: 0o700 });
   renameSync(prepared, buckets(appId));

@@ -70,8 +70,8 @@ export class Moves {
 
   /**
    * Counts what a move would move.
-   * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved, or the disk has no
-   *   room for the move
+   * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved, or the disk has
+   *   no room for the move
    */
   async plan(id: string, to: Place): Promise<MovePlan> {
     return (await this.#plan(id, to)).plan;
@@ -110,9 +110,9 @@ export class Moves {
   }
 
   /**
-   * Moves an app with its previews, after other moves. Does nothing when it is there already.
-   * @throws {Refusal} as `plan` does, while the app is deployed, and when the host stops; {Error} when a copy fails. Then the app
-   *   stays where it was
+   * Moves an app with its previews, after other moves. Does nothing when the app keeps its data in `to` already.
+   * @throws {Refusal} as `plan` does, while the app is deployed, when a copy fails, and when the host stops; {Error} after
+   *   `MOVE_MS`. Then the app stays where it was
    */
   async move(id: string, to: Place): Promise<MovePlan> {
     const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(MOVE_MS)]);
@@ -125,13 +125,13 @@ export class Moves {
     }
   }
 
-  /** Ends the running move and the waiting ones. The app of the running one stays where it was, unless all is copied. */
+  /** Ends the running move and the waiting ones. The app of the running move stays where it was, unless all is copied. */
   async stop(): Promise<void> {
     this.#ending.abort(new Refusal(503, 'host_unavailable', 'the host is stopping'));
     await this.#turns.run({ owner: '' }, () => {});
   }
 
-  /** Plans only at the move's turn, because earlier moves may have used the free disk space. */
+  /** Moves an app at the move's turn. Plans only now, because earlier moves may have used the free disk space. */
   async #move(id: string, to: Place, signal: AbortSignal): Promise<MovePlan> {
     const { apps, buckets } = this.#options;
     const { plan, objectBytes } = await this.#plan(id, to);
@@ -149,7 +149,7 @@ export class Moves {
     const seconds = ((performance.now() - begun) / 1000).toFixed(1);
     log('info', 'an app has moved', { app: apps.get(id)?.wanted.slug, to, seconds, bytes: plan.bytes });
     if (to === 'local') return plan;
-    // R2 objects move when the service opens them. What fails is tried again at their next use.
+    // The bucket service moves R2 objects when it opens them. Their next use retries a failed move.
     for (const each of family)
       if (buckets.has(each))
         await buckets.usage(each).catch((error: unknown) =>
@@ -205,7 +205,8 @@ export class Moves {
   /** Takes the copy into use. */
   async #begin({ id }: App, to: Place): Promise<void> {
     const { paths, buckets } = this.#options;
-    // Closes the R2 objects: their next use opens them in the new place. Twice, because the API may open them in between.
+    // Closes the R2 objects, so that their next use opens them in the new place. Twice, because a call of the API may open
+    // them in between.
     await buckets.forget(id);
     await useMovedData(paths, id, to);
     await buckets.forget(id);

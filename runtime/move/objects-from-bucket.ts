@@ -1,5 +1,5 @@
-// Copies the R2 objects of an app from the bucket to the disk, as the local store has them. Runs in worker threads. Objects keep
-// their versions, etags and times; unfinished uploads are left out.
+// Copies the R2 objects of an app from the bucket to the disk, as the local store has them. Runs in worker threads. Objects
+// keep their versions, etags and times; unfinished uploads are left out.
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { uploadEtag } from '../storage/r2/bucket/object-rules.ts';
 import { INDEX } from '../storage/r2/messages.ts';
 import { keyOfRecord, type ObjectRecord } from '../storage/r2/remote/records.ts';
 
-/** Names between two checks of the time. */
+/** Number of names that are copied between two checks of the time. */
 const BATCH = 64;
 
 /** Allowed names of an object's bytes. Otherwise a record could name bytes of other apps, which the host can read. */
@@ -70,7 +70,8 @@ export async function copyObjects(
 }
 
 /**
- * Compares the copy with the bucket, and syncs it to the disk. Without objects no directory is left.
+ * Checks that the copy has all objects of the bucket, and all their bytes. Then syncs it to the disk, or removes the
+ * directory if there are no objects.
  * @throws {Error} when objects or bytes are missing
  */
 export async function finishObjects(folder: AppFolder, into: string): Promise<void> {

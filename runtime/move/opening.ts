@@ -15,7 +15,7 @@ const TASK = 'move';
 /** Timeout of one batch of objects, in ms. */
 const OPEN_MS = 10 * 60_000;
 
-/** Where the process runs, and as whom. */
+/** Where the process runs, and as which user. */
 export interface OpeningPlace {
   workerd: string;
   user: User | null;
@@ -70,7 +70,7 @@ export async function withOpening<T>(
   }
 }
 
-/** A service for each namespace: a class of one service belongs to one namespace. */
+/** Returns a service for each namespace, because a class of a service belongs to only one namespace. */
 function services(keys: string[]): Fields[] {
   const worker = { modules: [{ name: 'open.js', esModule: MODULE }], compatibilityDate: SERVICE_DATE };
   return [

@@ -212,7 +212,7 @@ export function makeApps(
       const app = apps.get(appId);
       return app === undefined || app.wanted.desired_state === 'stopped' ? null : app.lastRequestAt;
     },
-    // A reading of an app in the bucket needs its process, and would keep that from going idle.
+    // To read the queues of an app in the bucket, its process must run. Each reading would keep the process from going idle.
     backlogs: async (appId) =>
       apps.processes(appId) === 0 || apps.clusterOf(appId) !== null ? null : storageQueries.queues({ appId }),
   });

@@ -29,7 +29,8 @@ export type Base = ReturnType<typeof makeBase>;
 
 /**
  * Locks and opens the data directory, and makes what every other part needs.
- * @throws {Error} when another host has the data directory, or a newer Cellar wrote it
+ * @throws {Error} when another host uses the data directory, a newer Cellar wrote it, or `RUNNER_BUCKET` is missing for the
+ *   control plane's data
  */
 export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
@@ -97,11 +98,14 @@ export function makeBase(config: Config) {
   };
 }
 
-/** Locks the data directory, removes the orphaned processes and files of a killed host, and opens the host's database. */
+/**
+ * Locks the data directory and opens the host's database. Ends orphaned processes, removes orphaned files, and finishes the
+ * moves of a killed host.
+ */
 function openDataDirectory(config: Config, paths: Layout) {
   const release = claim(paths);
   finishMoves(paths.restoring);
-  // Before any write: on an almost full disk it frees the reserve.
+  // Before the writes below: on an almost full disk, `DiskWatch` frees the disk reserve.
   const disk = new DiskWatch({
     directory: paths.root,
     diskReserve: paths.diskReserve,

@@ -20,7 +20,7 @@ import type { Base } from './base.ts';
 import type { DeployParts } from './deploys.ts';
 import type { ObservabilityParts } from './observability.ts';
 
-/** @param onRestart called after the control plane's process was restarted */
+/** Makes these parts. @param onRestart called after the control plane's process was restarted */
 export function makeControl(
   base: Base,
   observability: ObservabilityParts,

@@ -1,4 +1,4 @@
-// The parts that make deploys from pushes, uploads, imports and branches.
+// The parts that make deploys: from pushes, uploads, imports and Git hosts, to apps and previews.
 
 import type {
   BoundCertificate,
@@ -28,6 +28,7 @@ import type { ObservabilityParts } from './observability.ts';
 export type DeployParts = ReturnType<typeof makeDeploys>;
 
 /**
+ * Makes these parts.
  * @param onFacts called after a transaction that added facts to the outbox
  * @param askCertificate gets a client certificate from the control plane
  */

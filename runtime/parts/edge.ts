@@ -1,4 +1,4 @@
-// The parts that receive requests: the gateways of the edge and of the API, Caddy in front, and the access log.
+// The parts that receive requests: the gateways of the edge, of the API and for other hosts, and the access log.
 import { hostname } from 'node:os';
 import type { KnownApps } from '../apps/known/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
@@ -27,9 +27,9 @@ interface Behind {
   /** Null for the only host. */
   hosts: Hosts | null;
   depths: CallDepths;
-  /** Names of failed parts. */
+  /** Returns the names of failed parts. */
   failing: () => string[];
-  /** Names of warnings while everything serves. */
+  /** Returns the names of problems that `/ready` reports with status 200. */
   warnings: () => string[];
   telemetry: Telemetry;
 }
@@ -73,7 +73,7 @@ export function makeEdge(
   });
   const ended = (record: RequestRecord) => {
     accessLog.write(record);
-    // Only the host that ran the app records a request: on that host, `home` is null. The app may have moved here afterwards.
+    // Only the host that served the request records it: there, `record.home` is null. The app may have moved here since.
     const isHere = record.home === null && apps.get(record.site) !== undefined;
     if (isHere && record.path !== FLEET_HEALTH) telemetry.record(record);
   };

@@ -3,7 +3,7 @@ import type { KnownApps } from '../apps/known/known-apps.ts';
 import { Hosts } from '../hosts/hosts.ts';
 import type { Base } from './base.ts';
 
-/** Returns null for the only host. @param apps returns the apps of this host */
+/** Makes this part; returns null for the only host. @param apps returns the apps of this host */
 export function makeHosts({ config, homes, clusterKey }: Base, apps: () => KnownApps): Hosts | null {
   if (homes === null) return null;
   const here = (appId: string, previewHost: string | null, headers?: readonly string[]) =>

@@ -21,7 +21,7 @@ interface Around {
   reconcile: () => Promise<void>;
 }
 
-/** Returns null when this is the only host. */
+/** Makes this part; returns null when this is the only host. */
 export function makeMembership(
   { config, store, disk, bucket, homes, gate }: Base,
   { apps, control, movedAway, unanswered, reconcile }: Around,

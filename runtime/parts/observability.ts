@@ -18,7 +18,8 @@ import type { Base } from './base.ts';
 export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
 /**
- * @param describe returns an app as alerts show it; null when it was deleted
+ * Makes these parts.
+ * @param describe returns an app as alerts show it; null for an app that this host does not have
  * @param isApp whether a host name is that of an app of this host
  * @param reporting.send sends reports of apps to the control plane
  */
@@ -70,7 +71,7 @@ export function makeObservability(
     },
   });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
-  /** Writes a line into an app's log, if the log keeps its level. */
+  /** Writes a line into an app's log, if `RUNNER_FLEET_LOG` lets its source and level pass. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
     if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
   };

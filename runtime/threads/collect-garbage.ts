@@ -10,7 +10,7 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
 let passed = 0;
 
-/** Counts a chunk that was passed on and is garbage now. Not for chunks that are kept. */
+/** Counts the bytes of a chunk that was passed on and is garbage now. Not for chunks that are kept. */
 export function countGarbage(bytes: number): void {
   passed += bytes;
   if (passed < COLLECT_EVERY_BYTES) return;

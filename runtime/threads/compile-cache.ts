@@ -4,10 +4,10 @@ import { getCompileCacheDir } from 'node:module';
 import { dirname, join } from 'node:path';
 import { removeTree } from '../disk/remove.ts';
 
-/** Most files in the cache. A Cellar that has used all its parts has about 2,000. Each install path adds its own. */
+/** Maximum number of files in the cache. A Cellar that has used all its parts has about 2,000, for each install path. */
 const MOST_FILES = 10_000;
 
-/** Returns the directory of the compile caches of all Node versions; null when the start found no safe place for it. */
+/** Returns the directory of the compile caches of all Node versions; null when this process uses no compile cache. */
 export function compiledDirectory(): string | null {
   const own = getCompileCacheDir();
   return own === undefined ? null : dirname(own);

@@ -8,8 +8,9 @@ export interface ThreadOptions extends Pick<WorkerOptions, 'resourceLimits' | 'w
 }
 
 /**
- * Size of V8's young generation in a thread, in MiB. When a thread's heap is full, Node enlarges it a little while it ends the
- * thread. With the default size, one collection may move more than that into the heap, which crashes the whole process.
+ * Size of V8's young generation in a thread, in MiB. When a thread's heap is full, Node ends the thread, and enlarges the
+ * heap a little until then. From a young generation of the default size, one collection may move more than this extra space
+ * into the heap, which crashes the whole process.
  */
 const YOUNG_MB = 8;
 

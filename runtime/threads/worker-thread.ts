@@ -10,7 +10,7 @@ export interface Job {
   values: unknown[];
 }
 
-/** An error as sent to another thread, which loses its class. */
+/** An error in a form that can be sent to another thread. A copied `Error` would lose its class. */
 export interface JobFailure {
   className: string;
   message: string;
@@ -29,7 +29,7 @@ async function answer({ id, module, name, values }: Job): Promise<JobReply> {
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     const { message, stack = '' } = error;
-    // Only fields that can be copied to another thread.
+    // Leaves out fields with objects, because not every object can be copied to another thread.
     const fields = Object.fromEntries(
       Object.entries(error).filter(([, value]) => value === null || typeof value !== 'object'),
     );

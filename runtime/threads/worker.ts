@@ -1,5 +1,5 @@
-// Worker threads for work that must not block the gateway's thread: parsing and walking input whose size a tenant chose. Each
-// job has a deadline and a memory limit. Exceeding one ends the thread, and the next job gets a new thread.
+// Worker threads for work that must not block the gateway's thread: parsing and walking input whose size a tenant chose.
+// Each job has a deadline and a memory limit. Exceeding one ends the thread, and the next job gets a new thread.
 import type { Worker } from 'node:worker_threads';
 import { FairQueue } from '../queues/fair-queue.ts';
 import { startThread } from './thread.ts';
@@ -9,14 +9,14 @@ import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 const MEMORY_MB = 256;
 /** Idle timeout of a thread, in ms. */
 const IDLE_MS = 30_000;
-/** Most waiting jobs of one owner. */
+/** Maximum number of waiting jobs of one owner. */
 const WAITING = 200;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
 type AnyFunction = (...values: any[]) => unknown;
 
 export interface JobOptions {
-  /** Timeout of the job, without its time in the queue. */
+  /** Timeout of the job in ms, without its time in the queue. */
   deadlineMs: number;
   /** Jobs with the same key, such as an app's id, run one after another. */
   key?: string;
@@ -40,8 +40,8 @@ export class WorkerThreads {
   #closed = false;
 
   /**
-   * @param most number of threads in the pool
-   * @param mostPerOwner most of these threads that one owner's jobs may use
+   * @param most maximum number of threads in the pool
+   * @param mostPerOwner maximum number of these threads that run jobs of one owner
    */
   constructor(most: number, mostPerOwner = most) {
     this.#turns = new FairQueue({
@@ -55,8 +55,8 @@ export class WorkerThreads {
   /**
    * Calls a function that `module` exports, in a thread. Arguments and result are copied.
    * Settles only when the job no longer runs, even after a timeout.
-   * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs of its owner
-   *   wait; the signal's reason when it aborts
+   * @throws what the function throws; {Error} on a timeout, too much memory or after `close`; {QueueFull} when too many jobs
+   *   of its owner wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
     module: URL,

@@ -53,8 +53,8 @@ export class Arrivals {
   }
 
   /**
-   * Loads what a start of an app of another host would need. Does nothing for an app of this host.
-   * @throws {Refusal} when the bucket lacks the app's record or release; {Error} when it does not answer
+   * Loads the live release of an app that another host runs, for a start on this host. Does nothing for an app of this host.
+   * @throws {Refusal} when the bucket lacks the app's record or release; {Error} when the bucket does not answer
    */
   async prepare(id: string): Promise<void> {
     if (this.#apps.app(id) !== undefined) return;
@@ -75,7 +75,7 @@ export class Arrivals {
     const known = this.#apps.app(wanted.id);
     if (known !== undefined && hosts !== null) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
-      // Another host has changed the app since, so this host forgets its own copy.
+      // Another host has changed the app since, so this host forgets the app, and takes the newer record below.
       await known.changes.closed(() => this.#departures.depart(known, hosts, null, known.wanted.generation));
     }
     // Waits until the bucket has the record of the deleted app, because the next step reads it there.

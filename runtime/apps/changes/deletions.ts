@@ -33,7 +33,8 @@ export class Deletions {
   async #delete(id: string, generation: number, isKept: boolean): Promise<void> {
     const { store, paths } = this.#apps.options;
     this.#apps.requireFresh({ id, generation });
-    // Only a preview has `!isKept`. If this host was lost meanwhile, another host may have the preview's record now.
+    // Takes no record of a preview, for which `isKept` is false. If this host was lost for a while, another host may run the
+    // preview now.
     const left =
       this.#apps.app(id) !== undefined || !isKept ? [] : await this.#arrivals.takeLeft(id, generation);
     const app = this.#apps.app(id);
@@ -42,7 +43,7 @@ export class Deletions {
       if (isKept && (app?.preview === null || left.length > 0)) store.records.keep(id, now, left[0]);
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
-      // Not `cluster`, which a move changes later than the record.
+      // Reads `wanted.storage`, not `cluster`: a move changes `cluster` later.
       const inBucket = app?.wanted.storage === 'bucket' ? [id] : left.map(({ wanted }) => wanted.id);
       for (const each of inBucket)
         store.folderRemovals.add(each, new Date(now + (isKept ? KEPT_MS : 0)).toISOString());
@@ -68,7 +69,7 @@ export class Deletions {
     const place = moveToTrash(paths.trash, id, belongings, thrownAt);
     if (isKept) return;
     await removeTree(place);
-    // Not awaited, because it also removes other folders that are due.
+    // Not awaited, because it also removes folders of other deleted apps.
     void this.#apps.options.bucket?.removals.run();
   }
 
@@ -88,7 +89,7 @@ export class Deletions {
     });
   }
 
-  /** @throws {Refusal} when the data of an app is no longer in the trash */
+  /** Moves an app's files back from the trash, and restores its record. @throws {Refusal} when the trash lacks the files */
   #takeBack(wanted: WantedApp): void {
     const { id } = wanted;
     const { store, paths } = this.#apps.options;

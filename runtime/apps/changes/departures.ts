@@ -74,7 +74,7 @@ export class Departures {
   }
 
   /**
-   * Forgets apps whose processes have ended: an app, then its previews.
+   * Writes the records of apps whose processes have ended, and forgets the apps: an app, then its previews.
    * @param next returns where the requests of an app go from now on; null: they are refused
    * @throws {Error} when their records or the forgetting cannot be stored. Then no app is forgotten
    */

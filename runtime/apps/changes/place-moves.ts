@@ -22,9 +22,9 @@ export class PlaceMoves {
    * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued,
    * and pushes are refused.
    * @param to where the app keeps them afterwards
-   * @param copy copies the data and code of one app. Its signal aborts when the app is deleted
-   * @param begin takes one app's copy into use, once all copies have succeeded. It is repeated until it succeeds
-   * @returns whether the app was moved; false when its data was there already
+   * @param copy copies the data and code of one app. Its signal aborts when the app is deleted, or the host ends
+   * @param begin takes one app's copy into use, once all copies have succeeded. After a failure it is repeated
+   * @returns whether the app was moved; false when it keeps its data in `to` already
    * @throws {Refusal} while the app is deployed or moved; what `copy` throws. Then the app stays where it was
    */
   async move(
@@ -70,13 +70,16 @@ export class PlaceMoves {
     for (const [each, place] of places) {
       const signal = AbortSignal.any([app.fleet.closing, each.fleet.closing]);
       await copy(each, place, signal).catch((error: unknown) => {
-        // A preview that was deleted meanwhile moves nowhere.
+        // A failed copy of a preview that was deleted meanwhile does not matter.
         if (each === app || this.#apps.isKnown(each)) throw error;
       });
     }
   }
 
-  /** Records that an app and its previews have moved. @throws {Error} when that cannot be stored; they stay where they were */
+  /**
+   * Records that an app and its previews have moved.
+   * @throws {Error} when that cannot be stored, or the app was deleted; then they stay where they were
+   */
   async #moved(
     app: App,
     places: Map<App, BucketPlace>,
@@ -93,7 +96,7 @@ export class PlaceMoves {
     for (const [each, { cluster, code }] of places) each.moved(to === 'bucket' ? { cluster, code } : null);
   }
 
-  /** Records where apps are. Skips deleted ones. */
+  /** Records where apps keep their data, and when their folders are removed from the bucket. Skips deleted apps. */
   #setPlace(apps: App[], place: Place): void {
     const { store } = this.#apps.options;
     const known = apps.filter((app) => this.#apps.isKnown(app));

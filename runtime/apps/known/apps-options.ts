@@ -6,14 +6,14 @@ import type { FleetUsage } from '../../fleets/life/fleet.ts';
 import type { Level } from '../../log.ts';
 import type { FleetsOptions } from '../fleet-of-app.ts';
 
-/** What `Apps` needs where several hosts serve the same apps. */
+/** What `Apps` needs in a Cellar of several hosts. */
 export interface AppHosts {
   /** The id of this host. */
   self: string;
   /** Ends the deploys of an app that leaves, and resolves when none runs. The app's next host makes them again. */
   endDeploys: (id: string) => Promise<void>;
   /**
-   * Called at once when an app or a preview has left for the host `to`. Returns where its requests go from now on.
+   * Called when an app or a preview leaves for the host `to`. Returns where its requests go from now on.
    * @param hostname a host name of the app
    */
   left: (id: string, to: string, hostname: string) => Backend;
@@ -28,13 +28,13 @@ export interface AppsOptions extends FleetsOptions {
   /** Left out in a Cellar of one host. */
   hosts?: AppHosts | null;
   baseDomain: string;
-  /** Sends a message about an app to its owner. */
+  /** Writes a line into an app's log. */
   say: (id: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
-  /** Gets the usage of an app since the previous call. Called at most once a second for each app. */
+  /** Called with an app's usage since the previous call, about once a second while the app has a process. */
   onUsage: (id: string, usage: FleetUsage) => void;
-  /** Called with an app's slug, at boot and when it changes. */
+  /** Called with an app's slug at boot, and whenever a wanted state of the app is applied. */
   onNamed: (id: string, slug: string) => void;
   /** Called when an app or a preview has come from another host, or was undeleted, before it gets requests. */
   onRestored: (id: string) => void;

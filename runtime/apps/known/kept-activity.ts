@@ -1,5 +1,5 @@
 // Records when apps were last used, once a minute, and which apps rest: those without a process, which wait for a request or
-// for due work. It begins with the records from before the host's start.
+// for due work. Also returns the records from before the host's start.
 import type { ActivityRow } from '../../../sqlite/host/activity.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import { logRarely, reason } from '../../log.ts';
@@ -21,7 +21,7 @@ interface Used {
 export class StoredActivity {
   readonly #store: HostStore;
   readonly #atBoot: Map<string, ActivityRow>;
-  /** The last request of each app, as the database has it. */
+  /** The last minute with a request of each app, as the database has it, in ms since 1970. */
   readonly #kept = new Map<string, number>();
   /** States of rest that could not be written yet. */
   readonly #unwritten = new Map<string, Rest>();
@@ -57,13 +57,13 @@ export class StoredActivity {
     this.#writeRests();
   }
 
-  /** Records changes: at most once a minute for the last requests. */
+  /** Writes unwritten states of rest, and once a minute when apps were last used. */
   tick(apps: Iterable<Used>): void {
     this.#writeRests();
     if (performance.now() - this.#keptAt >= KEEP_MS) this.keep(apps);
   }
 
-  /** Records changes. Never throws: a failed write is retried a minute later. */
+  /** Records when apps were last used. Never throws: a failed write is retried a minute later. */
   keep(apps: Iterable<Used>): void {
     this.#keptAt = performance.now();
     const changed = [...apps].flatMap(({ wanted: { id }, fleet: { lastRequestAt } }) =>

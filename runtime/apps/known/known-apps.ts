@@ -1,4 +1,4 @@
-// Lookups of apps: by id, slug or host name, and by the queues that they consume.
+// Lookups of apps: by id, slug, host name or TCP port, and by the queues that they consume.
 import { isDispatched } from '../../../handlers/contract/apps/slug.ts';
 import type { ObservedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../../sqlite/host/previews.ts';
@@ -58,7 +58,7 @@ export abstract class KnownApps {
   }
 
   /**
-   * Returns the fleet of an app for a request. With `previewHost`, returns that of the app's preview with this host
+   * Returns the fleet of an app for a request. With `previewHost`, returns the fleet of the app's preview that has this host
    * name.
    * @param headers alternating names and values, which choose one of two versions
    */
@@ -86,7 +86,7 @@ export abstract class KnownApps {
     return undefined;
   }
 
-  /** Returns the account of an app, for scheduling that is fair between accounts. An app without an account counts as one. */
+  /** Returns an app's account, for scheduling that is fair between accounts; the app's id if it has no account. */
   ownerOf(id: string): string {
     return this.apps.get(id)?.wanted.owner ?? id;
   }
@@ -108,8 +108,8 @@ export abstract class KnownApps {
   }
 
   /**
-   * Returns the directory of a release, once its files are on the disk, where they stay for minutes at least. It may be missing
-   * if the release is no longer kept.
+   * Returns the directory of a release, once its files are on the disk, where they stay for minutes at least. The directory
+   * may be missing if the release is no longer kept.
    * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
    */
   async release(id: string, deployId: string): Promise<string> {
@@ -126,7 +126,7 @@ export abstract class KnownApps {
   /** Returns the id of the app of that slug, at any host, if it has the same owner as the app `id`; otherwise null. */
   siblingOf(id: string, slug: string): string | null {
     const owner = this.apps.get(id)?.wanted.owner;
-    // Only a dispatch namespace leads to its scripts.
+    // Scripts can be called only through their dispatch namespace.
     if (owner === undefined || isDispatched(slug)) return null;
     const sibling = this.apps.get(this.find(slug) ?? '')?.wanted;
     if (sibling?.slug === slug) return sibling.owner === owner ? sibling.id : null;
@@ -196,12 +196,12 @@ export abstract class KnownApps {
     return [...this.apps.values()].filter(({ preview }) => preview === null).map((app) => app.observe());
   }
 
-  /** The open requests and upgraded connections of all apps. */
+  /** Number of open requests, upgraded connections, and Workflow steps that keep idle processes running, of all apps. */
   get openStreams(): number {
     return [...this.apps.values()].reduce((sum, { fleet }) => sum + fleet.openStreams, 0);
   }
 
-  /** Returns the private memory of each app's process, in bytes, as last read; null without a process. */
+  /** Returns the private memory of each app's processes, in bytes, as last read; null without a process. */
   memories(): { id: string; slug: string; memory_bytes: number | null }[] {
     return [...this.apps].map(([id, { wanted, fleet }]) => ({
       id,

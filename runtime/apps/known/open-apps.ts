@@ -29,10 +29,10 @@ export interface BucketPlace {
 
 const ON_THIS_MACHINE = { cluster: null, code: null };
 
-/** The wanted state is older than one that the host has already seen. */
+/** A wanted state, or an order, is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
 
-/** Returns the error for a state or an order of that generation. Each change of an app's wanted state raises its generation. */
+/** Returns the error for a state or an order of that generation: a number that each change of the wanted state raises. */
 export function stale({ id, generation }: { id: string; generation: number }): StaleGeneration {
   return new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
 }
@@ -125,7 +125,7 @@ export class OpenApps extends KnownApps {
     )();
   }
 
-  /** Creates or updates an app with its wanted state, and routes its host names. Leaves its process alone. */
+  /** Creates or updates an app with its wanted state, and routes its host names. Does not start or stop the app. */
   open(wanted: WantedApp, preview: PreviewRow | null = null): App {
     const { id, slug } = wanted;
     const known = this.apps.get(id);
@@ -148,7 +148,11 @@ export class OpenApps extends KnownApps {
     return preview;
   }
 
-  /** Adds an app with its record, before it gets requests. */
+  /**
+   * Adds an app or a preview from its record.
+   * @param parent the wanted state of the app, or of the preview's parent
+   * @param rest the state of rest that is recorded, so that the next boot does not start the app; null for none
+   */
   restore(record: AppRecord, parent: WantedApp, rest: { dueAt: null } | null): App {
     const { id } = record.wanted;
     const { liveDeployId, deployedAt, asleepSince, wokeAt } = record;
@@ -156,7 +160,6 @@ export class OpenApps extends KnownApps {
     this.left.delete(id);
     if (record.preview === null) this.consumers.set(id, record.consumes);
     app.restore({ liveDeployId, deployedAt, sleep: { asleepSince, wokeAt }, rest, heldFor: undefined });
-    // Otherwise the host would start the app at its next boot.
     if (rest !== null) this.activity.setRest(id, rest);
     this.options.onRestored(id);
     return app;
@@ -186,7 +189,7 @@ export class OpenApps extends KnownApps {
   }
 
   /**
-   * Returns the access to an app's data and code in the bucket. @throws {Error} when the host has no bucket any more
+   * Returns the access to an app's data and code in the bucket. @throws {Error} when `RUNNER_BUCKET` is not set any more
    */
   placeInBucket(
     id: string,
@@ -210,7 +213,7 @@ export class OpenApps extends KnownApps {
     app.second = { app: second, slug, first: uuidOf(versionOf(live).id), second: uuidOf(versionId), share };
   }
 
-  /** @throws {Error} when the host has no bucket any more */
+  /** @throws {Error} when `RUNNER_BUCKET` is not set any more */
   bucketOf(id: string): Bucket {
     const { bucket } = this.options;
     if (bucket === null)
@@ -220,7 +223,7 @@ export class OpenApps extends KnownApps {
     return bucket;
   }
 
-  /** Sends a message about an app to its owner; logs it too, unless it is only information. */
+  /** Writes a line into an app's log; also into the host's log, unless the level is `info`. */
   say(id: string, level: Level, words: string): void {
     if (level !== 'info') log(level, `app: ${words}`, { app: this.apps.get(id)?.wanted.slug });
     this.options.say(id, level, words);
@@ -233,7 +236,7 @@ export class OpenApps extends KnownApps {
       .catch((error: unknown) => logRarely('error', NOT_SYNCED, { error: reason(error) }));
   }
 
-  /** Forgets an app: its names reach it no more. Its processes go on. */
+  /** Forgets an app: its host names no longer lead to it. Does not end its processes. */
   forget(app: App): void {
     this.#withdraw(app);
     this.hostNames.remove(app);

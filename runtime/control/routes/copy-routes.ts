@@ -1,4 +1,4 @@
-// Streams a copy of an app's whole storage, for `cellar dev --remote-data`. The copy is made like a preview's.
+// Streams a copy of an app's whole storage, for `cellar dev --remote-data`. The copy is made as one for a preview is made.
 import { rm } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import type { HostRoutes } from '../host-call.ts';
 
 export type CopyCall = Extract<HostCall, `${string}/copy`>;
 
-/** A copy takes disk space until its last byte is read. */
+/** Few at a time, because a copy takes disk space until its last byte is read. */
 const LIMITS = { name: 'copies of apps', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
 /** How long the download of one copy may take, in ms. */
 const READ_MS = 30 * 60_000;
@@ -71,7 +71,7 @@ async function sendCopy(
     );
   requireRoom(disk);
   const megabytes = Math.ceil((storageLimits.sizeOf(id) ?? 0) / BYTES_IN_MB);
-  // Twice the size, because the copy is packed before it is written.
+  // Twice the size: the copy is first written as packed files, which stay until it is extracted from them.
   if (freeMegabytes(paths.root) < 2 * megabytes)
     throw new Refusal(507, 'insufficient_storage', `the disk has no room for a copy of ${megabytes} MiB`);
   const work = join(paths.restoring, `${id}-read-${Date.now()}`);

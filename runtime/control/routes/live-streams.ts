@@ -1,4 +1,5 @@
-// Server-sent event streams that the host answers itself: bytes go from the telemetry thread to the clients.
+// Server-sent event streams of an app's logs, errors and requests. The host sends them to the control plane, which relays
+// them to clients.
 import type { ServerResponse } from 'node:http';
 import { Refusal } from '../../refusal.ts';
 import type { StreamPiece } from '../../telemetry/protocol.ts';
@@ -9,7 +10,7 @@ const HEARTBEAT_MS = 15_000;
 const LISTENERS_OF_APP = 100;
 /** Maximum number of listeners of all apps. */
 const LISTENERS = 1_000;
-/** Maximum backlog of one listener, in bytes. Above it, events are skipped and counted. */
+/** Maximum backlog of one listener, in bytes. Above it, further events are skipped and counted. */
 const BACKLOG_BYTES = 1024 * 1024;
 /** Maximum backlog of all listeners together, in bytes. Each may have an equal part. */
 const BACKLOG_OF_ALL_BYTES = 64 * 1024 * 1024;
@@ -32,7 +33,7 @@ export class LiveStreams {
 
   /**
    * Responds with a stream, until the client or the source of its events ends it.
-   * @param follow starts to feed the stream; returns a function that stops that
+   * @param follow starts to feed the stream; returns a function that stops the feed
    * @throws {Refusal} 429 when there are too many listeners
    */
   open(

@@ -1,4 +1,4 @@
-// The handlers' calls about secrets and variables of Workers.
+// The handlers' calls about secrets, client certificates, and changed variables of apps.
 
 import { CONNECTION_STRING, hyperdriveNames, isConnectionString } from '../../../bundler/bindings/secrets.ts';
 import type { SecretChanges } from '../../../handlers/contract/host/host-calls.ts';
@@ -34,7 +34,7 @@ export function secretRoutes({
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw noSuchApp();
   };
-  /** Waits for `restart`, and returns whether the changed settings are in use. Secrets are masked in a reported problem. */
+  /** Waits for `restart`, and returns whether the changed settings are in use. Masks secrets in the `problem`. */
   const renewed = async (id: string, restart: Promise<boolean>) => {
     try {
       return { in_effect: await restart, problem: null };
@@ -43,7 +43,7 @@ export function secretRoutes({
       return { in_effect: false, problem: mask(reason(error)) };
     }
   };
-  /** @throws {Refusal} when a Hyperdrive binding of the live release uses a secret whose new value is no connection string */
+  /** @throws {Refusal} when a Hyperdrive binding of the live release uses a changed secret that is no connection string */
   const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
     const { liveDeployId } = apps.get(id)!;
     const release = liveDeployId === null ? null : await readRelease(await apps.release(id, liveDeployId));

@@ -112,7 +112,7 @@ async function sendBlob(repository: string, { response, words, query }: Call): P
   const child = await startGit(repository, ['cat-file', 'blob', words[1]!]);
   const end = () => {
     child.end();
-    // A paused pipe would never close.
+    // Otherwise a paused pipe would never close.
     child.stdout.destroy();
   };
   const deadline = setTimeout(end, BLOB_DEADLINE_MS);
@@ -202,7 +202,7 @@ async function commit(
   );
 }
 
-/** Commits a template. */
+/** Commits a template, and deploys the commit. */
 async function startFrom(
   options: SourceOptions,
   { request, words }: Call,
@@ -213,7 +213,7 @@ async function startFrom(
   );
 }
 
-/** Moves main to the commit that `make` makes, and deploys it. */
+/** Moves main to the commit that `make` makes, and queues its deploy. */
 async function change(
   options: SourceOptions,
   words: string[],

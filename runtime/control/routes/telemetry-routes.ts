@@ -22,14 +22,14 @@ export interface TelemetryOptions {
 
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`> | 'POST /datapoints/query';
 
-/** The control plane has checked the bodies of the calls, so they fit the contract. */
+/** Returns the routes. The control plane has checked the bodies of these calls, so they fit the contract. */
 export function telemetryRoutes({
   telemetry,
   streams,
   apps,
   paths,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
-  /** The id of an app, or of its preview of that name. */
+  /** Returns the id of an app, or of its preview of that name. @throws {Refusal} for an unknown preview */
   const subject = (appId: string, preview: string | undefined): string => {
     if (preview === undefined) return appId;
     const found = apps.previews(appId).find(({ name }) => name === preview);

@@ -1,4 +1,4 @@
-// The handlers' calls about Wrangler's uploads, and about changes of the live release.
+// The handlers' calls about uploads (by Wrangler, or of folders), uploaded versions, and the live release and its triggers.
 import { isDeepStrictEqual } from 'node:util';
 import type {
   ClassContainer,
@@ -143,7 +143,7 @@ function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
   return { owner: query.get('owner') ?? '', appId };
 }
 
-/** Returns who uploads a folder. No other upload has such an owner, so sessions are not mixed up. */
+/** Returns who uploads a folder. Wrangler's uploads have no such owner, so a session cannot be used for the other kind. */
 function folderOf(options: UploadOptions, { words }: Call): Uploader {
   const appId = words[0]!;
   requireApp(options, appId);
@@ -168,7 +168,7 @@ async function deployFolder(
       await untilEnded(options, deploy);
       if (deploy.fact.status === 'live') await uploads.drop(id);
     })
-    // Nobody waits for the end of the deploy: its log has the failure.
+    // Has an effect only before the deploy is queued. Later failures are in the deploy's log.
     .catch(reject);
   const fact = await promise;
   await outbox.flushed(FLUSH_MS);
@@ -319,7 +319,7 @@ function describedBundle(
     deploy_id: deployId,
     compatibility_date: worker?.compatibilityDate ?? null,
     compatibility_flags: worker?.compatibilityFlags ?? [],
-    // The tag of an upload includes all earlier migrations.
+    // The tag of an upload is stored with `…` before it, because it includes all earlier migrations.
     migration_tag: appliedTags.at(-1)?.replace(/^…/, '') ?? null,
     vars,
     assets: assets?.binding ?? null,

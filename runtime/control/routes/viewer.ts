@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** The files of its page, without source maps. */
+/** The files that the viewer's page needs, without source maps. */
 const FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 
 const compress = promisify(gzip);

@@ -24,7 +24,7 @@ const REFUSED = [
   [/\(instance\.(?:already_exists|cannot_\w+)\)/, 'workflow_conflict'],
 ] as const;
 
-/** Returns the routes of these calls. Responses of readers (processes that read an app's storage) are forwarded unchanged. */
+/** Returns the routes. Responses of readers (processes that read an app's storage) are forwarded unchanged. */
 export function workflowRoutes({
   apps,
   storageQueries,

@@ -1,4 +1,4 @@
-// The handlers' calls about objects in apps' buckets.
+// The handlers' calls about objects in apps' R2 buckets.
 import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../../apps/apps.ts';
@@ -110,7 +110,7 @@ async function during<T>(
   return work(new BucketClient(await opened(buckets, appId), found.storageId));
 }
 
-/** As `during`, for a change: a move of the app waits for it. @throws {Refusal} also while the app moves */
+/** As `during`, for a change: a move of the app waits until `work` has ended. @throws {Refusal} also while the app moves */
 async function changing<T>(
   options: BucketOptions,
   call: Call,
@@ -140,7 +140,7 @@ function bodyOf({ request }: Call): Body {
   return { size: Number(request.headers['content-length']), bytes: request };
 }
 
-/** Returns the properties of the new object in a call. */
+/** Returns the properties that a call gives to the new object. */
 function saidOf({ query }: Call): Pick<DescribedObject, 'httpFields' | 'customFields'> {
   const { content_type, metadata = {} } = JSON.parse(query.get('described') ?? '{}') as {
     content_type?: string;

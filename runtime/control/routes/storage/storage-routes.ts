@@ -14,7 +14,7 @@ import { type Call, type HostRoutes, readBody, readJson } from '../../host-call.
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
-/** Returns the routes of these calls. Responses of readers (processes that read an app's storage) are forwarded unchanged. */
+/** Returns the routes. Responses of readers (processes that read an app's storage) are forwarded unchanged. */
 export function storageRoutes({
   apps,
   storageQueries,
@@ -81,7 +81,7 @@ export function readingAnswer(apps: Apps) {
   };
 }
 
-/** Throws the refusal of a reader as a `Refusal`, and other errors unchanged. */
+/** Throws a reader's refusal as a `Refusal`, and other errors unchanged. */
 export function refuseReading(error: unknown): never {
   if (!(error instanceof ReadingRefused)) throw error;
   throw new Refusal(errorCodes[error.code].status, error.code, error.message);

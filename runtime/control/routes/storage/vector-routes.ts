@@ -17,7 +17,7 @@ export interface VectorOptions {
   buckets: Buckets;
 }
 
-/** Returns the routes of these calls. Answers of the vector service to reads and writes are forwarded unchanged. */
+/** Returns the routes. Responses of the vector service to reads and writes are forwarded unchanged. */
 export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCall> {
   const { storageQueries, apps } = options;
   return {
@@ -25,7 +25,7 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
       const [appId] = words as [string];
       const known = (await storageQueries.places(appId)).vectorIndexes;
       const described: ({ index: string; binding: string | null } & IndexSettings)[] = [];
-      // One after another: an app's concurrent calls are limited, and the number of its former indexes is not.
+      // One after another: an app's concurrent calls are limited. The number of its indexes, with former ones, is not.
       for (const stored of known) {
         const text = await callIndex(await placeOf(options, appId, stored), 'settings', null);
         described.push({
@@ -46,7 +46,7 @@ export function vectorRoutes(options: VectorOptions): Pick<HostRoutes, VectorCal
   };
 }
 
-/** Runs an operation, and answers with its result. @throws {Refusal} for an unknown app, index or operation */
+/** Forwards the vector service's response to an operation. @throws {Refusal} for an unknown app, index or operation */
 async function passed(
   options: VectorOptions,
   { words, query, request, response }: Call,
