@@ -41,7 +41,7 @@ export interface AlertEvent {
   once?: boolean;
 }
 
-/** The app's part of a message. */
+/** An app, as messages of alerts describe it. */
 export interface AlertedApp {
   id: string;
   slug: string;
@@ -196,7 +196,7 @@ export class Alerts {
     }
   }
 
-  /** Reports that a state has begun, such as high memory use. Does nothing if the alert has reported it and it lasts. */
+  /** Reports that a state has begun, such as high memory use. Does nothing while the state is in the alert's `firing`. */
   begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
     this.#turn(id, event, true);
   }
@@ -213,12 +213,12 @@ export class Alerts {
     const others = alert.firing.filter((kind) => kind !== event.kind);
     const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
     const isReported = this.#options.store.transaction(() => {
-      // A new topic each time, so that every change is reported. A change over the hourly limit is reported by a later check.
+      // A new topic for each change, so that each is reported. A change over the hourly limit is reported by a later check.
       if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return false;
       this.#options.store.alerts.save(turned);
       return true;
     });
-    // After the commit, so that a report that a full disk refused is tried again too.
+    // After the commit: if it fails, such as on a full disk, a later check reports the change.
     if (isReported) this.#remember(turned);
   }
 
@@ -233,7 +233,7 @@ export class Alerts {
     });
   }
 
-  /** Reports that the bucket cannot be used, and why; null: that it can be used again. */
+  /** Reports an outage of the bucket, or its end. @param problem why the bucket cannot be used; null when it can be again */
   reportBucket(problem: string | null): void {
     const event: AlertEvent =
       problem === null
@@ -358,7 +358,7 @@ export class Alerts {
     }
   }
 
-  /** Deletes old records of reported events. */
+  /** Deletes topics that were last reported longer than `REMEMBERED_MS` ago. */
   tidy(): void {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }

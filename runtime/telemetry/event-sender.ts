@@ -4,8 +4,8 @@ import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Rate limit in characters a second. All followers of an app's log share it. The followers of its errors and those of its
- * requests have another each. It suffices for two followers of a log that grows as fast as the log's rate limit allows.
+ * Rate limit in characters a second, for all followers of an app's log together. It also applies to all followers of an
+ * app's errors, and of its requests. It suffices for two followers of a log that grows as fast as its rate limit allows.
  */
 const LENGTH_PER_S = 1024 * 1024;
 /** Largest burst: what the rate limit allows in this many seconds. */

@@ -24,7 +24,7 @@ import { Spans } from './traces/spans.ts';
 const FLUSH_EVERY_MS = 1_000;
 /** Pause between two batches of removals while more is left, in ms. */
 const PRUNE_NEXT_MS = 100;
-/** Pause between two batches of removals when nothing was left, in ms. */
+/** Pause between two batches of removals when nothing is left, in ms. */
 const PRUNE_AGAIN_MS = 10_000;
 
 const options = workerData as ThreadOptions;

@@ -2,7 +2,7 @@
 import type { Kind } from './protocol.ts';
 
 export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
-/** Limit of unwritten items of each kind. Requests and output count in bytes, the others in characters. More are dropped. */
+/** Limits of unwritten items: bytes of requests and of output, characters of the other kinds. Further items are dropped. */
 export const PENDING_LIMITS: Record<Kind, number> = {
   requests: 32 * 1024 * 1024,
   output: 16 * 1024 * 1024,

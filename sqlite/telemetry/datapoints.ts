@@ -74,7 +74,8 @@ export function datapointQueries(database: Database) {
   const first = database.prepare<[string], { at: number }>(
     'SELECT at FROM datapoints WHERE app_id = ? ORDER BY id LIMIT 1',
   );
-  // If the clock was set back, times do not rise with ids. So finds the highest id that matches, to remove all up to it.
+  // After the clock was set back, times do not rise with ids. So this finds the highest id that matches, and all rows up to
+  // that id are removed.
   const oldest = database.prepare<
     { appId: string; limit: number; before: number; bytes: number },
     { id: number; total: number }

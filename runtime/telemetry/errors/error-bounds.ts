@@ -15,7 +15,7 @@ const ALL_GROUPS = 5_000;
 const OCCURRENCES_PIECE = 100;
 /** Groups in one batch of removals. */
 const GROUPS_PIECE = 10;
-/** An app loses groups only to an app with at least this many fewer. Otherwise two apps would evict each other's in turn. */
+/** An app loses groups only to an app with at least this many fewer. Otherwise two apps could evict each other's groups. */
 const GROUPS_FEWER = 20;
 
 /** Limits, for tests. */

@@ -50,7 +50,7 @@ interface CountedAt {
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
   readonly #bounds: ErrorBounds;
-  /** By the error ids that apps report, where each error was counted. */
+  /** Where errors were counted, by app and the error's reported id. */
   readonly #countedAt = new Recent<CountedAt>();
   #lastChange: number;
   /** Groups that the current call of `write` has changed, by id. */

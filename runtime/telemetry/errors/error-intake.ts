@@ -51,7 +51,7 @@ export interface ErrorIntakeOptions {
   onOccurrence: (occurrence: Occurrence) => void;
   /** Called with a number of errors of an app that were dropped, so that they are at least counted. */
   onDropped: (appId: string, count: number) => void;
-  /** Limit, for tests. */
+  /** Replaces `ALL_LENGTH`, for tests. */
   allLength?: number | undefined;
 }
 

@@ -18,8 +18,8 @@ const NAME_LENGTH = 500;
 const DEADLINE_MS = 5_000;
 
 /**
- * Replaces places such as `index.js:4:11` in a message by source file, line and column. Places without a mapping stay.
- * Maps can be large, so a worker thread reads them; when that fails or is late, places stay unchanged.
+ * Replaces places such as `index.js:4:11` in a message by source file, line and column. A worker thread reads the source
+ * maps, because they can be large. Places without a mapping do not change; none does if the thread fails or is late.
  * @param directory the directory of the release, with the maps beside its modules
  */
 export async function toSourcePlaces(directory: string, message: string): Promise<string> {

@@ -41,12 +41,12 @@ export function lineOf({ id, at, level, source, text, fields, trace_id, release 
   };
 }
 
-/** Approximate length of a line in characters, overhead included. */
+/** Returns the approximate length of a line in characters, overhead included. */
 export function lengthOf({ text, fields }: LogRow): number {
   return ROW_LENGTH + text.length + (fields?.length ?? 0);
 }
 
-/** Approximate total length of lines in characters, overhead included. */
+/** Returns the approximate total length of lines in characters, overhead included. */
 export function lengthOfAll(rows: readonly LogRow[]): number {
   return rows.reduce((sum, row) => sum + lengthOf(row), 0);
 }

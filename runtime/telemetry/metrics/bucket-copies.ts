@@ -18,7 +18,7 @@ const HOUR_LENGTH = '2026-01-01T00'.length;
 export interface BucketCopiesOptions {
   /** Length of a period, in ms: an hour or a day. */
   periodMs: number;
-  /** How long a period is kept after its start, in ms. */
+  /** How long a period's copies are kept after the start of the period, in ms. */
   keptMs: number;
   /** Adds rows to the table, in a transaction. */
   add: (rows: CopiedBucket[]) => void;

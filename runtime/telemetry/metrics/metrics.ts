@@ -1,4 +1,4 @@
-// Figures of each app: minute buckets for recent times, hour buckets before.
+// Figures of each app: hour buckets, and also minute buckets for recent times.
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../../handlers/contract/index.ts';
 import {

@@ -42,7 +42,7 @@ function foldSegment(segment: string): string {
   const extension = NUMBER.test(segment) ? '' : (EXTENSION.exec(segment)?.[0] ?? '');
   const name = segment.slice(0, segment.length - extension.length);
   if (NUMBER.test(name)) return `:id${extension}`;
-  // Such as `usr_01H8XGJWBWBAQ4`, `index-BxY1z2Ab`, `app.3f2a9b1c`.
+  // Keeps the prefix of names such as `usr_01H8XGJWBWBAQ4`, `index-BxY1z2Ab` and `app.3f2a9b1c`.
   const cut = Math.max(name.lastIndexOf('_'), name.lastIndexOf('-'), name.lastIndexOf('.')) + 1;
   if (WORDS.test(name.slice(0, cut)) && isRandom(name.slice(cut)))
     return `${name.slice(0, cut)}:id${extension}`;

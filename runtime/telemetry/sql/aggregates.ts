@@ -113,7 +113,7 @@ function bestOf(wins: (a: Value, b: Value) => boolean): AggregateDefinition {
   return folded('a', first, ([value]) => best(value!, value!, wins));
 }
 
-/** The smallest value such that the weights of all values up to it are at least the share `level` of all weights. */
+/** Returns the smallest value for which the weights of all values up to it are at least the share `level` of all weights. */
 function quantile(level: number, value: Expression, weight: Expression, budget: Budget): Accumulator {
   const weights = new Map<number, number>();
   return {

@@ -53,7 +53,7 @@ export function isAggregate(node: Node): boolean {
   );
 }
 
-/** Returns a text that is equal for nodes of equal meaning. */
+/** Returns a text that is equal for nodes that differ only in their positions in the query. */
 export function identity(node: Node): string {
   return JSON.stringify(node, (key, value) => (key === 'at' ? undefined : value));
 }
