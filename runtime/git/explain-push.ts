@@ -13,7 +13,7 @@ const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: 
 /** git's message when a branch was moved during the push. */
 const CAME_LATE =
   /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|Unable to create '[^']*': File exists\.[\s\S]*)$/m;
-/** git's reasons in the report for a branch that was moved. Newer versions of git have the message only there. */
+/** git's reasons in its report for a branch that was moved. Newer versions of git name the cause only in the report. */
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 

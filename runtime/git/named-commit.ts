@@ -1,4 +1,4 @@
-// Finds the commit that a person names, and the newest version among the tags.
+// Finds the commit that a person names, and the tag with the highest version.
 import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';

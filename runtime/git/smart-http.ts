@@ -12,7 +12,7 @@ import { PREPARED, STORED } from './repository.ts';
 
 /**
  * Idle timeout without a byte in either direction, in ms. A push waits for its deploy, whose build steps may print
- * nothing until their own limit.
+ * nothing until their own timeout.
  */
 const IDLE_MS = 15 * 60_000;
 const PUSH = 'git-receive-pack';
@@ -35,7 +35,7 @@ export interface GitRequest {
    * git does not change them, and the pusher sees the reason.
    */
   onPrepared?: (updates: RefUpdate[]) => Promise<void>;
-  /** Called for a push with its ref updates (`<old> <new> <ref>` each). The pusher sees what is written to `output`. */
+  /** Called for a push with its ref updates. The pusher sees what is written to `output`. */
   onPush: (updates: RefUpdate[], output: Duplex) => void;
 }
 
@@ -160,7 +160,7 @@ function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> 
     REQUEST_METHOD: request.method ?? 'GET',
     REMOTE_USER: 'git',
   };
-  // Without CONTENT_LENGTH git reads to the end. With it, git loops for ever on a request that a killed host cut.
+  // Without CONTENT_LENGTH git reads to the end. With it, git loops for ever if the host is killed during the request.
   const named = {
     CONTENT_TYPE: request.headers['content-type'],
     HTTP_CONTENT_ENCODING: request.headers['content-encoding'],
@@ -222,7 +222,7 @@ function awaitPush(
     const [first = '', ...others] = text.trim().split('\n');
     text = '';
     if (first === PREPARED) {
-      // Git also names symbolic refs that lead to a changed one.
+      // git also names symbolic refs, such as HEAD, that lead to a changed ref.
       const updates = updatesOf(others).filter(({ ref }) => ref.startsWith('refs/'));
       (onPrepared?.(updates) ?? Promise.resolve()).then(
         () => channel.write(`${STORED}\n`),

@@ -23,7 +23,7 @@ export interface TreeEntry {
   type: 'blob' | 'tree' | 'commit';
   /** Six octal digits, as in git. */
   mode: string;
-  /** Bytes; null unless it is a file. */
+  /** Size of a file in bytes; null for a folder or a submodule. */
   size: number | null;
   sha: string;
 }
@@ -49,7 +49,7 @@ export interface Diff {
   truncated: boolean;
 }
 
-/** Returns the commit of a ref or an abbreviated sha; null when there is none. */
+/** Returns the commit that a ref or a hash names, also an abbreviated hash; null when there is none. */
 export async function resolveCommit(repository: string, ref: string): Promise<string | null> {
   try {
     const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];

@@ -65,7 +65,7 @@ export class Splits {
    * Gives a second version a percentage of an app's requests, beside the live release. Deploys it first, unless it is the
    * second version already. The previous second version is removed.
    * @param beside id of the version that the caller has checked as the live one
-   * @param share from 0 to less than 100
+   * @param share percentage of the requests, from 0 to less than 100
    * @returns its deploy, which may have failed; null when nothing was deployed
    * @throws {Refusal} when nothing is live, when another version is live or goes live meanwhile, when the release is missing, and
    *   while the app moves

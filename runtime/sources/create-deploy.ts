@@ -14,7 +14,7 @@ export interface CreateDeployOptions {
 
 /**
  * Queues the deploy. A ref of a connected repository is fetched first, as `source.sync` does.
- * @throws {Refusal} for what does not exist, and when the fetch fails
+ * @throws {Refusal} for an unknown deploy, ref or commit, and when the fetch fails
  */
 export async function createDeploy(
   { store, requests, sources }: CreateDeployOptions,

@@ -23,7 +23,7 @@ import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
-/** The name by which the keys of a connection are encrypted. No secret of an app has it. */
+/** The name under which the keys of a connection are encrypted. No secret of an app can have this name. */
 const SEALED = ' connection';
 /** Maximum fetches that begin in one second, so that thousands of connections do not delay a start of Cellar. */
 const DUE_AT_ONCE = 20;
@@ -114,7 +114,7 @@ export class Sources {
       deploy_key: same?.source.deploy_key ?? made!.publicKey,
       known_hosts: same?.source.known_hosts ?? [],
     };
-    // A fetch over SSH fails until the new deploy key was added to the repository. Polling repeats the fetch anyway.
+    // A fetch over SSH fails until the new deploy key is added to the repository. Polling repeats the fetch anyway.
     const isReady = remote.kind === 'https' || same !== undefined || source.poll_minutes !== null;
     const dueAt = source.deploy_on === 'manual' || !isReady ? null : Date.now();
     store.sources.save(appId, source, secrets.seal(appId, SEALED, JSON.stringify(keys)), dueAt);
@@ -159,7 +159,8 @@ export class Sources {
   }
 
   /**
-   * Lets the newest commit of a pull request have a preview. @param sha the commit that was reviewed
+   * Approves the newest commit of a pull request, which then gets a preview.
+   * @param sha the commit that was reviewed
    * @throws {Refusal} `source_not_connected`, `pull_request_not_found`, `commit_conflict`
    */
   approve(appId: string, number: number, sha: string): Pull {
@@ -282,7 +283,7 @@ export class Sources {
     };
   }
 
-  /** Keeps the keys of an SSH server, if there are none yet. */
+  /** Stores the keys of the repository's SSH server, if none are stored yet. */
   #pin(row: SourceRow, knownHosts: string[]): void {
     const { sources } = this.#options.store;
     const known = sources.find(row.appId)?.source.known_hosts.length;

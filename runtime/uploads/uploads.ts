@@ -118,7 +118,9 @@ export class Uploads {
   }
 
   /**
-   * Stores assets of a session. @returns whether the session now has all. @throws {Refusal} for an unknown session or asset
+   * Stores assets of a session.
+   * @returns whether the session now has all assets
+   * @throws {Refusal} for an unknown session, and for an invalid asset
    */
   async keepAssets(upload: Upload, session: string): Promise<boolean> {
     // Before reading the body: the session id is the sender's only credential.

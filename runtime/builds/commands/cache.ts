@@ -20,8 +20,8 @@ export function cacheDirectories(cache: string) {
 }
 
 /**
- * Drops whole caches, the largest first, until the rest fits: a part of a package manager's cache is of no use. Other files
- * that a build has left there are removed at once. Call it after all processes of the build have ended.
+ * Drops whole caches, the largest first, until the rest fits: a part of a package manager's cache is of no use. First
+ * removes other files that a build has left in `cache`. Call it after all processes of the build have ended.
  * @param limitMb MiB of all caches together; 0 disables the cache
  * @returns the names of the dropped caches
  */
@@ -45,7 +45,7 @@ export async function trimCache(cache: string, limitMb: number): Promise<string[
 }
 
 /**
- * Drops the caches of whole apps, first of the apps that were built longest ago, until `enough` resolves with true.
+ * Drops the caches of whole apps, first those whose directory was changed longest ago, until `enough` resolves with true.
  * @param caches the directory of all caches
  * @param isBuilding whether an app is being built: then its cache stays
  */
@@ -76,7 +76,7 @@ async function removeOthers(directory: string, kept: string[]): Promise<void> {
   const search = [...limited(), 'find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
   await runChild([...search, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS }).catch(
     (error: unknown) => {
-      // There is no cache yet, or an entry could not be removed.
+      // Ignores a missing cache, and entries that could not be removed.
       if (!(error instanceof ChildError)) throw error;
     },
   );

@@ -78,7 +78,9 @@ export async function installStep(
   return kept;
 }
 
-/** Returns `null` when the install cannot be cached: it depends on other files, no lock file or npm is there, or caching is off. */
+/**
+ * Returns `null` when the install cannot be cached: other files may matter, there is no lock file or npm, or caching is off.
+ */
 async function installCache(
   { env, limits, user }: BuildInput,
   directories: BuildDirectories,

@@ -27,7 +27,7 @@ export interface ConfineOptions {
   isolation: Isolation;
   /** The deploy's id, for the name of the control group. */
   deployId: string;
-  /** A directory of the build, to which only the host writes. */
+  /** The build's own directory. Below it, commands write only to `directories`. */
   scratch: string;
   directories: BuildDirectories;
   user: User | null;
@@ -55,7 +55,7 @@ export interface Confined {
    * @param failure the error; empty: it succeeded
    */
   explain: (failure: string) => Promise<string | null>;
-  /** Frees its resources. */
+  /** Removes the command's control group. Call it after the command's end. */
   end: () => Promise<void>;
 }
 
@@ -73,7 +73,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const sandbox = await isolation.sandbox();
   const most = tasksOfBuild(mostTasks());
   const group = await isolation.group(`build-${deployId}-${commands}`, memoryMb, most);
-  // The kernel does not limit root's processes.
+  // For the condition below: the kernel does not limit the number of root's processes.
   const uid = process.getuid!();
   const way =
     sandbox === null

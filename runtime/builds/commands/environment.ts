@@ -1,5 +1,5 @@
-// Directories and environment of a build's commands. Of the host's environment they get only what an installer needs to reach
-// its registry.
+// Directories and environment of a build's commands. Of the host's environment, these commands get only what an installer
+// needs to reach its registry.
 import { chmodSync, mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { isThere } from '../../../bundler/project/path-containment.ts';

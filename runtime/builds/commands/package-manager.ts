@@ -18,7 +18,7 @@ export interface PackageManager {
   unusedLockFiles: string[];
   /** The command that starts it; the package manager's arguments follow. */
   call: string[];
-  /** The command that installs the project's packages, in the lock file's versions. */
+  /** The command that installs the project's packages, in the versions of the lock file if there is one. */
   install: string[];
   /** The command that runs the script `build`. */
   build: string[];

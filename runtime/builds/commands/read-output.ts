@@ -20,7 +20,7 @@ const OUTPUT_PORTION_MS = 1;
 const CUT_AT_ONCE = 2 * 1024;
 /** Length of a pause, as a multiple of the time spent on lines before it. */
 const PAUSE_FACTOR = 5;
-/** Cost of a line besides its characters, counted in characters. */
+/** Characters that each line counts as, besides its own, towards `OUTPUT_PORTION`. */
 const LINE_COST = 250;
 /** Total time to wait for output after the command's end, in ms: a process that left the process group may keep the pipe open. */
 const GRACE_MS = 500;

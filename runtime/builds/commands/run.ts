@@ -23,7 +23,10 @@ export interface Command {
   environment: Record<string, string>;
   /** Ends processes that left the process group. Awaited after the command's end. */
   endRest?: () => Promise<void>;
-  /** Watches the command, process `pid`, until `ended`. When it rejects, the command is killed and fails with that error. */
+  /**
+   * Watches the command, process `pid`, until `ended` aborts. If it rejects before, the command is killed and `run` throws
+   * the error.
+   */
   watch?: (ended: AbortSignal, pid: number) => Promise<void>;
   timeoutMs: number;
   signal: AbortSignal;

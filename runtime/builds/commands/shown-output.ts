@@ -3,14 +3,14 @@
 import { realpathSync } from 'node:fs';
 
 const NPM = /^npm (?:error|ERR!)/;
-/** Matches lines about npm's own log file: nobody who pushes can read it. */
+/** Matches lines about npm's own log file, which the project's author cannot read. */
 const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 /** Matches the line after which npm lists the options of its command. */
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
 /** Match an error sentence of a package manager. */
 const ERRORS = [
   /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/,
-  // Yarn 1 and Bun. Other programs begin lines with the same word.
+  // Yarn 1 and Bun. Only these messages, because other programs begin lines with `error`, too.
   /^error (?:Error: )?((?:https?:|getaddrinfo |An unexpected error|Couldn't find |Your lockfile ).+)$/,
   /^error: ((?:GET |lockfile |No version matching |.+ failed to resolve).*)$/,
   // Yarn 2 and later: an exception, a failed script, a package that cannot be found or fetched, a lock file that does not fit.

@@ -83,7 +83,9 @@ export class DeletedClassData {
   }
 
   /**
-   * @returns the snapshot's key; null when it fails, or `signal` aborts meanwhile. @throws if `signal` was aborted before
+   * Takes a snapshot of the app.
+   * @returns its key; null when it fails, or `signal` aborts meanwhile
+   * @throws the signal's reason if it was aborted before
    */
   async #snapshot(signal: AbortSignal): Promise<string | null> {
     signal.throwIfAborted();

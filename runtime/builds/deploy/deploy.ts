@@ -48,7 +48,7 @@ export interface DeployOptions extends ReleaseOptions, RecordOptions {
   snapshot: (appId: string) => Promise<string>;
   /** Copies the parent app's data to the new preview `appId`, if the parent's settings ask for it. */
   copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
-  /** Limit of an app's CPU time in seconds (`RUNNER_CELL_CPU_MAX_S`). */
+  /** Maximum seconds of CPU time that an app may use without a pause (`RUNNER_CELL_CPU_MAX_S`). */
   cpuMaxS: number;
   /** Whether there is a container engine (`RUNNER_CONTAINER_ENGINE`). */
   hasContainers: boolean;
@@ -197,7 +197,7 @@ export class Deploy {
       const code = apps.get(app_id)?.code;
       if (code)
         await this.#log.step('store', 'in the bucket', () => code.releases.store(id, this.#abort.signal));
-      // The release command runs after all checks, because nothing can undo it.
+      // The release command runs as late as possible, because nothing can undo it.
       await this.#afterBuild?.beforeLive?.();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;

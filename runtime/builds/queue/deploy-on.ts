@@ -4,8 +4,8 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 
 /**
- * Returns which pushes to an app's repository are deployed: always `main` with a connected repository, as each fetch moves
- * main.
+ * Returns which pushes to an app's repository are deployed. With a connected repository, returns `main`, because each fetch
+ * moves main.
  */
 export function deployOn(
   { store, apps }: { store: Pick<HostStore, 'sources'>; apps: Pick<Apps, 'get'> },

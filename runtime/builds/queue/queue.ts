@@ -13,7 +13,8 @@ import { removeOldReleases } from '../release/old-releases.ts';
 import { nextDeploy } from './turns.ts';
 
 /**
- * Delay in ms before a deploy's files are removed, so that the pusher gets the answer first. None if a newer deploy waits.
+ * Delay in ms before a deploy's files are removed, so that the pusher gets the answer first. It is skipped if the app's next
+ * deploy waits.
  */
 const TIDY_AFTER_MS = 50;
 
@@ -49,8 +50,8 @@ export class DeployQueue {
   }
 
   /**
-   * Interrupts the deploys of an app that moves to another host, where `MissedDeploys` repeats them. Resolves when none
-   * runs.
+   * Interrupts the deploys of an app that moves to another host, where `MissedDeploys` repeats rollbacks and deploys of
+   * pushes. Resolves when none runs.
    */
   async interrupt(appId: string): Promise<void> {
     this.#waiting.get(appId)?.cancel(INTERRUPTED);
@@ -134,7 +135,7 @@ export class DeployQueue {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
 
-  /** Call it when a push has begun: starts the bundler's process for the build. */
+  /** Starts the bundler's process for a build that will follow. Call it when a push has begun. */
   expect(): void {
     if (!this.#closing.signal.aborted) warmBundler();
   }

@@ -55,7 +55,7 @@ export class DeployRequests {
   /**
    * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
    * @param by the name of the person who requests it
-   * @throws {Refusal} for an unknown deploy, and for one without a release
+   * @throws {Refusal} for an unknown deploy, for one that never went live, and for one whose release is not kept
    * @throws {Error} while the host is stopping
    */
   rollback(appId: string, deployId: string, by?: string): Deploy {
@@ -144,7 +144,7 @@ export class DeployRequests {
   /**
    * Records a deploy of the release of a preview, and runs it when its turn comes.
    * @param preview.appId the preview's own id
-   * @param preview.deployId of its release
+   * @param preview.deployId the preview's deploy that made the release
    * @param preview.versionId id of the uploaded version; null for a branch or a pull request
    * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping

@@ -89,7 +89,7 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
     let tidied: Promise<void> | null = null;
     const tidy = () => (tidied ??= tidyUp(input, installed));
-    // With a release command, the caller does this later: it moves the packages away, which the command may need.
+    // With a release command, the caller calls `tidy` later: `tidy` moves the packages away, and the command may need them.
     if (beforeLive === null) void tidy();
     return { ...built, beforeLive, tidy };
   } catch (error) {

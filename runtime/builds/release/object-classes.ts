@@ -27,7 +27,9 @@ export function requireScript(
 
 /** Returns a function that finds the unique keys of other apps' classes, for one release of an app. */
 export function keyOf(apps: KnownApps, appId: string): KeyOf {
-  /** Unique keys by app: a release may have many bindings to one app, and each lookup may read a large description. */
+  /**
+   * Cached lookups, by app id. A release may have many bindings to one app, and each lookup may read a large description.
+   */
   const asked = new Map<string, Promise<Record<string, string>>>();
   const classesOf = (id: string) => {
     const classes =
@@ -56,7 +58,7 @@ export function keyOf(apps: KnownApps, appId: string): KeyOf {
   };
 }
 
-/** Returns the unique keys of the classes in the live release of an app of this host, by class name; empty without one. */
+/** Returns the unique keys of the classes in an app's live release on this host, by class name; empty if nothing is live. */
 export async function liveClasses(
   apps: Pick<KnownApps, 'get' | 'release'>,
   appId: string,

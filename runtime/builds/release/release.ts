@@ -38,7 +38,7 @@ export type CertificateOf = (named: MtlsBinding) => Promise<ReleasedMtlsBinding>
  * Assigns storage to the bindings of a bundle, and makes it the release in `directory`.
  * @param to.version the uploaded version that becomes the release; left out for a fresh build
  * @param to.storage the app's storage names until now
- * @param to.isPreview whether it is a preview's: it gets no crons, and keeps the bundle
+ * @param to.isPreview whether the release is a preview's: then it gets no crons, and keeps a copy of `bundle`
  * @param to.keyOf returns the unique key of another app's class
  * @param to.certificateOf finds a client certificate of the owner
  * @param bundled the bundle's directory

@@ -16,7 +16,7 @@ const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
 /** Option of `cp` that hard-links files, which takes no space. */
 export const LINKED = '-l';
-/** Option of `cp` that copies files, for releases of another user. */
+/** Option of `cp` that copies files, for a release that another user of the machine may read. */
 export const COPIED = '--reflink=auto';
 
 /** The parts of a release that another deploy of it may change. */
@@ -99,7 +99,7 @@ export async function placeUpload(
   }
 }
 
-/** Copies or links a directory, and syncs what is new on the disk. */
+/** Copies or links a directory, and syncs its new files and folders to the disk. */
 async function copyTree(from: string, to: string, how: typeof LINKED | typeof COPIED): Promise<void> {
   await removeTree(to);
   await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });

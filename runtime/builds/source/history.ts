@@ -40,7 +40,7 @@ export function branchOf({ ref }: Pick<BuildInput, 'ref'>): string {
 /**
  * Makes `.git` in a worktree that was just checked out, before any command of the project runs there. After a failure the log
  * says why, and the build goes on without history.
- * @param index that git has written for the worktree
+ * @param index path of the index that git has written for the worktree; it moves into `.git`
  * @throws the signal's reason once it is aborted
  */
 export async function makeHistory(input: BuildInput, project: string, index: string): Promise<void> {

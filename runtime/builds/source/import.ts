@@ -100,7 +100,7 @@ export interface ImportsOptions {
   paths: Layout;
   isolation: Isolation;
   limits: BuildInput['limits'];
-  /** The addresses allowed for a repository. */
+  /** The addresses that imports may reach. */
   reachable: PublicAddresses;
 }
 
@@ -131,7 +131,7 @@ export class Imports {
   /**
    * Waits for the turn of an account, and runs `work` in it. Call `during` of the app's `changes` only in `work`: it keeps
    * the app from moving, and the wait may be long.
-   * @throws {Refusal} `rate_limited` when too many of the account wait
+   * @throws {Refusal} `rate_limited` when too many imports of the account wait
    * @throws the signal's reason once it is aborted, and what `work` throws
    */
   async inTurn<T>(owner: string, signal: AbortSignal, work: (turn: ImportTurn) => Promise<T>): Promise<T> {

@@ -69,7 +69,7 @@ export function requireDisk(directory: string, megabytes: number, floorMb: numbe
   );
 }
 
-/** Whether a build failed for lack of disk space, by its failure. */
+/** Whether a build failed for lack of free disk space. @param failure the message of its error */
 export function isOutOfDisk(failure: string): boolean {
   return failure.startsWith(DISK_HAS);
 }

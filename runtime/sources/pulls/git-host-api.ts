@@ -19,7 +19,7 @@ export interface CommitStatus {
   context: string;
   /** At most 140 characters, as GitHub takes it. */
   description: string;
-  /** Where people find more; null for nowhere. */
+  /** Link that the Git host shows with the status; null for none. */
   url: string | null;
 }
 
@@ -163,7 +163,8 @@ async function findComment(
   mark: string,
   signal: AbortSignal,
 ): Promise<number | null> {
-  // GitHub and GitLab take `per_page`, Gitea takes `limit`. Only GitLab begins with the newest.
+  // GitHub and GitLab take `per_page`, Gitea takes `limit`. `sort` is for GitLab, which otherwise begins with the newest
+  // comment.
   const path = `${all}?per_page=${COMMENTS}&limit=${COMMENTS}&sort=asc`;
   const list = (await askGitHost(target, 'GET', path, null, signal)).json();
   const comments = Array.isArray(list) ? (list as { body?: unknown }[]) : [];

@@ -25,7 +25,7 @@ const RETRIES_MS = [10_000, 60_000, 600_000];
 export interface OpenConnection {
   remote: Remote;
   credentials: FetchFrom['credentials'];
-  /** Keeps the keys of its SSH server, if there are none yet. */
+  /** Stores the keys of the repository's SSH server, if none are stored yet. */
   pin: (knownHosts: string[]) => void;
 }
 
@@ -55,7 +55,7 @@ export class Pulls {
     return this.#options.store.pulls.list(appId, SHOWN_PULLS).map((row) => this.#shown(row));
   }
 
-  /** Whether a delivery concerns the connected repository, and is no older than what is known. */
+  /** Whether a delivery concerns the connected repository, and is not older than the stored pull request. */
   isNews(appId: string, { repository, number, changed_at, is_open }: PullEvent): boolean {
     const { store, connection } = this.#options;
     if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
@@ -93,7 +93,7 @@ export class Pulls {
   }
 
   /**
-   * Lets the newest commit of a pull request have a preview.
+   * Approves the newest commit of a pull request, which then gets a preview.
    * @param sha the commit that was reviewed
    * @throws {Refusal} `pull_request_not_found`; `commit_conflict` when there is a newer commit
    */
