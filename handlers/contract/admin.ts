@@ -13,15 +13,15 @@ export const Verified = z.strictObject({
   at: time.nullable(),
   /** Number of verified snapshots. */
   snapshots: z.int(),
-  /** Number of packs that they need. A pack is a stored file with many parts of snapshots. */
+  /** Number of packs that these snapshots need. A pack is a file of the snapshot store, with pieces of many stored files. */
   packs: z.int(),
   /** Bytes of these packs. */
   bytes: z.int(),
-  /** Missing or damaged objects of the store, 50 at most. */
+  /** Missing or damaged objects of the snapshot store (packs and manifests), 50 at most. */
   objects: z.array(z.strictObject({ name: z.string(), problem: z.enum(['missing', 'damaged']) })),
   /**
-   * Snapshots that need these objects, newest first, with the parts that cannot be restored. `app` is null for a part of no
-   * app.
+   * Snapshots that need missing or damaged objects, newest first, at most 100. Each has at most 50 of the parts that cannot
+   * be restored. `app` is null for a part that belongs to no app.
    */
   damaged: z.array(
     z.strictObject({
@@ -43,8 +43,8 @@ export const StorageChange = z.strictObject({
   /** Bytes now. */
   now_bytes: z.int(),
   /**
-   * Bytes that the snapshot does not have, because they were written since: a restore loses them. In steps of 64 KiB, or of
-   * 1 MiB in files above 64 MiB.
+   * Bytes that were written since the snapshot, so that a restore loses them. Counted in steps of 64 KiB, or of 1 MiB in
+   * files above 64 MiB.
    */
   lost_bytes: z.int(),
   /** Number of files (databases, objects, values) that have not changed since the snapshot. */
@@ -58,12 +58,12 @@ export const StorageChange = z.strictObject({
 });
 export type StorageChange = z.output<typeof StorageChange>;
 
-/** Apps that a snapshot does not have, because their data is on another host's disk. `host`: the name of that host. */
+/** Apps that a snapshot lacks, because their data is on another host's disk. `host`: the name of that host. */
 const leftOut = z.array(z.strictObject({ app: id, slug: z.string(), host: z.string() }));
 
 const dollars = z.number().nullable();
 
-/** The host's own figures. Times in ms, sizes in bytes. */
+/** Figures of one host and of the apps on it. Most field names end in their unit: `_ms`, `_s`, `_bytes`. */
 export const HostStats = z.strictObject({
   started_at: time,
   /** Memory of the host's process. */
@@ -77,18 +77,20 @@ export const HostStats = z.strictObject({
   }),
   /** Processes of apps. `memory_bytes` is their private memory. */
   cells: z.strictObject({ running: z.int(), memory_bytes: z.int(), open_streams: z.int() }),
-  /** The apps with most memory, then those with most disk use; at most 200. `null`: not measured yet. */
+  /** At most 200 apps: those with most memory, and of equal ones those with most disk use. */
   apps: z.array(
     z.strictObject({
       id,
       slug: z.string(),
       /** Private memory of its process; null without a process. */
       memory_bytes: z.int().nullable(),
-      /** Disk use of its databases, objects, namespaces, queues and buckets. */
+      /** Disk use of its databases, objects, namespaces, queues and buckets; null when it was not measured yet. */
       disk_bytes: z.int().nullable(),
     }),
   ),
-  /** Wakes by requests since the host's start. The percentiles cover the last 1,000. */
+  /**
+   * Wakes by requests since the host's start. `count`: those that succeeded. The percentiles cover the last 1,000 of these.
+   */
   wakes: z.strictObject({ count: z.int(), failed: z.int(), p50_ms: percentile, p99_ms: percentile }),
   /** Memory counted against `RUNNER_FLEET_MAX_RSS_MB`, and the limit. */
   memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int(), over: z.boolean() }),
@@ -105,8 +107,8 @@ export const HostStats = z.strictObject({
     outbox_refused: z.int(),
   }),
   /**
-   * `waiting`: entries that wait to be written. `dropped`: entries dropped since the host's start. `files`: bytes of its files.
-   * `restarts`: restarts of its thread.
+   * `waiting`: entries that wait to be written. `dropped`: entries dropped since the host's start. `files`: bytes of the
+   * telemetry databases. `restarts`: restarts of the telemetry thread.
    */
   telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
   control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
@@ -116,7 +118,9 @@ export const HostStats = z.strictObject({
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
-    /** The running operation: takes a snapshot; restores, copies or compares storage; or verifies all snapshots. */
+    /**
+     * The running operation: takes a snapshot; restores, copies or compares storage; or verifies all snapshots. Null: none.
+     */
     under_way: z
       .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify', 'compare']), since: time })
       .nullable(),
@@ -125,7 +129,10 @@ export const HostStats = z.strictObject({
     /** Whether the newest snapshot is damaged. */
     newest_damaged: z.boolean(),
   }),
-  /** Null without a bucket. Requests since the host's start, as stores count them: lists are writes. */
+  /**
+   * Null without a bucket. Requests are counted since the host's start. A list counts as a write, as in the prices of
+   * stores.
+   */
   bucket: z
     .strictObject({
       problem: z.string().nullable(),
@@ -133,7 +140,7 @@ export const HostStats = z.strictObject({
       code_bytes: z.int().nullable(),
       /** Estimated US dollars a month for all requests, also the control plane's. Null in the first hour, or without prices. */
       monthly_usd: dollars,
-      /** The 200 apps with most requests. */
+      /** At most 200 apps: those with most writes and reads. */
       apps: z.array(
         z.strictObject({
           id,
@@ -162,7 +169,7 @@ export const admin = [
       accounts: z.int(),
       domains: z.int(),
       deploys: z.strictObject({ total: z.int(), unfinished: z.int() }),
-      /** The host's own figures; null while it does not answer. */
+      /** Figures of the host whose control plane answers this call; null while that host does not answer. */
       host: HostStats.nullable(),
       /** Figures of the other hosts, if there are several. Hosts that do not answer are missing. */
       other_hosts: z.array(z.strictObject({ id: z.string(), name: z.string(), stats: HostStats })),
@@ -244,7 +251,7 @@ export const admin = [
       .strictObject({
         /** The key of a snapshot. */
         snapshot: z.string().min(1).max(64).optional(),
-        /** Instead of `snapshot`: a time. It selects the last snapshot with the app that was taken until then. */
+        /** A time, instead of `snapshot`: selects the newest snapshot that has the app and was taken by then. */
         at: moment.optional(),
         /** Id or slug. */
         app: reference,
@@ -267,7 +274,7 @@ export const admin = [
       before: z.string().nullable(),
       /** The changes of at most 200 storages, sorted by lost bytes, most first. Null after a real restore. */
       changes: z.array(StorageChange).nullable(),
-      /** Why a dry run could not read the current storage: then it says nothing about losses. */
+      /** Why a dry run could not read the current storage, so that `changes` says nothing about losses; null if it could. */
       problem: z.string().nullable(),
     }),
     errors: [

@@ -1,4 +1,4 @@
-// Dispatch namespaces. Wrangler makes and fills them.
+// Dispatch namespaces. They are created with Wrangler, which also uploads their scripts.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';

@@ -1,4 +1,4 @@
-// Every error code of Cellar: of the API, the RPC, git and the gateway. Pure values: the host imports them too.
+// The error codes of the API, the RPC, git and the gateway. Pure values: the host imports them too.
 
 /** Errors that the caller can fix. */
 const callerErrors = {
@@ -104,7 +104,7 @@ const callerErrors = {
   headers_too_large: { status: 431, meaning: 'The head of the request is too large.' },
 } as const;
 
-/** Errors of this machine. */
+/** Errors of this machine or of an app. */
 const systemErrors = {
   internal_error: { status: 500, meaning: 'Unexpected error; the log has the request id.' },
   storage_unreadable: { status: 500, meaning: 'The stored data of the app cannot be read.' },

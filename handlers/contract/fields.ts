@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { CURSOR_LENGTH } from './sizes.ts';
 
-/** An id in a request. Ill-formed ids are treated as unknown ones: 404, not 400. */
+/** An id or a name in a request. An ill-formed id is treated as unknown: the response is 404, not 400. */
 export const reference = z.string().min(1).max(200);
 /** An id that Cellar has made. */
 export const id = z.string().regex(/^[0-9a-z]{16}$/);
@@ -15,7 +15,7 @@ export const moment = z.iso
   .transform((value) => new Date(value).toISOString())
   .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
 
-/** A name that git accepts and does not take for an option or a pattern. */
+/** A name of a branch, tag or commit that git accepts, and does not take for an option or a pattern. */
 export const gitName = z
   .string()
   .min(1)
@@ -25,13 +25,13 @@ export const gitName = z
     'must be the name of a branch, a tag or a commit',
   );
 
-/** The input of every list, besides its filters. */
+/** Input fields that select a page of a list. */
 export const page = {
   limit: z.int().min(1).max(200).default(50),
   cursor: z.string().min(1).max(CURSOR_LENGTH).optional(),
 };
 
-/** The answer of every list. `next_cursor` is null on the last page. */
+/** Returns the output schema of a list. `next_cursor` is null on the last page. */
 export function listOf<Item extends z.ZodType>(item: Item) {
   return z.strictObject({ items: z.array(item), next_cursor: z.string().nullable() });
 }
@@ -39,7 +39,7 @@ export function listOf<Item extends z.ZodType>(item: Item) {
 /** The output of a delete operation: no content in REST, `null` in RPC. */
 export const nothing = z.null();
 
-/** A short text: no control characters other than tab and line feed, and not only whitespace. */
+/** Returns the schema of a text: 1 to `max` characters, not blank, without control characters except tab and line feed. */
 export function text(max: number) {
   return (
     z

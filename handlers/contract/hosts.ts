@@ -13,14 +13,14 @@ export const Host = z.strictObject({
   address: z.string(),
   version: z.string(),
   state: hostState,
-  /** Number of apps that it keeps: it is their home. */
+  /** Number of apps whose home it is. */
   apps: z.int(),
   /** Number of these apps that cannot move, because their data is on this host's disk. */
   local_apps: z.int(),
   started_at: time,
   /** Null while it reports. */
   silent_since: time.nullable(),
-  /** Its last report; null before there is one. */
+  /** Time of its last report; null before the first one. */
   reported_at: time.nullable(),
   /** How far its clock is ahead of the bucket's; null before it is known. */
   clock_ahead_ms: z.number().nullable(),
@@ -29,11 +29,11 @@ export const Host = z.strictObject({
     .strictObject({
       memory_free_bytes: z.int(),
       memory_total_bytes: z.int(),
-      /** Processor time used in the last minute, as a part of all processors: from 0 to 1. */
+      /** Processor use of the last minute: 0 is idle, 1 is all processors. */
       cpu: z.number(),
       disk_free_bytes: z.int(),
       disk_total_bytes: z.int(),
-      /** Apps with a process. */
+      /** Number of apps with a process. */
       running: z.int(),
     })
     .nullable(),

@@ -1,4 +1,5 @@
-// The contract: every operation. Nothing else lists routes or methods.
+// The contract: every operation, with its REST route and RPC method. `other-routes.ts` describes routes that are not
+// operations.
 import type * as z from 'zod';
 import { admin } from './admin.ts';
 import { apps } from './apps/apps.ts';

@@ -4,8 +4,9 @@ import type { ErrorCode } from './errors.ts';
 import { nothing } from './fields.ts';
 
 /**
- * Who may run an operation: an account with at least this role on the app that `id` or `slug` names; the runner token alone; or
- * any account, for its own records.
+ * Who may run an operation. `view`, `push`, `admin`: an account with at least this role on the app that `id` or `slug`
+ * names. `account`: any account, for its own records. `runner`: only the runner token and signed-in admins, who may also run
+ * all others.
  */
 export type Needs = 'view' | 'push' | 'admin' | 'runner' | 'account';
 
@@ -17,7 +18,7 @@ export interface Operation {
   summary: string;
   /** The HTTP method. For an operation without a path, `GET` only means that it changes nothing. */
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** `:name` matches one segment, `:name+` the rest. `null`: RPC only. */
+  /** The REST path. `:name` matches one segment, `:name+` the rest. `null`: RPC only. */
   path: string | null;
   needs: Needs;
   /** Set for operations other than DELETE that may destroy stored data. */
@@ -35,7 +36,7 @@ export interface Operation {
   kind?: 'json' | 'stream' | 'bytes';
   /** Output fields that are shown once: an idempotent repeat leaves them out. */
   secrets?: readonly string[];
-  /** Input fields by their REST query names, where these differ: a query field may be called like a path parameter. */
+  /** Input fields by their names in the REST query, where the names differ because the path has a parameter of that name. */
   queryNames?: Readonly<Record<string, string>>;
   /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
@@ -44,7 +45,7 @@ export interface Operation {
    */
   audited?: false;
   /**
-   * The scope that an API key needs for an operation that needs only an account. Otherwise the scope follows from the role.
+   * The scope that an API key needs for the operation. Left out: `scopeOf` derives it from `needs` and `method`.
    */
   scope?: KeyScope;
   /** Whether an API key for one app may run an operation that needs only an account. */
@@ -69,8 +70,8 @@ export function scopeOf({ needs, method, scope }: Pick<Operation, 'needs' | 'met
 type Defaults = 'path' | 'status' | 'errors';
 
 /**
- * Declares an operation, and keeps its literal types. Default: over RPC only, with status 200, or 204 without an output. An
- * operation on an app has the error `app_not_found` besides those given.
+ * Declares an operation, and keeps its literal types. Defaults: RPC only, with status 200, or 204 for the output `nothing`.
+ * An operation on an app has the error `app_not_found` besides those given.
  */
 export function operation<const O extends Omit<Operation, Defaults> & Partial<Operation>>(
   declared: O,

@@ -1,5 +1,5 @@
-// Size limits of the control plane and the host. The host accepts everything that the contract accepts. Strings are measured as
-// UTF-8.
+// Size limits of the control plane and the host. The host accepts everything that the contract accepts. Limits in bytes
+// measure text as UTF-8.
 
 /** Default limit of a request's body. */
 export const BODY_BYTES = 1024 * 1024;
@@ -17,9 +17,9 @@ export const FOLDER_MANIFEST_BYTES = 8 * 1024 * 1024;
 /** Files of a folder in base64: one of 25 MiB, or several small ones. */
 export const FOLDER_BODY_BYTES = 36 * 1024 * 1024;
 
-/** One variable's value. */
+/** The value of one build variable. */
 export const ENV_VALUE_BYTES = 16 * 1024;
-/** All variables of an app, names and values. A process accepts 2 MiB at most, arguments included. */
+/** The names and values of all build variables of an app. Linux gives a process at most 2 MiB, arguments included. */
 export const ENV_BYTES = 256 * 1024;
 /** A command in the build settings. */
 export const BUILD_COMMAND_BYTES = 4 * 1024;
@@ -37,12 +37,12 @@ export const VAR_VALUE_BYTES = 5 * 1024;
 export const VARS_LIMIT = 100;
 /** An app's whole wanted state as JSON, also with variables set before `ENV_BYTES` was enforced. */
 export const WANTED_BYTES = 16 * 1024 * 1024;
-/** Any other call of the control plane to the host. */
+/** The body of any other call of the control plane to the host. */
 export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 
 /** A database as SQL, in JSON. The same limit for export and import, so that every export can be imported. */
 export const D1_SQL_BYTES = 10 * 1024 * 1024;
-/** Queries on their way to the host: JSON may serialize a number in more digits than the sender wrote. */
+/** SQL queries in a call to the host. JSON may serialize a number in more digits than the sender wrote. */
 export const D1_QUERY_BYTES = 2 * D1_SQL_BYTES;
 
 /** A value of KV, as on Cloudflare. */

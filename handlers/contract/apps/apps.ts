@@ -26,7 +26,7 @@ export const appStorage = z.enum(['local', 'bucket']);
 /** How many processes an app runs. */
 export const replicas = z.int().min(1).max(16);
 
-/** Derived by `statusOf` in the services: the first status that applies. */
+/** The status of an app. `STATUS` in `sqlite/control/apps/apps.ts` computes it. */
 export const appStatus = z.enum([
   'created',
   'deploying',
@@ -73,7 +73,7 @@ export const UNDELETABLE_MS = 7 * 24 * 3_600_000;
 /** An app that can be undeleted. */
 export const DeletedApp = z.strictObject({
   id,
-  /** The slug that it had before. */
+  /** The slug that it had before its deletion. */
   slug: z.string(),
   owner: id,
   storage: appStorage,
@@ -87,18 +87,18 @@ export const OVERVIEW_APPS = 500;
 
 /** An app's figures of the last 24 hours and now. Durations in ms. */
 export const AppFigures = z.strictObject({
-  /** Requests of each hour, the present one last. */
+  /** Number of requests in each hour, the current hour last. */
   requests: z.array(z.int()).length(24),
-  /** Requests that were answered with 5xx. */
+  /** Requests that were answered with 5xx, except by the maintenance page. */
   errors: z.int(),
   duration_ms_p99: z.number().nullable(),
-  /** Requests of the last whole minute. */
+  /** Requests in the last complete minute. */
   requests_per_minute: z.int(),
   /** Peak of the last minutes; null without a process. */
   memory_bytes: z.int().nullable(),
   /** Processes that serve. */
   processes: z.int(),
-  /** Groups of unresolved errors. */
+  /** Number of grouped errors with the status `open`. */
   open_errors: z.int(),
 });
 export type AppFigures = z.output<typeof AppFigures>;
@@ -111,7 +111,9 @@ export const apps = [
     method: 'GET',
     path: '/v1/apps',
     needs: 'account',
-    /** `host`: the id of their home. Scripts of dispatch namespaces are listed only with `host` or `dispatch_namespace`. */
+    /**
+     * `host`: the id of the apps' home. Scripts of dispatch namespaces are listed only with `host` or `dispatch_namespace`.
+     */
     input: z.strictObject({
       owner: reference.optional(),
       host: reference.optional(),

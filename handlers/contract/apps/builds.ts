@@ -23,7 +23,7 @@ const folder = z
     return z.NEVER;
   });
 
-/** A shell command. Without NUL bytes, which would end an argument of the process. */
+/** A shell command. It has no NUL byte, which would end an argument of the process. */
 const commandLine = z
   .string()
   .max(BUILD_COMMAND_BYTES)
@@ -36,7 +36,7 @@ const commandLine = z
 /** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only what `deploys.create` names. */
 const deployOn = z.enum(['main', 'tags', 'manual']);
 
-/** Null: Cellar detects the value. A `release_command` of null runs nothing. */
+/** Null: Cellar detects the value. But for `release_command`, null runs nothing. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
   install_command: z.string().nullable(),

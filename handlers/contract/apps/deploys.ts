@@ -21,12 +21,12 @@ export const deployStatus = z.enum([
 export const Deploy = z.strictObject({
   id,
   app_id: id,
-  /** Empty, like `ref`, for an upload: it has no commit. */
+  /** The commit. Empty for an upload, which has no commit. `ref` is empty then, too. */
   sha: z.string(),
   ref: z.string(),
   message: z.string(),
   author: z.string(),
-  /** Who asked for a rollback or a redeploy. */
+  /** Who requested a rollback or a redeploy; null for other deploys. */
   requested_by: z.string().nullable(),
   /** A rollback serves the version of an earlier deploy. */
   version: z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time }),

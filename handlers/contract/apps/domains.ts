@@ -6,7 +6,7 @@ import { operation } from '../operation.ts';
 /** Maximum domains of one app. */
 export const DOMAIN_LIMIT = 100;
 
-/** Two or more labels. The last is not a number, so an IP address does not match. */
+/** Two or more labels. The last label is not a number, so an IPv4 address does not match. */
 const HOSTNAME =
   /^(?=.{4,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])$/;
 
@@ -46,18 +46,21 @@ export const Domain = z.strictObject({
   hostname: z.string(),
   app_id: id,
   created_at: time,
-  /** `pending`: not served, because its DNS neither points to this machine nor names the app. `active`: served. */
+  /**
+   * `pending`: not served, because no DNS lookup has found that it points to this machine or names the app. `active`:
+   * served.
+   */
   state: z.enum(['pending', 'active']),
-  /** Why it is pending: the result of the last DNS lookup. */
+  /** Why it is pending, by the last DNS lookup; null while it is active, and before the first lookup. */
   reason: z.string().nullable(),
   /** Time of the last DNS lookup; null before the first one. */
   checked_at: time.nullable(),
-  /** While it is pending: DNS records. Any one of them makes it active. */
+  /** DNS records, any one of which makes a pending hostname active; empty for an active one. */
   records: z.array(z.strictObject({ type: z.enum(['CNAME', 'TXT']), name: z.string(), value: z.string() })),
 });
 export type Domain = z.output<typeof Domain>;
 
-/** Timeout of a DNS lookup in ms. A lookup may wait as long again in the queue. */
+/** Timeout of a DNS lookup, in ms. Before it starts, a lookup may wait as long in the queue. */
 export const DOMAIN_LOOKUP_MS = 5_000;
 
 /** DNS state of a hostname, and its certificate. */
@@ -72,7 +75,7 @@ const lookup = {
     addresses: z.array(z.string()),
     /** The target of its CNAME, if it has one. */
     alias: z.string().nullable(),
-    /** Known public addresses of this machine: its own, and those of the base domain. */
+    /** Known public addresses of this machine: those of its interfaces and of the base domain; at most 20. */
     machine: z.array(z.string()),
     /** TXT records of `_cellar.<hostname>`, at most 20. */
     texts: z.array(z.string()),

@@ -1,4 +1,4 @@
-// Build variables: those of install and build.
+// Build variables: environment variables of the install and build commands.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -45,7 +45,7 @@ const name = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must have letters, digits and underscores, and not begin with a digit')
   .refine((value) => !isReservedEnvName(value), { error: 'is reserved for the platform' });
 
-/** A NUL byte would end a value in the process's environment. */
+/** The value of a build variable. It has no NUL byte, which would end the value in the environment of a process. */
 const value = z
   .string()
   .max(ENV_VALUE_BYTES)

@@ -5,7 +5,7 @@ import { operation } from '../operation.ts';
 import { MAINTENANCE_HTML_BYTES } from '../sizes.ts';
 import { byteLength } from '../text.ts';
 
-/** Requests per minute: null is the platform's default, 0 is off. */
+/** Requests per minute; 0: no limit. Where null is allowed, it means the platform's default. */
 const perMinute = z.int().min(0).max(10_000_000);
 
 export const Limits = z.strictObject({

@@ -14,7 +14,7 @@ export const MovePlan = z.strictObject({
   databases: z.int(),
   /** Number of KV namespaces. */
   namespaces: z.int(),
-  /** Durable Objects, with queues, crons and instances of Workflows. */
+  /** Number of Durable Objects, including those of queues, crons and instances of Workflows. */
   objects: z.int(),
   r2_objects: z.int(),
   /** Bytes of all these. */

@@ -23,7 +23,10 @@ export function pathFault(path: string): string | null {
   return null;
 }
 
-/** NTFS ends a name at a colon, drops trailing dots and spaces, and has `git~1` as the short name of `.git`. */
+/**
+ * Returns whether a file system takes a name for `.git`. NTFS ends a name at a colon, drops trailing dots and spaces, and
+ * has the short name `git~1`.
+ */
 function isGitDirectory(name: string): boolean {
   const plain = name
     .replace(IGNORED, '')

@@ -16,7 +16,7 @@ export const PreviewSettings = z.strictObject({
 });
 
 export const Preview = z.strictObject({
-  /** First part of its address. */
+  /** First part of its address, before `--` and the app's slug. */
   name: z.string(),
   url: z.string(),
   /** Its branch; null for an upload. */

@@ -46,7 +46,7 @@ export const secrets = [
       ...Secret.shape,
       /** Whether a running process has it already. */
       in_effect: z.boolean(),
-      /** Why the app did not start with it. The previous process keeps running. */
+      /** Why the app did not start with it; then the previous process keeps running. Null: it did, or need not start. */
       problem: z.string().nullable(),
     }),
     status: 201,
@@ -64,21 +64,21 @@ export const secrets = [
   }),
 ] as const;
 
-/** Any JSON value, as `vars` of a configuration has. */
+/** Any JSON value, as in `vars` of a Wrangler configuration. */
 const json = z
   .unknown()
   .refine(isJson, { error: `is required, and must have at most ${VAR_VALUE_BYTES} bytes as JSON` });
 
-/** JSON values by name. They override variables of the configuration, or add to them. */
+/** JSON values by name. They override variables of the Wrangler configuration, or add variables. */
 export const Overrides = z.record(name, json).refine((value) => Object.keys(value).length <= VARS_LIMIT, {
   error: `must have at most ${VARS_LIMIT} entries`,
 });
 
 export const Var = z.strictObject({
   name: z.string(),
-  /** What the Worker gets, unless a secret or a binding has the name. */
+  /** The value that the Worker gets, unless a secret or another binding has the same name. */
   value: z.unknown(),
-  /** Set for an override, which deploys keep. */
+  /** The override, which deploys keep; null for a variable without one. */
   override: z
     .strictObject({
       /** Whether the live release's configuration has the variable too. */
@@ -93,7 +93,7 @@ export type Var = z.output<typeof Var>;
 const renewal = {
   /** Whether a running process has the change already. */
   in_effect: z.boolean(),
-  /** Why the app did not start with it. The previous process keeps running. */
+  /** Why the app did not start with the change; then the previous process keeps running. Null: it did, or need not start. */
   problem: z.string().nullable(),
 };
 

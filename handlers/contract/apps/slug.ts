@@ -40,10 +40,10 @@ export const DISPATCH_NAME = /^[A-Za-z0-9_-]{1,63}$/;
 /** Describes `DISPATCH_NAME` in words. */
 export const DISPATCH_NAME_RULE = 'must have 1 to 63 letters, digits, underscores and hyphens';
 
-/** The slug of a script of a dispatch namespace, and of its previews. */
+/** Matches the slug of a script of a dispatch namespace, and `<preview>--<slug>` of the script's previews. */
 const SCRIPT_SLUG = /(?:^|--)dispatched-[0-9a-f]{26}$/;
 
-/** Whether an app of this slug is a script of a dispatch namespace: no host name leads to it. */
+/** Whether an app of this slug is a script of a dispatch namespace. Such an app has no hostname. */
 export function isDispatched(slug: string): boolean {
   return SCRIPT_SLUG.test(slug);
 }
@@ -58,7 +58,7 @@ export function slugOfScript(hash: string): string {
   return `dispatched-${hash.slice(0, 26)}`;
 }
 
-/** Returns the name by which a host finds a script. It is not lower case, so no host name of a request is equal to it. */
+/** Returns the name by which a host finds a script. The name is not in lower case, so no request can have it as hostname. */
 export function nameOfScript(slug: string): string {
   return `SCRIPT ${slug}`;
 }

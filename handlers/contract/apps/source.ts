@@ -169,7 +169,7 @@ export const source = [
           deletions: z.int().nullable(),
         }),
       ),
-      /** Unified, at most 1 MiB. */
+      /** In unified format, at most 1 MiB. */
       diff: z.string(),
       truncated: z.boolean(),
     }),

@@ -15,7 +15,10 @@ export const MESSAGE_LENGTH = 1000;
 /** A percentage of requests, with at most three decimals. */
 const percentage = z.number().min(0).max(100).multipleOf(0.001);
 
-/** The versions that serve an app: two share its requests, or one has all of them. The first one is the live release's. */
+/**
+ * The versions that serve an app: two share its requests, or one has all of them. The first one is the live release's. Empty
+ * without a live release.
+ */
 export const Split = z.strictObject({
   versions: z.array(
     z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time, percentage }),

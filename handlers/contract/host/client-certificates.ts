@@ -9,7 +9,7 @@ export interface NewCertificate {
   private_key: string;
 }
 
-/** What the host finds in an upload. */
+/** An uploaded certificate as the host has parsed it. */
 export interface ReadCertificate {
   /** The uploaded certificates in the same order, without other text. */
   certificates: string;

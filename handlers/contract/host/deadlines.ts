@@ -3,23 +3,23 @@ import type { OperationName } from '../index.ts';
 
 /** Default timeout of calls to the host. */
 export const CALL_DEADLINE_MS = 10_000;
-/** A storage read has 10 s, and may wait in the queue first. */
+/** Timeout of storage queries. A query itself has 10 s, but may wait in the queue first. */
 export const READ_DEADLINE_MS = 60_000;
-/** A value of KV as a stream: 25 MiB from a slow client. */
+/** Timeout for the stream of a KV value: 25 MiB from a slow client. */
 export const KV_VALUE_MS = 300_000;
-/** The host ends git commands earlier than this. Large files may take long. */
+/** Timeout of calls about the repository, and of uploads, which may be large. The host ends git commands earlier. */
 export const SOURCE_DEADLINE_MS = 600_000;
-/** A whole object of 5 GiB. The host ends stalled transfers much earlier. */
+/** Timeout for a whole object of 5 GiB. The host ends stalled transfers much earlier. */
 export const OBJECT_DEADLINE_MS = 3_600_000;
-/** A list of snapshots in a remote store. */
+/** Timeout of a list of snapshots, which may be in a remote store. */
 export const SNAPSHOT_LIST_DEADLINE_MS = 3_600_000;
 export const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
 
-/** A wake of 120 s, plus a drain or a queued start. */
+/** Default timeout of a caller: a wake of 120 s, plus a drain or a queued start. */
 const DEFAULT_MS = 180_000;
 /** Added to a call's own timeout, for a wake of the app before the call and for the network. */
 const OVERHEAD_MS = DEFAULT_MS;
-/** Operations with longer timeouts. */
+/** Timeouts of operations that may take longer than `DEFAULT_MS`, without `OVERHEAD_MS`. */
 const LONGER_MS: Partial<Record<OperationName, number>> = {
   'apps.move': SNAPSHOT_DEADLINE_MS,
   'admin.snapshot': SNAPSHOT_DEADLINE_MS,
@@ -43,7 +43,10 @@ const LONGER_MS: Partial<Record<OperationName, number>> = {
   'storage.r2.raw': OBJECT_DEADLINE_MS,
 };
 
-/** Returns the minimum timeout of a caller, in ms. It is longer than the API's own timeout, so that the API times out first. */
+/**
+ * Returns the minimum timeout of a caller, in ms. The API's own timeout is shorter, unless `RUNNER_WAKE_TIMEOUT_S` was
+ * raised to 150 or more.
+ */
 export function clientTimeoutMs(operation: OperationName): number {
   const longest = LONGER_MS[operation];
   return longest === undefined ? DEFAULT_MS : longest + OVERHEAD_MS;

@@ -1,7 +1,10 @@
 // Types of the calls over the HOST binding and of `POST /internal/host-events`. Types only: the host imports them too.
 import type { LogLine } from '../telemetry/logs.ts';
 
-/** The settings of an app's builds. `null`: the build detects the value. No folder contains `..` or starts with a slash. */
+/**
+ * The settings of an app's builds. `null`: the build detects the value; without a release command, none runs. No folder
+ * contains `..` or starts with a slash.
+ */
 export interface BuildSettings {
   /** Where in the repository the project is. */
   root_directory: string | null;
@@ -9,7 +12,7 @@ export interface BuildSettings {
   install_command: string | null;
   /** Shell command, run in the root directory. */
   build_command: string | null;
-  /** Runs before a new version of main is live. An older control plane does not send it. */
+  /** Shell command that runs before a new release of the app is live. An older control plane does not send it. */
   release_command?: string | null;
   /** Folder of the static files, relative to the root directory. */
   output_directory: string | null;
@@ -121,8 +124,8 @@ export interface ObservedApp {
 }
 
 /**
- * A position in the host's outbox, the queue of its facts for the control plane: after fact `seq`. Data in D1 is newer if it
- * comes from a later fact.
+ * A position in the host's outbox (the queue of its facts for the control plane): after the fact `seq`. Data in D1 that
+ * comes from a later fact is newer.
  */
 export interface AsOf {
   outbox: string;
@@ -229,7 +232,7 @@ export interface DeployFact {
   author: string;
   /** Who asked for a rollback or a redeploy, in readable form. */
   requested_by?: string;
-  /** Left out when the deploy built the version itself: then it has the deploy's id and message. */
+  /** Left out when the deploy built the version itself: then the version has the deploy's id and message. */
   version?: DeployVersion;
   /** Warnings about the release for the author; left out when there are none. */
   warnings?: string[];

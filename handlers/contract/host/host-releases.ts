@@ -2,11 +2,11 @@
 
 /** An upload that is not deployed yet: a release without an app's storage. */
 export interface UploadedVersion {
-  /** The id of the deploy that it becomes. */
+  /** Also the id of its first deploy to the app. A preview's deploy, or a later one, gets a new id. */
   id: string;
   /** `null` when it was uploaded before its app was created. */
   app_id: string | null;
-  /** The account and the script name of the upload. */
+  /** The account's id and the name of the uploaded script: `<account>/<script>`. */
   owner: string;
   author: string;
   message: string;

@@ -47,7 +47,7 @@ import type {
 } from './host-storage.ts';
 import type { ToSeal } from './store-secrets.ts';
 
-/** A body or a response that is not JSON: its sender writes the raw bytes. */
+/** A body or a response that is passed as raw bytes. Its content has no type here, even if it is JSON. */
 export type Bytes = 'bytes';
 
 /** A JSON response that the host passes on from another process, such as the one that reads an app's storage. */
@@ -187,7 +187,10 @@ export interface TelemetryAnswers {
   'errors/get': { params: { appId: string; fingerprint: string }; answer: Result<'errors.get'> };
 }
 
-/** The body of a telemetry call, without what the host knows itself. `preview`: asks for this preview instead of the app. */
+/**
+ * The body of a telemetry call, without the parameters that the host adds. `preview`: asks for this preview, not for the
+ * app.
+ */
 export type TelemetryQuestion<Name extends keyof TelemetryAnswers> = Omit<
   TelemetryAnswers[Name]['params'],
   'appId' | 'own'
@@ -231,7 +234,7 @@ export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   /** Loads what a start of the app would need, on the host that will be its home. `home` in the query names that host. */
   'POST /apps/:id/prepare': { body: null; answer: null };
-  /** Ends the app on its former home. `home` in the query names that host, `to` the new home. */
+  /** Ends the app on its former home, which `home` in the query names. `to` is the id of the new home. */
   'POST /apps/:id/hand-over': { body: { to: string; generation: number }; answer: null };
   'POST /apps/:id/start': { body: null; answer: Applied };
   /** `applied` is null when nothing has moved. */
@@ -382,7 +385,7 @@ export interface HostCalls extends TelemetryCalls {
   /** `GET /stats` and the metrics of every app, in the format of Prometheus. */
   'GET /metrics': { body: null; answer: Bytes };
   'GET /viewer': { body: null; answer: Bytes };
-  /** `full`: why the disk cannot be written to now. */
+  /** `full`: why the disk cannot be written to now; null when it can. */
   'GET /disk': { body: null; answer: { full: string | null } };
   /**
    * `owner`: the account that sends it; accounts take turns in the queue. The answer: why it was not sent; null if it was.
@@ -400,9 +403,9 @@ export interface HostCalls extends TelemetryCalls {
     answer: { session: string; buckets: string[][] };
   };
   'POST /apps/:id/uploads/:session': { body: Record<string, string>; answer: { complete: boolean } };
-  /** Answers when the deploy is queued. */
+  /** Responds when the deploy is queued. */
   'POST /apps/:id/uploads/:session/deploy': { body: { message: string; author: string }; answer: DeployFact };
-  /** `secrets`: values from the upload. The caller must set them. */
+  /** `secrets`: the secrets in the upload, with their values. The caller must set them. */
   'POST /uploads/versions': {
     body: Bytes;
     answer: { version: UploadedVersion; secrets: Record<string, string> };

@@ -12,7 +12,7 @@ interface TableQuestion {
   limit: number;
 }
 
-/** The database to export as SQL. `tables`: exports only these. */
+/** The database to export as SQL. `tables`: exports only these; undefined: exports all. */
 export interface ExportQuestion {
   database: string;
   tables: string[] | undefined;
@@ -115,5 +115,5 @@ export interface KvWrite {
   metadata: unknown;
 }
 
-/** The operation's answer, with `next` for the start of the next page in place of its cursor. */
+/** An operation's answer with `next`, the position of the next page, in place of `next_cursor`. Null: the last page. */
 export type PageOf<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };

@@ -11,11 +11,11 @@ export type HostState = 'active' | 'draining' | 'silent';
 export interface HostLoad {
   memory_free_bytes: number;
   memory_total_bytes: number;
-  /** Processor time used in the last minute, as a part of all processors: from 0 to 1. */
+  /** Processor use of the last minute: 0 is idle, 1 is all processors. */
   cpu: number;
   disk_free_bytes: number;
   disk_total_bytes: number;
-  /** Number of apps that it keeps: it is their home. */
+  /** Number of apps whose home it is. */
   apps: number;
   /** Number of these apps that have a process. */
   running: number;
@@ -37,11 +37,11 @@ export interface HostReport {
   load: HostLoad;
   /** How far its clock is ahead of the bucket's; null before it is known. */
   clock_ahead_ms: number | null;
-  /** Hosts that do not answer it, and for how long. */
+  /** Hosts that do not answer the reporting host, and for how long, in ms. */
   unanswered: { id: string; ms: number }[];
   /** Apps whose requests wait at this host because their homes are lost, with those homes. */
   awaited: { app: string; home: string }[];
-  /** Revision of the newest `AppRoute` that it knows; 0: none. */
+  /** Revision of the newest `AppRoute` that it has; 0: it has no routes. */
   revision: number;
   /** Whether it was the only host of this Cellar before. Then it becomes the home of all apps without a home. */
   adopts: boolean;
@@ -58,7 +58,7 @@ export interface KnownHost {
   state: HostState;
 }
 
-/** How every host finds an app. */
+/** The data with which each host finds an app's home. */
 export interface AppRoute {
   id: string;
   slug: string;
@@ -84,6 +84,6 @@ export interface HostReportAnswer {
   /** True: `routes` has every app. False: it has only those that changed since the revision of the report. */
   whole: boolean;
   routes: AppRoute[];
-  /** Ids of apps that were deleted since that revision. */
+  /** Ids of apps that were deleted since the revision of the report. */
   deleted: string[];
 }

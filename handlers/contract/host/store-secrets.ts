@@ -1,6 +1,6 @@
 // Names and types of the calls to the host about the Secrets Stores of accounts.
 
-/** The name of a secret or of a store, as in `bundler/bindings/secrets-store.ts`. */
+/** Matches the name of a secret or of a store, as in `bundler/bindings/secrets-store.ts`. */
 export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
 export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, underscores and hyphens';
 

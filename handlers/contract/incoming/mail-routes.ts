@@ -7,12 +7,12 @@ import { operation } from '../operation.ts';
 /** Maximum addresses of one app. */
 export const MAIL_ROUTE_LIMIT = 100;
 const NAME = /^(?:\*|(?!\.)(?:\.?[a-z0-9!#$%&'+/=?^_`{|}~-]+)+)$/;
-/** Longest part before the `@`, as in SMTP. */
+/** Maximum characters before the `@`, as in SMTP. */
 const NAME_LENGTH = 64;
 const ADDRESS_LENGTH = 254;
 
 /**
- * Normalizes an address: lower case, and the domain as in DNS.
+ * Normalizes an e-mail address to lower case. Its domain becomes ASCII (punycode), without a trailing dot.
  * @returns null when the text is neither `name@domain` nor `*@domain`
  */
 export function normalMailAddress(given: string): string | null {

@@ -6,7 +6,7 @@ import { operation } from '../operation.ts';
 export const Account = z.strictObject({
   id,
   name: z.string(),
-  /** Null for the first account. */
+  /** Null for the first account until somebody signs up with the link of the first start. */
   email: z.string().nullable(),
   /**
    * `owner`: the first account, an admin, which owns apps that are created without a named owner. `admin`: has the rights of the
@@ -18,7 +18,10 @@ export const Account = z.strictObject({
   created_at: time,
 });
 
-/** What an API key may do at most. `read`: only read. `deploy`: also what the role push may do. `admin`: everything. */
+/**
+ * Limits an API key. `read`: only read. `deploy`: also what the role push may do. `admin`: everything that its account may
+ * do.
+ */
 export const keyScope = z.enum(['read', 'deploy', 'admin']);
 
 export const Key = z.strictObject({
@@ -26,12 +29,12 @@ export const Key = z.strictObject({
   account: id,
   name: z.string(),
   scope: keyScope,
-  /** The only app that it is for; null for all. */
+  /** The only app that the key is for; null for all apps. */
   app: z.strictObject({ id, slug: z.string() }).nullable(),
   created_at: time,
   /** Null: never. */
   expires_at: time.nullable(),
-  /** To the minute; null: not since it was made. */
+  /** Time of the last use, to the minute; null: never used. */
   last_used_at: time.nullable(),
 });
 

@@ -26,14 +26,14 @@ export const AuditEntry = z.strictObject({
   operation: z.string(),
   /** The app, with its slug at that time. */
   app: z.strictObject({ id: id.nullable(), slug: z.string() }).nullable(),
-  /** What the operation names, such as a domain or an account. Never a value or a secret. */
+  /** Names and ids of what was changed, such as a domain or an account. Never the value of a variable or a secret. */
   details: z.record(z.string(), z.string()),
   /** `ok`, or the code of the error. */
   outcome: z.string(),
 });
 export type AuditEntry = z.output<typeof AuditEntry>;
 
-/** Filters of the log, which the export has too. */
+/** Filters of `audit.list`, and of the export of the audit log. */
 export const auditFilter = {
   account: reference.optional(),
   app: reference.optional(),

@@ -14,7 +14,7 @@ export const Invite = z.strictObject({
   app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
   /** The account whose password it sets; null when it creates an account. */
   account: id.nullable(),
-  /** The inviter, if they are an admin of the app but not of the machine. */
+  /** The inviting admin of the app; null when an admin of the machine invited. */
   by: id.nullable(),
   created_at: time,
   expires_at: time,
@@ -37,7 +37,7 @@ const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.n
 /** A link that was only mailed proves that the person who uses it has the e-mail address. */
 const MadeToApp = z.strictObject({
   ...Made.shape,
-  /** Null when it was mailed, and the inviter is not an admin of the machine. */
+  /** The link. Null when it was mailed, and the inviter is not an admin of the machine. */
   url: z.string().nullable(),
 });
 

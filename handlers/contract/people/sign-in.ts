@@ -42,8 +42,8 @@ export interface SignInCalls {
   /** Returns the purpose of a link. @throws `invite_not_found` */
   look: { input: { token: string }; answer: LinkPurpose };
   /**
-   * Returns the account of a link, which is created if needed. May be repeated. `keeps_factors`: whether the account keeps its
-   * second factor and passkeys.
+   * Returns the account of a link. Creates the account if needed. May be repeated. `keeps_factors`: whether the account
+   * keeps its second factor and passkeys.
    * @throws `invite_not_found`, `email_taken`, `invalid_input`
    */
   claim: {
@@ -58,10 +58,10 @@ export interface SignInCalls {
    */
   join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
   /**
-   * Returns the account of a person whom the identity provider has signed in. A new person gets a new account.
-   * `account`: the person's account from before; null for a new person. `role`: from the person's groups; null: does not
-   * change.
-   * @throws `forbidden` when the provider has not verified the address
+   * Returns the account of a person whom the identity provider has signed in. A new person gets the account with the same
+   * address, or a new account. `account`: the account that the person had before; null for a new person. `role`: from the
+   * person's groups; null: does not change.
+   * @throws `forbidden` for a new person whose address the provider has not verified
    */
   arrive: {
     input: {
@@ -71,7 +71,7 @@ export interface SignInCalls {
       name: string;
       role: 'admin' | 'member' | 'guest' | null;
     };
-    /** `was_guest`: whether the account was a guest. Then the person who invited it may have set its password. */
+    /** `was_guest`: whether a new person got a guest's account. Then the guest's inviter may have set its password. */
     answer: SignedIn & { was_guest: boolean };
   };
   /** Writes to the audit log that a person signed in. `by`: the route of better-auth. `address`: the client's. */

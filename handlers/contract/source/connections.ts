@@ -5,7 +5,7 @@ import { operation } from '../operation.ts';
 import { approve, Pull, type PullEvent, SHOWN_PULLS } from './pulls.ts';
 import { hasBrokenEscape, parseRemote } from './remote.ts';
 
-/** Deliveries of the webhook that are shown. */
+/** Maximum deliveries of the webhook that are shown. */
 const SHOWN_DELIVERIES = 20;
 
 const url = z
@@ -51,7 +51,7 @@ const hostConnection = {
   deliveries: z
     .array(z.strictObject({ delivery: z.string(), event: z.string(), result: deliveryOutcome, at: time }))
     .max(SHOWN_DELIVERIES),
-  /** Pull requests, those that changed last first. */
+  /** Pull requests, the most recently changed first. */
   pulls: z.array(Pull).max(SHOWN_PULLS),
 };
 
@@ -62,7 +62,10 @@ export type HostConnection = z.output<typeof HostConnection>;
 export const Connection = z.strictObject({ ...hostConnection, webhook_url: z.string() });
 export type Connection = z.output<typeof Connection>;
 
-/** The fields of a connection that a person sets. A null secret keeps the present one, or makes a new one. */
+/**
+ * The fields of a connection that a person sets. If the URL stays, a null secret or token keeps the stored one. Otherwise a
+ * null secret makes a new secret, and a null token means no token.
+ */
 export interface ConnectionSettings {
   url: string;
   branch: string;
@@ -82,9 +85,9 @@ export interface HookDelivery {
   /** The Git host's id of the delivery; may be empty. */
   delivery: string;
   event: string;
-  /** The full name of the ref that was pushed, or `ANY_REF`; null when it is about something else. */
+  /** The full name of the pushed ref, or `ANY_REF`; null when the delivery reports no push, or a deleted ref. */
   ref: string | null;
-  /** The reported pull request; null when it is about something else. */
+  /** The reported pull request; null when the delivery reports none. */
   pull: PullEvent | null;
 }
 

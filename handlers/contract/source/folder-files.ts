@@ -4,12 +4,15 @@
 export const FOLDER_FILES = 20_000;
 /** Maximum bytes of one file, as on Cloudflare. */
 export const FOLDER_FILE_BYTES = 25 * 1024 * 1024;
-/** Hexadecimal digits of a file's hash: the first ones of its SHA-256. */
+/** Number of hexadecimal digits of a file's hash. The hash is the beginning of its SHA-256. */
 export const FILE_HASH_DIGITS = 32;
 
-/** Never served, in any folder: packages, and hidden files, such as secrets of local development and tokens of registries. */
+/**
+ * Names of files and folders that are never served, at any depth: packages, and hidden files. These may have secrets of
+ * local development or tokens of registries.
+ */
 const PRIVATE = /^(?:\.(?!well-known$|assetsignore$).*|node_modules)$/;
-/** Code of a server, which a Pages build puts beside its assets. */
+/** Matches the server's code, which a build for Cloudflare Pages puts beside its assets. */
 const SERVER = /^\/_worker\.js(?:\/|$)/;
 
 /** Whether a file or folder of this name is left out. */

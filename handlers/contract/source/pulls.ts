@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Pull requests that are shown. */
+/** Maximum pull requests that are shown. */
 export const SHOWN_PULLS = 50;
 
 /** `waiting`: for `source.approve`; `live`: the preview serves the commit; `closed`: the preview was removed. */
@@ -20,7 +20,7 @@ export const Pull = z.strictObject({
   state: pullState,
   /** The address of the preview; null when there is none. */
   url: z.string().nullable(),
-  /** Why there is no preview, or why the preview could not be reported to the Git host. */
+  /** Why there is no preview, or why the preview could not be reported to the Git host; null without such a problem. */
   error: z.string().nullable(),
   updated_at: time,
 });

@@ -3,7 +3,10 @@ import * as z from 'zod';
 import { listOf, page, reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Cloudflare's names of bindings. `container`, `queue_consumer` and `tail_consumer` are not in `env`. */
+/**
+ * Types of bindings, mostly by Cloudflare's names. `missing`: a binding that is not available here. `container`,
+ * `queue_consumer` and `tail_consumer` are not in `env`.
+ */
 export const BINDING_TYPES = [
   'ai',
   'analytics_engine',

@@ -45,8 +45,8 @@ export const buckets = [
       bucket: reference,
       prefix: z.string().max(1024).optional(),
       /**
-       * Groups keys by their common part up to this text, after `prefix`. Each group is listed once in `prefixes`: "/" for
-       * folders.
+       * Groups keys that have the same text between `prefix` and this delimiter. Each group is listed once, in `prefixes`.
+       * `/` groups keys by folder.
        */
       delimiter: z.string().min(1).max(16).optional(),
       ...page,

@@ -35,7 +35,7 @@ const parameter = z.union([
 const statement = { sql, params: z.array(parameter).max(100).optional() };
 const written = z.strictObject({
   changes: z.int(),
-  /** Also null when it is beyond 2^53. */
+  /** Null when it is unknown or beyond 2^53. */
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
   /**

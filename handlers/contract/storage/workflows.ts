@@ -24,7 +24,10 @@ const workflow = reference;
 const instance = z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,99}$/);
 const error = z.strictObject({ name: z.string(), message: z.string() });
 const named = { id: reference, workflow, instance };
-/** A stored value, in the formats of docs/storage.md; a value of more than 16 KiB is `{"$large": bytes}`. */
+/**
+ * A stored value, in the formats of docs/storage.md. `{"$large": bytes}` stands for a value of more than 16 KiB, and for
+ * values beyond the limit of one answer.
+ */
 const storedValue = z.unknown();
 
 export const WorkflowStep = z.strictObject({
@@ -57,7 +60,7 @@ export const WorkflowInstance = z.strictObject({
   params: storedValue,
   output: storedValue,
   error: error.nullable(),
-  /** In the order in which they were first reached; only the last 1,000. */
+  /** The last 1,000 steps, in the order in which the instance first reached them. */
   steps: z.array(WorkflowStep),
   steps_left_out: z.int(),
 });
@@ -137,7 +140,7 @@ export const workflows = [
     input: z.strictObject({
       id: reference,
       workflow,
-      /** Left out: the Workflows engine generates it. */
+      /** The instance's id. If it is left out, the Workflows engine generates one. */
       instance: instance.optional(),
       params: z.unknown().optional(),
     }),

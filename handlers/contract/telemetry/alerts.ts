@@ -32,7 +32,7 @@ const url = z
     return (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
   }, 'must be an http or https address without a user name or password, or mailto: with one e-mail address');
 
-/** The last delivery. */
+/** The result of a delivery. */
 const Delivery = z.strictObject({
   at: time,
   /** The event type, such as `app.crashed`. */
@@ -59,8 +59,8 @@ export const Alert = z.strictObject({
   format: alertFormat,
   on: z.array(alertKind),
   /**
-   * Kinds whose reported state still lasts. Only `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and `snapshot`
-   * last.
+   * Kinds whose state was reported and still lasts. Only `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and
+   * `snapshot` have such a state.
    */
   firing: z.array(alertKind),
   ...thresholds,

@@ -26,13 +26,13 @@ export const GroupedError = z.strictObject({
   ...circumstances,
   count: z.int(),
   status: errorStatus,
-  /** When the resolved error occurred on a newer release; null unless that reopened the error. */
+  /** Time at which an occurrence on a newer release reopened the resolved error; null if none did. */
   regressed_at: time.nullable(),
   first_seen_at: time,
   last_seen_at: time,
   /** The deploy whose release had the first occurrence. */
   first_release: z.string().nullable(),
-  /** The newest deploy whose release had an occurrence. */
+  /** The newest of the deploys whose releases had an occurrence. */
   last_release: z.string().nullable(),
   /** Occurrences in each of the last 24 hours, the current hour last. */
   sparkline: z.array(z.int()).length(24),

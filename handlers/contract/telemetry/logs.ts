@@ -1,4 +1,4 @@
-// The log of an app, with lines of its build and its supervisor.
+// The log of an app, with lines of its builds and of the supervisor of its process.
 import * as z from 'zod';
 import { listOf, moment, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';

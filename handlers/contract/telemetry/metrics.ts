@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** Length of the time range. */
+/** Length of the time range in hours; the range ends now. */
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
@@ -19,9 +19,9 @@ export const MetricStep = z.strictObject({
   errors: z.int(),
   /** Answered with 4xx. */
   client_errors: z.int(),
-  /** Client errors with 429. */
+  /** The client errors with status 429. */
   rate_limited: z.int(),
-  /** Errors with 503 for want of memory. */
+  /** The errors with status 503 because memory was short. */
   shed: z.int(),
   duration_ms_p50: z.number().nullable(),
   duration_ms_p90: z.number().nullable(),
@@ -33,9 +33,9 @@ export const MetricStep = z.strictObject({
   cpu_ms: z.int(),
   /** Peak memory; null while no process ran. */
   memory_bytes: z.int().nullable(),
-  /** Starts of a sleeping process. */
+  /** Starts of the app's process after a rest. */
   wakes: z.int(),
-  /** Total time that requests waited in the queue. */
+  /** Total time that requests waited in the request queue. */
   held_ms: z.int(),
 });
 
