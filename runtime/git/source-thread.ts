@@ -13,7 +13,7 @@ const DEADLINE_MS = 60_000;
 /** Separate threads, so that a slow call does not delay the start of an app. */
 export const sourceThreads = new WorkerThreads(2);
 
-/** Aborts when the client has disconnected: then git ends. */
+/** Aborts when the client has disconnected, which ends git. `undefined`: the job continues without the client. */
 type Signal = AbortSignal | undefined;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function of these modules can be a job

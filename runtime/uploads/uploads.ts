@@ -231,7 +231,7 @@ export class Uploads {
     return version?.app_id === appId ? readBundle(join(this.#versions, id)) : null;
   }
 
-  /** Removes a deployed version. Never rejects. */
+  /** Removes a version from the uploads. Never rejects. */
   async drop(id: string): Promise<void> {
     await removeUpload(join(this.#versions, id));
   }

@@ -60,7 +60,7 @@ export class Pulls {
     const { store, connection } = this.#options;
     if (repositoryName(connection(appId).remote).toLowerCase() !== repository.toLowerCase()) return false;
     const known = store.pulls.find(appId, number)?.pull;
-    // A preview that moves to another host leaves the record of its pull request behind, so the preview itself is looked for.
+    // An app that moves to another host takes along only some of its pull requests. So the preview is looked for, too.
     if (known === undefined)
       return is_open || this.#options.previews.ofSource(appId, pullRef(number)) !== null;
     return known.state === 'closed' ? known.changed_at < changed_at : known.changed_at <= changed_at;
@@ -209,7 +209,7 @@ export class Pulls {
   #built(appId: string, pull: StoredPull): StoredPull {
     const deploy = this.#options.previews.ofSource(appId, pullRef(pull.number))?.deploy;
     if (deploy === undefined) return { ...pull, state: 'failed', error: 'the preview was removed' };
-    // A preview without a deploy was interrupted before its deploy was recorded: `Previews.start` deploys it.
+    // A preview without a deploy was interrupted before the deploy was recorded. `Previews` then makes the deploy.
     if (deploy === null || deploy.status === 'queued' || deploy.status === 'building') return pull;
     if (deploy.status === 'live') return { ...pull, state: 'live', error: null };
     return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
