@@ -44,8 +44,8 @@ interface Watched {
 }
 
 /**
- * Judges memory, processor time and latency by the last complete minutes, as many as the alert's `for_minutes`. An alert begins
- * when the value was above its threshold in all these minutes, and ends when it was above in none of them.
+ * Judges memory, processor time and latency by the last complete minutes, as many as the alert's `for_minutes`. An alert
+ * begins when the value was above its threshold in all these minutes, and ends when it was above in none of them.
  * @param minutes oldest first, the last one incomplete
  * @param memoryMb memory that the app's processes may use together, in MiB
  */

@@ -1,5 +1,5 @@
-// Sends one signed message to a webhook, within a deadline. Reaches public addresses, private addresses that the operator allows,
-// and apps on this machine.
+// Sends one signed message to a webhook, within a deadline. Reaches public addresses, private addresses that the operator
+// allows, and apps on this machine.
 import { createHmac } from 'node:crypto';
 import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';

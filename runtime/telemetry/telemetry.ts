@@ -1,5 +1,5 @@
-// Telemetry on the host's thread: sends events in batches to a separate thread, which parses, groups and stores them. Nothing
-// here waits; items over the limits are dropped and counted.
+// Telemetry on the host's thread: sends events in batches to a separate thread, which parses, groups and stores them. Taking
+// an event never waits; items over the limits are dropped and counted.
 import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
@@ -173,7 +173,8 @@ export class Telemetry {
 
   /**
    * Queries the thread, after sending it all earlier items.
-   * @throws {TelemetryError} when the thread is not running, has too many queries or is late; with a code for an invalid query
+   * @throws {TelemetryError} when the thread is not running, has too many queries or is late; with a code if it refuses the
+   *   query
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
     const appId = 'appId' in params ? params.appId : null;
@@ -187,7 +188,7 @@ export class Telemetry {
     return answer;
   }
 
-  /** Returns figures of telemetry itself. `dropped` counts items since the start of the host; `files` is null while unknown. */
+  /** Returns figures of telemetry. `dropped` counts items since the start of the host; `files` is null while unknown. */
   async stats(): Promise<{
     dropped: Record<string, number>;
     waiting: Record<Kind, number>;

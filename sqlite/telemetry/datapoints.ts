@@ -49,7 +49,7 @@ export interface WantedDatapoints {
 
 /** Limits the removal of the oldest points. */
 interface Oldest {
-  /** Only points from before this time, in ms since 1970. */
+  /** Removal ends at the last point from before this time, in ms since 1970. */
   before: number;
   /** Stops when so many bytes are freed. */
   bytes: number;

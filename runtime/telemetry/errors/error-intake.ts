@@ -66,8 +66,8 @@ export class ErrorIntake {
   }
 
   /**
-   * Queues an error, within its app's rate limit. If the app's queue is then too long, its newest error is dropped. If all queues
-   * together are too long, the longest one loses its newest errors.
+   * Queues an error, within its app's rate limit. If the app's queue is then too long, its newest error is dropped. If all
+   * queues together are too long, the longest one loses its newest errors.
    */
   take(report: ErrorReport): void {
     const { appId } = report;

@@ -4,7 +4,7 @@
 /** V8's message for reading a property of undefined. */
 export const READ_OF_UNDEFINED = 'Cannot read properties of undefined ';
 /**
- * Matches a bundle's code just before the position of such an error: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`.
+ * Matches a bundle's code just before the position of such an error: `env.DB.`, `c.env.DB.` or `env2.DB.` before `prepare`.
  * The captured group is the binding's name, `DB`.
  */
 export const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;

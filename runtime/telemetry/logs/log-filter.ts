@@ -13,8 +13,8 @@ export class LogFilter {
   }
 
   /**
-   * Parses a filter: `target=level` for single targets, separated by commas. A level without a target is for all other targets;
-   * its default is `error`.
+   * Parses a filter: `target=level` for single targets, separated by commas. A level without a target is for all other
+   * targets; its default is `error`.
    * @throws {Error} naming the invalid part
    */
   static parse(text: string): LogFilter {

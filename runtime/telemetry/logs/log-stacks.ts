@@ -1,5 +1,5 @@
-// Queues log lines with stacks until their source places are found. Later lines of the app wait too, so that its lines stay in
-// order.
+// Queues log lines with stacks until their source places are found. Later lines of the app wait too, so that the app's lines
+// stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceStacks } from '../errors/source-stacks.ts';
 import { maxBy } from '../store/max-by.ts';

@@ -1,4 +1,4 @@
-// Copies the metrics of minutes or hours to the bucket. An object has the rows of all apps in a period, or a part of these rows.
+// Copies the metrics of minutes or hours to the bucket. An object has all apps' rows of a period, or a part of these rows.
 import type { Database } from 'better-sqlite3';
 import { type BucketTable, bucketQueries, type CopiedBucket } from '../../../sqlite/telemetry/buckets.ts';
 import { type CopyQueries, copyQueries } from '../../../sqlite/telemetry/copies.ts';

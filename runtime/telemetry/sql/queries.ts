@@ -17,8 +17,8 @@ const MODULE = new URL('./query.ts', import.meta.url);
  * @param directory the directory of the telemetry databases
  * @param deadlineMs shorter in tests
  * @throws {Refusal} with one of these codes: `storage_not_found` when none of these apps has points of the dataset.
- *   `query_failed` for an invalid query. `dataset_spread` when apps on other hosts have points too. `rate_limited` when too many
- *   queries wait. `query_timeout` for a query that needs too much time or memory
+ *   `query_failed` for an invalid query. `dataset_spread` when apps on other hosts have points too. `rate_limited` when too
+ *   many queries of the account wait. `query_timeout` for a query that needs too much time or memory
  */
 export async function queryDatapoints(
   directory: string,

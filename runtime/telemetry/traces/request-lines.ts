@@ -1,5 +1,5 @@
-// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line. This is
-// much cheaper to transfer than objects.
+// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line. These
+// are much cheaper to transfer than objects.
 import type { RequestRecord } from '../../edge/log/record.ts';
 
 /** The fields of a finished request that telemetry needs, as in `RequestRecord`. */
