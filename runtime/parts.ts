@@ -157,7 +157,7 @@ export function assemble(config: Config) {
     );
   }
 
-  /** Call it when an app or a preview has come from another host, or was undeleted. */
+  /** Loads alerts, and resumes deploys. Call it when an app or a preview has come from another host, or was undeleted. */
   function onRestored(appId: string): void {
     observability.alerts.load(appId);
     deploys.queue.interruptUnfinishedOf(appId);

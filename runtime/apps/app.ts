@@ -12,7 +12,7 @@ import { SerialQueue } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
 
-/** The state of an app when the host last stopped, from the database. */
+/** The state of an app before this host's start, from the database, or from the app's record. */
 export interface AppBefore {
   liveDeployId: string | null;
   deployedAt: string | null;
@@ -104,7 +104,7 @@ export class App {
     return this.#sleep;
   }
 
-  /** The last minute with a request, in ms since 1970; null when there was no request. */
+  /** Start of the latest minute with a request, in ms since 1970; null when there was no request. */
   get lastRequestAt(): number | null {
     const times = [this.fleet, this.second?.app.fleet].flatMap((fleet) => fleet?.lastRequestAt ?? []);
     return times.length === 0 ? null : Math.max(...times);
@@ -146,7 +146,7 @@ export class App {
   }
 
   /**
-   * Call it within `Fleet.replaceStorage` when the app's data and code have moved.
+   * Makes the app use its data and code in their new place. Call it within `Fleet.replaceStorage`, after they have moved.
    * @param place their new place in the bucket; null when they are now on this machine
    */
   moved(place: { cluster: AppCluster; code: AppCode } | null): void {

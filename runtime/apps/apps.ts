@@ -385,7 +385,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Call it when the bucket answers again, or this host is no longer cut off. Lets apps that crashed meanwhile start.
+   * Lets apps in the bucket that crashed meanwhile start again. Call it when the bucket answers again, or this host is no
+   * longer cut off.
    */
   bucketIsBack(): void {
     for (const { cluster, fleet } of this.apps.values())

@@ -12,7 +12,7 @@ const CALLS_MAX = 2_000;
  */
 const WRITES_MS = 60_000;
 
-/** The outbound Worker that gets what a script fetches. */
+/** The outbound Worker that receives a script's outgoing requests. */
 interface Outbound {
   /** The slug of the app with the outbound Worker. */
   service: string;

@@ -30,7 +30,7 @@ export function secondVersionNames(id: string): { source: string; name: string }
   };
 }
 
-/** Whether a preview is the second version of a split: it takes part of its app's requests, with the app's variables. */
+/** Whether a preview is the second version of a split, which gets a share of its app's requests and the app's variables. */
 export function isSecondVersion({ source }: PreviewRow): boolean {
   return source.startsWith(SPLIT);
 }

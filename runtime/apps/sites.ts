@@ -181,7 +181,7 @@ export function sites({
   };
 }
 
-/** Normalizes a path as the control plane does, so that both see the same one: resolves dot segments, also encoded ones. */
+/** Normalizes a path as the control plane does, so that both see the same path: resolves dot segments, also encoded ones. */
 function normalized(path: string): string {
   return /[.\\]|%2e/i.test(path) ? new URL(`http://control${path}`).pathname : path;
 }

@@ -116,7 +116,7 @@ export class Homes {
     this.onAwaited();
   }
 
-  /** Returns the apps for which requests wait since the last call. */
+  /** Returns the apps for which requests have waited since the previous call, with their lost homes. */
   takeAwaited(): { app: string; home: string }[] {
     const awaited = [...this.#awaited].map(([app, home]) => ({ app, home }));
     this.#awaited.clear();

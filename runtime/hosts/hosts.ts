@@ -106,7 +106,7 @@ export class Hosts implements Elsewhere {
   /**
    * Returns the backend of a host name that no known app has. It asks the control plane once, and waits for the answer.
    * @param refusal of a name that stays unknown
-   * @param to returns the backend of a route; default: that of visitors' requests
+   * @param to returns the backend of a route; default: the backend of visitors' requests
    */
   unknown(host: string, refusal: Refused, to?: (route: AppRoute) => Backend): Backend {
     let hasAsked = false;

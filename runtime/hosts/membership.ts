@@ -82,7 +82,7 @@ export class Membership {
   }
 
   /**
-   * Resolves when the control plane has answered a report. Reports go on from then.
+   * Reports until the control plane answers. From then on, sends a report every `REPORT_EVERY_MS`.
    * @throws {Error} when it refuses this host; the reason of `leave` when that is called meanwhile
    */
   async join(): Promise<void> {

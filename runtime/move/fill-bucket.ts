@@ -32,8 +32,8 @@ export interface Filling {
 }
 
 /**
- * Removes what the app has in the bucket, and fills it with the copy. No process of the app may run, and nothing may serve
- * from the bucket.
+ * Replaces what the app has in the bucket by the copy. No process of the app may run, and nothing else may use the app's
+ * data in the bucket.
  * @throws {Immovable} when the copy has data that cannot be moved
  * @throws {Error} when the bucket refuses the data, or has other data afterwards
  */

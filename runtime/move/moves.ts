@@ -202,7 +202,7 @@ export class Moves {
     folderRemovals.add(appId, new Date(Date.now() + LEFT_MS).toISOString());
   }
 
-  /** Takes the copy into use. */
+  /** Takes the copy into use: replaces the app's old data by the copy. */
   async #begin({ id }: App, to: Place): Promise<void> {
     const { paths, buckets } = this.#options;
     // Closes the R2 objects, so that their next use opens them in the new place. Twice, because a call of the API may open

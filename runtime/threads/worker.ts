@@ -22,7 +22,7 @@ export interface JobOptions {
   key?: string;
   /** The owner, such as an account's id: owners take turns. Default: the key; jobs with neither share one owner. */
   owner?: string;
-  /** Classes of errors that the caller gets as instances of the class. Errors of other classes become a plain `Error`. */
+  /** Error classes that errors keep on the way to the caller. Errors of other classes become a plain `Error`. */
   errors?: (abstract new (
     ...values: never[]
   ) => Error)[];
@@ -89,7 +89,8 @@ export class WorkerThreads {
     } finally {
       signal?.removeEventListener('abort', cancel);
       this.#busy.delete(thread);
-      // A native call, such as an SQLite statement, runs on until it returns. Until then its place in the pool stays taken.
+      // A native call, such as an SQLite statement, runs on until it returns. Until then, the thread keeps its place in the
+      // pool.
       if (thread.ended) await thread.exited;
       else {
         this.#idle.push(thread);

@@ -49,7 +49,7 @@ export class Departures {
 
   /**
    * Ends and forgets an app and its previews.
-   * @param to the host that gets its requests; null: they are refused
+   * @param to the id of the host to which the app's requests go; null: they are refused
    * @param generation of the order that moves the app: a number that each change of the app's wanted state raises
    * @throws {Error} as `#leave` does; then the apps continue here
    */

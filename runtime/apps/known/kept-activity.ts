@@ -14,14 +14,14 @@ type Rest = { dueAt: number | null } | null;
 
 interface Used {
   wanted: { id: string };
-  /** `lastRequestAt`: the last minute with a request, in ms since 1970. */
+  /** `lastRequestAt`: the start of the latest minute with a request, in ms since 1970; null for none. */
   fleet: { lastRequestAt: number | null };
 }
 
 export class StoredActivity {
   readonly #store: HostStore;
   readonly #atBoot: Map<string, ActivityRow>;
-  /** The last minute with a request of each app, as the database has it, in ms since 1970. */
+  /** The start of each app's latest minute with a request, as the database has it, in ms since 1970. */
   readonly #kept = new Map<string, number>();
   /** States of rest that could not be written yet. */
   readonly #unwritten = new Map<string, Rest>();
