@@ -86,7 +86,7 @@ export class AppServer {
     const { app, owner, sessions } = this.#options;
     const { pathname, searchParams, search } = new URL(request.url!, 'http://browser');
     const body = await readAtMost(request, REQUEST_BYTES);
-    if (body === null) throw invalid(`a request may have ${REQUEST_BYTES} bytes`);
+    if (body === null) throw invalid(`the body of a request may have at most ${REQUEST_BYTES} bytes`);
     const call = `${request.method} ${pathname}`;
     if (call === 'POST /v1/devtools/browser') {
       requireNoGuardrails(request, body);

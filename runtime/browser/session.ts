@@ -115,6 +115,8 @@ export class Session {
     client: Duplex,
     head: Buffer,
   ): Promise<void> {
+    // A client that left while the browser started emits no further 'close', so it must not be counted.
+    if (client.destroyed) return;
     const { connections } = this.#browser;
     if (this.#appConnections >= connections)
       throw tooMany(`a browser session may have ${connections} connections`);

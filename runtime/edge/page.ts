@@ -144,7 +144,8 @@ const ADVICE: Record<RefusalReason, Advice> = {
   too_many_connections: {
     ...BUSY,
     visitor: SOON,
-    owner: 'The operator of this machine can read in its log which clients have the most connections.',
+    owner:
+      'Close WebSockets and requests that are not needed. If some clients have too many, the log of this machine names them.',
   },
   closing: {
     ...BUSY,

@@ -50,7 +50,7 @@ export const QUEUED_TOO_LONG: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
   reason: 'held_too_long',
-  detail: 'What serves this address was not ready in time.',
+  detail: 'The server at this address was not ready in time.',
   retryAfterS: 5,
 };
 export const TOO_MANY_HELD: OwnRefusal = {
@@ -96,7 +96,8 @@ export const NO_CONNECT: OwnRefusal = {
 export const NO_ENTRYPOINT: Refusal = {
   status: 404,
   code: 'entrypoint_not_found',
-  detail: 'The service is a static site: it has no entrypoints and no methods.',
+  detail:
+    'The app has no entrypoints, methods or queue consumers: it is a static site, or its process serves none of these.',
 };
 
 export const TOO_MANY_CONNECTIONS: OwnRefusal = {
@@ -118,7 +119,7 @@ const BROKEN_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',
   reason: 'no_answer',
-  detail: 'What serves this address ended the connection before it had answered.',
+  detail: 'The server at this address closed the connection before it answered.',
 };
 /** For requests to a process that is killed because its app exceeds the CPU time limit. */
 export const EXCEEDED_CPU: OwnRefusal = {
@@ -132,7 +133,7 @@ const NOT_THERE: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
   reason: 'no_answer',
-  detail: 'What serves this address takes no connections at the moment.',
+  detail: 'The server at this address accepts no connections at the moment.',
   retryAfterS: 1,
 };
 

@@ -69,7 +69,7 @@ export class FairQueue {
     const jobs = this.#waiting.get(owner) ?? [];
     const { name, waitingPerOwner } = this.#limits;
     if (jobs.length >= waitingPerOwner) {
-      const limit = `of one account at most ${waitingPerOwner} ${name} wait at once; try again in some seconds`;
+      const limit = `at most ${waitingPerOwner} ${name} of one account may wait at once; try again in some seconds`;
       throw new QueueFull(limit);
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();

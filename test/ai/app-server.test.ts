@@ -36,7 +36,7 @@ test('calls of one account queue behind each other, and calls of another account
   await eventually(() => queue.waiting === 20 && upstream.asked.length === 32, '20 calls wait for 32');
   const one = await first('quick');
   assert.equal(one.status, 429);
-  assert.match(one.text, /of one account at most 20 calls wait at once/);
+  assert.match(one.text, /at most 20 calls of one account may wait at once/);
   const others = await modest('quick');
   assert.equal(others.status, 200, others.text);
   leaving.abort();

@@ -58,5 +58,8 @@ test('when too many wait, one more is refused with the limit', async () => {
   const refused = caller(turns, 'eve');
   await refused.served;
   assert.equal(refused.response.status, 503);
-  assert.match(refused.response.text, /of one account at most 50 pushes and fetches wait at once; try again/);
+  assert.match(
+    refused.response.text,
+    /at most 50 pushes and fetches of one account may wait at once; try again/,
+  );
 });

@@ -123,7 +123,7 @@ test('a server that is silent, unreachable, or sends without end is given up', a
   const silent = await start(() => {});
   const mailer = new Mailer(silent, FROM, 200);
   const many = await Promise.all(Array.from({ length: 11 }, () => mailer.send(mail, 'ada')));
-  assert.match(many.at(-1)!, /^of one account at most 8 e-mails wait at once/);
+  assert.match(many.at(-1)!, /^at most 8 e-mails of one account may wait at once/);
   assert.equal(many[0], 'the mail server did not answer within 0.2 s');
   await Promise.all([...sockets].map((socket) => once(socket, 'close')));
 

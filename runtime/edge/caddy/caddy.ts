@@ -238,7 +238,7 @@ export class Caddy {
       limitBytes: ANSWER_BYTES,
       signal: AbortSignal.timeout(deadlineMs),
     });
-    if (status !== 200) throw new Error(messageIn(text ?? 'it said too much'));
+    if (status !== 200) throw new Error(messageIn(text ?? 'its answer is larger than 1 MiB'));
   }
 
   #signal(signal: NodeJS.Signals): void {
