@@ -71,7 +71,7 @@ export function targetOf({ name, needs }: Operation, input: object): Target {
   return { operation: name, app, details: id === null ? details : { id, ...details } };
 }
 
-/** Returns the fields of an input that are in `NAMING`, as texts of at most `DETAIL_CHARACTERS`, and a mark if truncated. */
+/** Returns the fields of an input that are in `NAMING`, as texts that are cut to `DETAIL_CHARACTERS`. */
 export function detailsOf(input: Record<string, unknown>): Record<string, string> {
   const named = NAMING.flatMap((field): [string, string][] => {
     const value = input[field];
@@ -81,10 +81,7 @@ export function detailsOf(input: Record<string, unknown>): Record<string, string
   return Object.fromEntries(named);
 }
 
-/**
- * Runs `work`, and writes an audit entry before it returns the result or throws the error.
- * @throws what the work throws
- */
+/** Runs `work`. Writes an audit entry before it returns the result or throws the error of `work`. */
 export async function audited<Result>(
   context: RequestContext,
   author: Author,

@@ -35,7 +35,8 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 /** Minimum time between two prunings of old stream events, in ms. */
 const PRUNE_PAUSE_MS = 1_000;
 /**
- * Minimum time between two moves of an app to other hosts, in ms. Requests that waited for the first move are answered then.
+ * Minimum time between two moves of an app to other hosts, in ms. In this time, requests that waited for the first move are
+ * answered.
  */
 const STAY_MS = 3_000;
 /** Maximum retries when the host has a newer generation: the number of transitions that may wait for the lock. */
@@ -97,9 +98,9 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Starts a stopped app, or wakes a sleeping one. Resolves when it serves, or a failed start is in `last_error`. Refused with
-   * `app_unavailable` when a sleeping app does not start. When the host cannot be reached, a changed desired state stays and
-   * reconcile applies it.
+   * Starts a stopped app, or wakes a sleeping one. Resolves when the app serves, or when `last_error` says why it did not
+   * start. Refused with `app_unavailable` when a sleeping app does not start. When the host cannot be reached, a changed
+   * desired state stays and reconcile applies it.
    */
   start(id: string): Promise<Outcome<AppRow>> {
     return outcomeOf(async () => {
@@ -160,7 +161,7 @@ export class AppObject extends DurableObject<Bindings> {
 
   /**
    * Undeletes the app. When the host fails or does not answer, deletes the app again.
-   * @param undeletion.deleted when it was deleted, ISO 8601, and with which slug
+   * @param undeletion.deleted the time of its deletion, ISO 8601, and the slug that it had then
    */
   undelete(
     id: string,
@@ -185,7 +186,8 @@ export class AppObject extends DurableObject<Bindings> {
   /**
    * Moves an app whose data is in the bucket to another host. Other transitions wait during the move. Waits first until
    * `STAY_MS` after the previous move, unless the old home is lost. Reconcile repeats what fails after D1 has the new home.
-   * @param move.isLost whether the old home is lost; then it is not asked to prepare or to hand the app over
+   * @param move.isLost whether the old home is lost. Then the new home does not prepare, and the old home does not hand
+   *   over.
    * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not
    *   `from`, or why the new home could not prepare
    */
@@ -292,7 +294,7 @@ export class AppObject extends DurableObject<Bindings> {
     }
   }
 
-  /** The host has a higher generation than D1: raises D1's above it, and reads the current state. */
+  /** Raises the app's generation in D1 above all generations of the host. @returns the app's current wanted state */
   async #overtake(id: string, home: string | undefined): Promise<Wanted['wanted']> {
     await this.#liftAbove(home);
     const written = await transition(this.env.DB, id);

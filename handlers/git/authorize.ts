@@ -12,7 +12,7 @@ import { requireKeyForNewApp, roleByKey, usableKey } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 
-/** The rights of an API key on an app. */
+/** The account of an API key, and the key's role on an app. */
 export interface GitGrant {
   /** An account's id. */
   user_id: string;

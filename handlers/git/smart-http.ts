@@ -43,7 +43,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   }
   requireService(service, url);
   const slug = slugOf(name);
-  // A push is refused at its first request, which reads the refs.
+  // The first request of a push, which reads the refs, already needs the role `push`.
   const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
   const access = await authorize(request, context, slug, need);
   const { appId, role } = access;
@@ -64,7 +64,7 @@ export function gitChallenge(problem: Problem): Record<string, string> {
 }
 
 /**
- * Forwards a push that the role may make, and refuses others. Writes an entry of the audit log. The host's git refuses
+ * Forwards a push that the role may make, and refuses others. Writes an entry to the audit log. The host's git refuses
  * forced updates to the role `push`.
  */
 async function push(

@@ -65,7 +65,7 @@ function parse(headers: Headers, body: Uint8Array): object {
   );
 }
 
-/** Returns whether GitHub sent a delivery. Gitea and Forgejo send GitHub's header, too, but beside their own header. */
+/** Returns whether GitHub sent a delivery. Gitea and Forgejo send GitHub's header beside their own header. */
 function isGitHub(headers: Headers): boolean {
   return EVENTS.find((name) => headers.has(name)) === 'x-github-event';
 }

@@ -1,4 +1,5 @@
-// Webhooks of Git hosts. The signature of a delivery is its only credential. A body is parsed only after that was checked.
+// Webhooks of Git hosts. The signature of a delivery is its only credential. A body is parsed only after the signature
+// check.
 import { findApp } from '../../sqlite/control/apps/apps.ts';
 import type { RequestContext } from '../context.ts';
 import { WEBHOOK_BYTES } from '../contract/sizes.ts';

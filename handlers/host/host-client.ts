@@ -50,7 +50,7 @@ type Given<Name extends HostCall> = HostCalls[Name]['body'] extends null
   : [Extras & { body: BodyOf<Name> }];
 
 interface Sent {
-  /** With its question mark; empty for none. */
+  /** The query with its question mark; empty without a query. */
   search: string;
   body: BodyInit | null;
   headers: Record<string, string>;

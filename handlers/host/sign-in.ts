@@ -120,7 +120,7 @@ const answers: Answers = {
     const hash = await hashOf(token);
     const invite = await openInvite(db, hash, at);
     await closeInvite(db, hash, at);
-    // A repeated call finds the link closed, and writes no second entry.
+    // A later call finds the link closed, and writes no second entry.
     if (invite !== null)
       await recordOwn({ ...context, address }, account, 'invites.accept', invite.app_slug, {});
     return null;

@@ -33,7 +33,7 @@ async function routesFor(
   { id, revision, leaves }: HostReport,
   { db, waitUntil }: RequestContext,
 ): Promise<Routes> {
-  // The answer while the routes cannot be read: nothing has changed, so the host keeps the routes that it has.
+  // An answer without changes, for when the routes cannot be read in time. The host keeps the routes that it has.
   const known = { revision, whole: false, routes: [], deleted: [] };
   const since = reading.get(id);
   // The routes are always read for a host that is shutting down: its apps have just moved, and it needs their new homes.

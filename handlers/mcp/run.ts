@@ -14,7 +14,7 @@ const TEXT_CHARACTERS = 8_000;
 /** Fields that are truncated at the beginning, because the end matters most. */
 const TRUNCATED_AT_START = ['log'];
 
-/** An answer as text, and a hint on how to get the rest; null when nothing was left out. */
+/** An answer as text. `hint` says how to get the rest; null when nothing was left out. */
 export interface Shown {
   text: string;
   hint: string | null;

@@ -94,9 +94,9 @@ export const AppFigures = z.strictObject({
   duration_ms_p99: z.number().nullable(),
   /** Requests in the last complete minute. */
   requests_per_minute: z.int(),
-  /** Peak of the last minutes; null without a process. */
+  /** Peak memory of the last minutes; null without a process. */
   memory_bytes: z.int().nullable(),
-  /** Processes that serve. */
+  /** Number of processes that serve. */
   processes: z.int(),
   /** Number of grouped errors with the status `open`. */
   open_errors: z.int(),

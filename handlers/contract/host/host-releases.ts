@@ -18,7 +18,7 @@ export interface UploadedVersion {
   notes: string[];
 }
 
-/** The Worker's consumer settings for a queue. Left out: Cloudflare's default. */
+/** The Worker's consumer settings for a queue. A setting that is left out has Cloudflare's default. */
 export interface QueueConsumer {
   queue: string;
   maxBatchSize?: number;

@@ -35,9 +35,9 @@ export type DeliveryOutcome = z.output<typeof deliveryOutcome>;
 
 const hostConnection = {
   ...settings,
-  /** Whether a token reads the repository over HTTPS. The token itself is never shown. */
+  /** Whether a token is stored, with which the host reads the repository over HTTPS. The token itself is never shown. */
   has_token: z.boolean(),
-  /** The public part, for the Git host's list of deploy keys. */
+  /** The public key of the connection's SSH key, for the Git host's list of deploy keys. */
   deploy_key: z.string(),
   /** The keys of the SSH server, stored at the first connection. */
   host_keys: z.array(z.strictObject({ type: z.string(), fingerprint: z.string() })),
@@ -78,9 +78,9 @@ export interface ConnectionSettings {
 /** The ref of a delivery that does not say which ref was pushed. */
 export const ANY_REF = '*';
 
-/** A delivery of a webhook whose signature is right. */
+/** A delivery of a webhook whose signature was verified. */
 export interface HookDelivery {
-  /** Identifies repeated deliveries by their signed content, because nothing proves the other headers. */
+  /** Identifies repeated deliveries by their signed content, because other headers may be forged. */
   digest: string;
   /** The Git host's id of the delivery; may be empty. */
   delivery: string;

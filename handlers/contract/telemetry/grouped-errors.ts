@@ -10,7 +10,7 @@ const circumstances = {
   message: z.string(),
   /** The topmost stack frame in the project's own files, such as `src/index.ts:12:9`. */
   place: z.string().nullable(),
-  /** How it was caught, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
+  /** How the error was noticed, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
   mechanism: z.string(),
   /** The called handler, such as `fetch`, `scheduled` or `Room.alarm`. */
   handler: z.string().nullable(),

@@ -19,7 +19,7 @@ export const LogLine = z.strictObject({
   fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).nullable(),
   /** The trace of the line's request, as reported by the app. */
   trace_id: z.string().nullable(),
-  /** The deploy whose release wrote the line. */
+  /** The deploy whose release printed the line, or that the host's line is about; null for none. */
   release: z.string().nullable(),
 });
 export type LogLine = z.output<typeof LogLine>;
