@@ -5,7 +5,7 @@ import type { StreamPiece } from './protocol.ts';
 
 /**
  * Rate limit in characters a second, for all followers of an app's log together. It also applies to all followers of an
- * app's errors, and of its requests. It suffices for two followers of a log that grows as fast as its rate limit allows.
+ * app's errors, and of its requests. It suffices for one follower of a process that prints as much as its rate limit allows.
  */
 const LENGTH_PER_S = 1024 * 1024;
 /** Largest burst: what the rate limit allows in this many seconds. */

@@ -235,8 +235,9 @@ export class ErrorGroups {
 }
 
 /**
- * Returns the fields of a group that a merge with an earlier copy changes: it adds the copy's count, and takes its first
- * release. An open group also takes the copy's status, unless it has errors of a newer release than a resolved copy.
+ * Returns the fields of a group that a merge with an earlier copy changes: the sum of the counts, the earlier start, and the
+ * copy's first release. An open group also takes the copy's status, unless it has errors of a newer release than a resolved
+ * copy.
  */
 function joined(group: GroupRow, earlier: Omit<GroupRow, 'id' | 'change'>): Partial<GroupRow> {
   const sums = {
