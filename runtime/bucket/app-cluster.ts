@@ -28,9 +28,9 @@ import type { S3Place } from './place.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
-/** Threads that read apps' folders in the bucket, and do nothing else: a slow bucket must not delay apps on the disk. */
+/** Threads that only read apps' folders in the bucket: a slow bucket must not delay apps whose data is on the disk. */
 const readers = new WorkerThreads(2);
-/** A thread that changes apps' folders in the bucket, and does nothing else. */
+/** A thread that only changes apps' folders in the bucket. */
 const changers = new WorkerThreads(1);
 
 export function closeFolderThreads(): void {
@@ -43,7 +43,7 @@ const FOLDER = new URL('./app-folder.ts', import.meta.url);
 const READ_MS = 60_000;
 /** Timeout to change a folder, in ms. */
 const CHANGE_MS = 30 * 60_000;
-/** Timeout to remove the leases of ended processes, in ms. After it, other processes wait up to 20 s for their expiry. */
+/** Timeout to remove the leases of ended processes, in ms. After it, other processes wait until the leases expire (20 s). */
 const LEASES_MS = 5_000;
 /** Timeout of one attempt to list, read or remove leases, in ms. */
 const LEASE_REQUEST_MS = 1_500;
@@ -74,7 +74,7 @@ export interface AppClusterOptions {
 export interface ClusterHosts {
   /** The IP address of this host. Leases with another address are of other hosts. */
   host: string;
-  /** The port where other hosts reach this host's processes. Default: any free port, for apps with processes on one host only. */
+  /** The port where other hosts reach this host's process. Default: any free port, for apps with processes on one host. */
   port?: number;
   /** Shut while this host is cut off from the others and may not run the app. Left out: never shut. */
   gate?: Gate;
@@ -117,8 +117,8 @@ export class AppCluster {
 
   /**
    * Resolves when this host may run the app.
-   * @throws {Error} while this host is cut off; {StartRefused} when the app leaves during the wait; the signal's reason when it
-   *   aborts during the wait
+   * @throws {Error} while this host is cut off; {StartRefused} when the app leaves during the wait
+   * @throws the signal's reason when the signal aborts during the wait
    */
   async untilAllowed(signal: AbortSignal): Promise<void> {
     await this.#options.hosts?.gate?.pass(AbortSignal.any([signal, this.#leaving.signal]));
@@ -139,7 +139,7 @@ export class AppCluster {
     return this.#options.untilUsable(signal);
   }
 
-  /** Environment variables of the app's processes: the bucket's address and keys for it. */
+  /** Environment variables of the app's processes: the address of the bucket proxy, and the app's keys for it. */
   get environment(): Record<string, string> {
     return {
       AWS_ENDPOINT_URL: this.#options.endpoint(),

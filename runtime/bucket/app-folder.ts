@@ -1,5 +1,5 @@
-// An app's folder in the bucket, as workerd's cluster lays it out: lease records, objects, alarms, large values. Functions whose
-// work grows with the folder run in a thread.
+// The folder of an app's data in the bucket, as workerd's cluster lays it out: leases, objects, alarms, large values.
+// Functions whose work grows with the folder run in a thread.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
@@ -19,7 +19,7 @@ export const LARGE_VALUES = 'v1/services/kv/';
 export const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
 /** Matches `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. The content is the object's name. */
 export const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
-/** Concurrent requests of one copy or removal. */
+/** Maximum concurrent calls of `work` in one call of `each`. */
 const AT_ONCE = 16;
 /** Maximum attempts to read a consistent list of alarms. */
 const ROUNDS = 5;
@@ -41,7 +41,7 @@ export function objectsFolderOf(appId: string): string {
   return `apps/${appId}/r2/`;
 }
 
-/** Returns a store whose names are relative to the app's folder. */
+/** Returns a store whose names are relative to the folder of the app's data. */
 export function openFolder({ place, appId }: AppFolder, options?: { deadlineMs: number }): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) }, options);
 }
@@ -189,8 +189,8 @@ export const ONLY = 'only';
 export const R2_OBJECTS = 'r2/';
 
 /**
- * Replaces an app's data and R2 objects by the files in a directory: all of it, or only the Durable Object that `ONLY` names. May
- * be repeated after an interruption. No process of the app may run, and the bucket service must not serve it.
+ * Replaces an app's data and R2 objects by the files in a directory: all of it, or only the Durable Object that `ONLY`
+ * names. May be repeated after an interruption. No process of the app may run, and the bucket service must not serve it.
  */
 export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
   const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;

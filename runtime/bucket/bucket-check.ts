@@ -1,4 +1,4 @@
-// Probes the bucket at the start of Cellar, and again until it can be reached.
+// Checks the bucket at the start of Cellar. If the bucket is out of reach, repeats the checks until they pass.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';

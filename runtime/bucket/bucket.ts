@@ -121,7 +121,7 @@ export class Bucket {
   }
 
   /**
-   * Resolves when the bucket has passed its checks. Await it before any use: in another Cellar's bucket, apps would find no data.
+   * Resolves when the bucket has passed its checks. Await it before any use: another Cellar's bucket lacks the apps' data.
    * @throws {Error} when it has not passed its checks
    */
   async ready(): Promise<void> {
@@ -182,7 +182,7 @@ export class Bucket {
     return new AppCode({ ...app, place, appId, paths, floorMb, ready: () => this.#answering() });
   }
 
-  /** As `ready`, but rejects at once while the bucket does not answer. @returns a signal that aborts when it stops answering */
+  /** As `ready`, but rejects while the bucket does not answer. @returns a signal that aborts when it stops answering */
   async #answering(): Promise<AbortSignal> {
     await this.ready();
     const { lost } = this.#away;

@@ -32,7 +32,7 @@ export function innermostCause(error: unknown): unknown {
   return error instanceof Error && error.cause !== undefined ? innermostCause(error.cause) : error;
 }
 
-/** Errors of a certificate whose authority is unknown. */
+/** Codes of errors for a certificate whose authority is unknown. */
 const UNKNOWN_AUTHORITY = [
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',

@@ -1,4 +1,4 @@
-// Removes from the bucket the folders of apps that were deleted or have moved to a disk. The next run retries failed removals.
+// Removes the folders of apps from the bucket that were deleted or have moved to a disk. The next run retries a failed one.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
 import { OtherHome } from './records/app-records.ts';
@@ -13,8 +13,8 @@ export class FolderRemovals {
   /**
    * @param ready resolves when the bucket may be used
    * @param remove removes an app's folder from the bucket. Later changes of that folder wait for the removal
-   * @param recorded resolves when the app's record in the bucket has the deletion or the move. @throws {OtherHome} when another
-   *   host has the app
+   * @param recorded resolves when the app's record in the bucket has the deletion or the move. Throws {OtherHome} when
+   *   another host has the app
    */
   constructor(
     queries: FolderRemovalQueries,

@@ -1,7 +1,7 @@
 // Parses a store's lists of objects, which are XML. Their content is checked, because names become paths and URLs.
 import type { Stored } from './store.ts';
 
-/** Maximum bytes of a list: 1,000 names of 1,024 bytes, each byte perhaps written as an entity, and the objects' other fields. */
+/** Maximum bytes of a list: 1,000 names of 1,024 bytes, each byte perhaps written as an entity, and other fields. */
 export const LIST_BYTES = 16 * 2 ** 20;
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 const LAST_CHARACTER = 0x10ffff;

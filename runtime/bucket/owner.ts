@@ -1,5 +1,5 @@
-// Records which Cellar owns a bucket. Two Cellars in one bucket would overwrite each other's apps. A Cellar that is given another
-// bucket would not find the data of its apps.
+// Records which Cellar owns a bucket. Two Cellars in one bucket would overwrite each other's apps. A Cellar that is given
+// another bucket would not find the data of its apps.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
@@ -45,7 +45,7 @@ function areSame(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Returns a bucket's owner; null if it is unused. @throws {UnusableStore} when it does not answer, or the owner is invalid */
+/** Returns a bucket's owner; null for an unused bucket. @throws {UnusableStore} when it does not answer, or is damaged */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
   const found = await ifThere(smallObjects(place).readTagged(OWNER)).catch((error: unknown) => {
     throw new UnusableStore(CHECK, reason(error), true);
@@ -71,7 +71,8 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 }
 
 /**
- * Claims an unused bucket for this Cellar. Checks that this host may use any other bucket, and adds what its owner lacks.
+ * Claims an unused bucket for this Cellar. If the bucket is claimed, checks that this host may use it, and updates an owner
+ * that an older version or a single host wrote.
  * @param hasData whether this Cellar has data in its bucket
  * @throws {UnusableStore} when another Cellar or machine has the bucket, the cluster key differs, this Cellar's data is in
  *   another bucket, several hosts use the bucket and this one does not join them, or the bucket does not answer
@@ -100,7 +101,7 @@ export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boo
   if (!isComplete || found.proof === undefined) await write(place, own, found.etag);
 }
 
-/** Checks that this host may use the bucket. @throws {UnusableStore} when several hosts use it, and this one does not join them */
+/** @throws {UnusableStore} when several hosts use the bucket, and this host does not join them */
 export function requireSameKind({ several }: FoundOwner, isOneOfSeveral = false): void {
   if (several && !isOneOfSeveral)
     throw new UnusableStore(

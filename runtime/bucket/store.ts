@@ -20,7 +20,7 @@ export interface Store {
   remove(name: string): Promise<void>;
 }
 
-/** Files in this folder are from a snapshot in progress, or from one that failed. */
+/** Folder of the files of snapshots in progress, and of failed ones. */
 export const UNFINISHED = 'unfinished/';
 
 export class MissingObject extends Error {

@@ -1,5 +1,5 @@
-// Encodes and decodes a copy of an app's storage as one stream. Each file has a line of JSON, followed by its bytes. The first
-// line has the storage names, the last line marks the end.
+// Encodes and decodes a copy of an app's storage as one stream. For each file it has a line of JSON and then the file's
+// bytes. The first line has the storage names, and the last line marks the end.
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
-// Assigns permanent storage ids: a project may rename its classes, databases and namespaces with every deploy, but their data
-// must stay in place.
+// Assigns permanent storage ids: a deploy may rename classes, databases and namespaces of its project, but their data must
+// stay in place.
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 
 /** Storage of a Durable Object class. `id` is workerd's `uniqueKey`. `sql`: whether `ctx.storage.sql` works. */
@@ -80,8 +80,8 @@ export function resolveNames(
 }
 
 /**
- * Returns how many of a bundle's migrations uploads have applied. An upload names only the last tag, as `…v3`, which includes
- * all the project's migrations before `v3`.
+ * Returns how many of a bundle's migrations uploads have applied. An upload names only its last tag, stored as `…v3`. That
+ * stands for `v3` and all the project's migrations before it.
  */
 function appliedTogether(names: Names, { classMigrations }: Bundle): number {
   return classMigrations.findLastIndex(({ tag }) => tag !== null && names.appliedTags.has(`…${tag}`)) + 1;

@@ -1,5 +1,5 @@
-// Reads an app's storage in processes of the app's user (readers), without waking the app. A reader is kept for some seconds,
-// because a client often reads several pages.
+// Reads an app's storage in processes of the app's user (readers), without waking the app. A reader is kept for some
+// seconds, because a client often reads several pages.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
 import type { User } from '../isolation/users.ts';
 import { readerProgram, readerWords } from '../processes/reader.ts';

@@ -1,4 +1,4 @@
-// Changes an app's storage for its owner, through a process of the app: no other process may use the storage.
+// Changes an app's storage for its owner, through a process of the app: no other process may write to the storage.
 import { KV_VALUE_MS } from '../../handlers/contract/host/deadlines.ts';
 import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';

@@ -1,4 +1,4 @@
-// Limits of vector indexes. Nearly all are those of https://developers.cloudflare.com/vectorize/platform/limits/
+// Limits of vector indexes. Most of them are Cloudflare's: https://developers.cloudflare.com/vectorize/platform/limits/
 
 export const DIMENSIONS = 1_536;
 export const ID_BYTES = 64;

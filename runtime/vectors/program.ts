@@ -1,4 +1,4 @@
-// The vectors service: a process that stores and searches the vector indexes of all apps. The host says which apps it serves.
+// The vectors service: a process that stores and searches the vector indexes of apps. The host says which apps it serves.
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';

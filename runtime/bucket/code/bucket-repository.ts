@@ -1,5 +1,5 @@
-// The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. It changes before
-// the refs on the disk. If the host is killed in between, the disk has older refs, and the next use updates them.
+// The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. `refs.json`
+// changes before the refs on the disk. If the host is killed in between, the disk has older refs until the next use.
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -149,8 +149,8 @@ export class BucketRepository {
   }
 
   /**
-   * Stores an update of refs in the bucket, with the objects that it needs. Call it within `during`, before the refs on the disk
-   * move; the objects must be on the disk.
+   * Stores an update of refs in the bucket, and first the objects that the refs need. Call it within `during`, before the
+   * refs on the disk move. The objects must be on the disk.
    * @throws {Refusal} 409 when a ref is not where the update expects it, 400 for too many refs, 503 when the bucket does not
    *   take the update
    */

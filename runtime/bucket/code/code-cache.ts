@@ -1,5 +1,5 @@
-// Limits the size of this disk's copies of repositories and releases that are in the bucket. The least recently used copies go
-// first, and their next use loads them again.
+// Limits the size of this disk's copies of repositories and releases that are in the bucket. Removes the least recently used
+// copies first. Their next use loads them again.
 import { readdir, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -100,7 +100,7 @@ export class CodeCache {
       const path = deployId === null ? paths.repository(appId) : paths.release(appId, deployId);
       const askedAt = deployId === null ? code.repository.usedAt : code.releases.usedAt(deployId);
       const found = await stat(path).catch(() => null);
-      // The directory's ctime changes when the copy comes to the disk.
+      // The directory's ctime changes when the copy comes to the disk, so a new copy counts as used.
       if (found !== null) copies.push({ ...copy, path, usedAt: Math.max(found.ctimeMs, askedAt, requestAt) });
     };
     for (const { id: appId } of apps.memories()) {

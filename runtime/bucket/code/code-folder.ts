@@ -27,7 +27,7 @@ export interface CodeFolderOptions {
   appId: string;
   /** Returns the id of the app's account. */
   owner: () => string;
-  /** Resolves when the bucket may be used, with a signal that aborts when it no longer answers. @throws {Error} why it may not */
+  /** Resolves with a signal that aborts when the bucket stops answering. @throws {Error} when the bucket may not be used */
   ready: () => Promise<AbortSignal>;
   /** Disk space that must stay free, in MiB. */
   floorMb: number;

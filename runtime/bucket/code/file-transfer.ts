@@ -1,4 +1,4 @@
-// Moves files between the disk and the bucket. Runs in a thread: users decide how large the files are, and must not block the host.
+// Copies files between the disk and the bucket. Runs in a thread, because users decide how large the files are.
 import type { S3Place } from '../place.ts';
 import { S3Store } from '../s3-store.ts';
 

@@ -53,7 +53,7 @@ export async function addPack(repository: string, scratch: string, name: string)
   await runGit(repository, ['index-pack', join(scratch, `${name}.pack`)], { timeoutMs: DEADLINE_MS });
   const place = join(repository, 'objects', 'pack');
   await mkdir(place, { recursive: true });
-  // Git finds a pack by its index, so that comes last.
+  // Git finds a pack by its index, so the index comes last.
   for (const file of (await readdir(scratch))
     .filter((each) => each.startsWith(`${name}.`))
     .sort((one, other) => Number(one.endsWith('.idx')) - Number(other.endsWith('.idx')))) {

@@ -10,7 +10,7 @@ export interface RefsContent {
 }
 
 const FORMAT = 1;
-/** Refuses line breaks: each would begin another command of git's update-ref. Git itself checks the other rules for names. */
+/** Refuses line breaks: each would begin another command of git's update-ref. Git checks the other rules for names. */
 const REF = /^refs\/[^\p{Cc}\s]+$/u;
 const SHA = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const PACK = /^pack-[0-9a-f]{40,64}$/;

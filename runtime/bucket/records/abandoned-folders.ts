@@ -18,7 +18,10 @@ export interface AbandonedFoldersOptions {
   remove: (appId: string) => Promise<void>;
 }
 
-/** Removes every folder that is overdue by `LATE_MS`, and the app's records. Never rejects. @param now in ms since 1970 */
+/**
+ * Removes every folder whose removal is overdue by `LATE_MS`, and the app's records. Never rejects.
+ * @param now in ms since 1970
+ */
 export async function removeAbandonedFolders(
   { store, ready, remove }: AbandonedFoldersOptions,
   now = Date.now(),

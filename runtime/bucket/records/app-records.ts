@@ -77,7 +77,7 @@ export class AppRecords {
   }
 
   /**
-   * Resolves when the record in the bucket has all earlier changes of an app. Does nothing for an app on this machine's disk.
+   * Resolves when the record in the bucket has all earlier changes of an app. Does nothing for an app on the disk.
    * @throws {OtherHome}; {Error} when the bucket refuses the record; `storeAll` tries again
    */
   async stored(appId: string): Promise<void> {
@@ -135,8 +135,8 @@ export class AppRecords {
 
   /**
    * Takes the records of an app and of its previews: from now on this host can write them, and an earlier home cannot.
-   * @param wanted the app's state, with this host as its home. If that undeletes the app, its record from before the deletion is
-   *   restored
+   * @param wanted the app's state, with this host as its home. If it undeletes the app, the record from before the deletion
+   *   is restored
    * @returns the records, the app's first; null when the bucket has none
    * @throws {NewerRecord} when `wanted` is older than the record; {LeftBucket}; {Error} when the bucket does not answer
    */
@@ -172,7 +172,7 @@ export class AppRecords {
 
   /**
    * Writes the record of an app for its next home, unless that host has taken it already.
-   * @throws {Error} when the bucket does not take it
+   * @throws {Error} when the bucket does not take the record
    */
   async leave(appId: string): Promise<void> {
     if (!this.#elsewhere.has(appId)) {

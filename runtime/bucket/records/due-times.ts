@@ -13,8 +13,8 @@ export interface LearningApp {
 }
 
 /**
- * Resolves when the due times of all apps are read, or `signal` is aborted. Never rejects. Does nothing on a machine that has not
- * continued the Cellar of a lost one.
+ * Resolves when the due times of all apps are read, or `signal` is aborted. Never rejects. Does nothing on a machine that
+ * has not continued the Cellar of a lost machine.
  */
 export async function learnDueTimes(
   queries: Pick<AppRecordQueries, 'areAlarmsUnread' | 'alarmsAreRead'>,

@@ -1,4 +1,4 @@
-// The content of a record in the bucket. Its ids become paths and keys of the bucket, so another machine checks them before use.
+// The content of a record in the bucket. Its ids become paths and keys of the bucket, so they are checked before use.
 import * as z from 'zod';
 import { replicas } from '../../../handlers/contract/apps/apps.ts';
 import { pathFault } from '../../../handlers/contract/apps/path.ts';

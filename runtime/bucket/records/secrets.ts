@@ -1,5 +1,5 @@
-// The secrets of this Cellar in the bucket, encrypted with the cluster key: another machine needs them to decrypt the secrets of apps,
-// and to accept the same keys and sessions.
+// The secrets of this Cellar in the bucket, encrypted with the cluster key. Another machine needs them to decrypt secrets of
+// apps, and to accept the same keys and sessions.
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';

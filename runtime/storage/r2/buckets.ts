@@ -31,7 +31,7 @@ export interface BucketsOptions {
   paths: Layout;
   users: (appId: string) => AppUsers;
   service: ServiceOptions;
-  /** Returns the cluster of an app whose objects are in the bucket; null for objects on this machine. Default: null for all. */
+  /** Returns the cluster of an app whose objects are in the bucket; null for objects on the disk. Default: null for all. */
   clusterOf?: (appId: string) => AppCluster | null;
 }
 
@@ -93,7 +93,10 @@ export class Buckets {
     return this.#service.access(appId);
   }
 
-  /** Returns an app's access to its vector indexes. @param countsFor returns what its calls count for. Default: the app itself */
+  /**
+   * Returns an app's access to its vector indexes.
+   * @param countsFor returns the app and account that the calls count for. Default: this app
+   */
   vectors(appId: string, countsFor?: () => CountsFor): HostServiceAccess {
     return this.#vectors.access(appId, countsFor);
   }
@@ -132,7 +135,7 @@ export class Buckets {
     return usageAt(await this.open(appId));
   }
 
-  /** Begins or ends to defer removals of replaced and deleted files of an app's buckets, while these are copied. */
+  /** Starts or stops to defer removals of replaced and deleted files, while an app's buckets are copied. */
   hold(appId: string, isHeld: boolean): Promise<void> {
     return this.#service.hold(appId, isHeld);
   }

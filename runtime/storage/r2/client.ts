@@ -7,9 +7,9 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 import { badUpload, noSuchUpload, type R2Error } from './errors.ts';
 import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
 
-/** Idle timeout, in ms. */
+/** Idle timeout of a request that streams no body, in ms. */
 const SILENCE_MS = 20_000;
-/** Idle timeout of a request with a body from a client, in ms. The service's own timeout is 10 s longer. */
+/** Idle timeout of a request that streams a client's body, in ms. The service's own timeout is 10 s longer. */
 const BODY_SILENCE_MS = 50_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
 const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
@@ -141,7 +141,7 @@ export class BucketClient {
   }
 }
 
-/** Returns the usage of an app's buckets; `bucket` is a storage id. Buckets that never had an object are missing. */
+/** Returns the usage of an app's buckets; `bucket` is a storage id. A bucket without objects may be missing. */
 export async function usageAt(socket: string): Promise<UsageRow[]> {
   return JSON.parse(await whole(await send(socket, 'GET', header({ method: 'usage' })))) as UsageRow[];
 }

@@ -33,7 +33,7 @@ const PRAGMAS = [
   // Full-text tables use it internally.
   'data_version',
 ];
-/** Prepares a database for reads. One `exec` is faster than several. The transaction makes all reads see the same data. */
+/** SQL that prepares a database for reads, as one `exec` for speed. The transaction makes all reads see the same data. */
 const BEGIN = `PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;
   PRAGMA cache_size = -8000; BEGIN`;
 const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];

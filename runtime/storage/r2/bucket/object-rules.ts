@@ -75,7 +75,7 @@ export function requireDigests(
   return checked;
 }
 
-/** Returns the chosen parts of an upload in order. @throws {R2Error} for an unknown or repeated part, or invalid sizes */
+/** Returns the chosen parts of an upload, sorted. @throws {R2Error} for an unknown or repeated part, or invalid sizes */
 export function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
   if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
   const byNumber = new Map(uploaded.map((row) => [row.part, row]));

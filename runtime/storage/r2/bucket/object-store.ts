@@ -36,7 +36,7 @@ export interface ObjectStore {
   uploadPart(bucket: string, request: RequestOf<'uploadPart'>, body: Body): Promise<string>;
   completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow>;
   abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void>;
-  /** Returns the usage of each bucket. A bucket that never had an object is missing. */
+  /** Returns the usage of each bucket. A bucket without objects may be missing. */
   usage(): Promise<UsageRow[]>;
   /** Returns the bytes of all objects and unfinished uploads. */
   keptBytes(): Promise<number>;

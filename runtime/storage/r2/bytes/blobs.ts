@@ -1,4 +1,4 @@
-// The files of an app's objects. A file has a random name and never changes. Files that the index does not name are orphaned.
+// The files of an app's objects. Each has a random name and never changes. A file that the index does not name is orphaned.
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -5,7 +5,7 @@ import type { Algorithm, Digests } from './algorithms.ts';
 import { DigestThreads } from './digests.ts';
 import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 
-/** Chunks of a body that are hashed and written concurrently. */
+/** Maximum chunks of a body that are hashed and written concurrently. */
 const PIECES = 4;
 /** Maximum number of buffers kept for reuse after their body: allocating one costs about a tenth of a body's time. */
 const KEPT = 8;

@@ -7,7 +7,6 @@ export class Removals {
   /** Files to remove when the hold ends; null without a hold. */
   #held: Set<string> | null = null;
 
-  /** @param directory the directory of the files */
   constructor(directory: string) {
     this.#directory = directory;
   }

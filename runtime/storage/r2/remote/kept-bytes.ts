@@ -24,7 +24,7 @@ export class KeptBytes {
   }
 
   /**
-   * Returns the latest count, and the changes since. Waits only for the first count.
+   * Returns the bytes of the latest count, plus the changes since. Waits only for the first count.
    * @throws {R2Error} when the bucket does not answer the first count
    */
   async bytes(): Promise<number> {

@@ -6,7 +6,7 @@ const SEGMENT_BYTES = 200;
 /** Ends a segment that is followed by another. No encoded character begins with it. */
 const NEXT_SEGMENT = '~/';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ';
-/** Greater than the rest of every name. */
+/** Sorts after whatever may follow in a name. */
 const GREATEST = '\u{10FFFF}';
 
 /**
@@ -24,7 +24,7 @@ const RANGES: readonly { first: number; last: number; lead: string }[] = [
   { first: 0x5b, last: 0x5c, lead: '[' },
   // More control characters.
   { first: 0x7e, last: 0x9f, lead: '~' },
-  // Characters that XML cannot contain.
+  // The lead itself, and characters that XML cannot contain.
   { first: 0xfffd, last: 0xffff, lead: '\ufffd' },
 ];
 

@@ -49,7 +49,7 @@ export class Records {
     this.#client = client;
   }
 
-  /** Returns the current record; null for none. @throws {R2Error} when the bucket does not answer, or the record is damaged */
+  /** Returns the record; null without one. @throws {R2Error} when the bucket does not answer, or the record is damaged */
   async read(name: string): Promise<Kept | null> {
     const found = await ifThere(this.#client.read(name));
     return found && { etag: found.etag, record: parse(found.bytes) };
@@ -71,8 +71,8 @@ export class Records {
   /**
    * Replaces a record if the condition holds for it.
    * @returns the previous record; null without one
-   * @throws {MaybeWritten} when the write failed but may have stored the record; {R2Error} when the condition fails, the bucket
-   *   does not answer, or others change the record too often
+   * @throws {MaybeWritten} when the write failed but may have stored the record
+   * @throws {R2Error} when the condition fails, the bucket does not answer, or others change the record too often
    */
   async replace(name: string, record: ObjectRecord, condition: Condition | undefined): Promise<Kept | null> {
     const bytes = Buffer.from(JSON.stringify(record), 'utf8');

@@ -40,7 +40,10 @@ export async function tidy(client: ObjectClient, store: RemoteStore, now: number
   }
 }
 
-/** Aborts an old upload, and removes its record. @returns false when its parts belong to an object, or may do so later */
+/**
+ * Returns whether an upload is aborted; false when its parts belong to an object, or may do so later. Aborts an upload that
+ * is older than `UPLOAD_MS`, and removes its state.
+ */
 async function isAborted(
   client: ObjectClient,
   store: RemoteStore,
