@@ -43,6 +43,5 @@ export interface Bindings {
   TCP_PORTS: string;
   /** Where new apps keep their data by default. */
   RUNNER_STORAGE: 'local' | 'bucket';
-  /** Whether the host has a bucket. */
   HAS_BUCKET: 'true' | 'false';
 }

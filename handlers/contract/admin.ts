@@ -249,7 +249,6 @@ export const admin = [
     destroys: true,
     input: z
       .strictObject({
-        /** The key of a snapshot. */
         snapshot: z.string().min(1).max(64).optional(),
         /** A time, instead of `snapshot`: selects the newest snapshot that has the app and was taken by then. */
         at: moment.optional(),

@@ -12,7 +12,6 @@ export interface OtherRoute {
   auth: 'none' | 'token' | 'git';
   /** Required query fields, all strings. */
   query?: readonly string[];
-  /** Optional query fields. */
   optionalQuery?: readonly string[];
   /** Request headers that it reads. */
   headers?: readonly string[];

@@ -8,7 +8,7 @@ import { appStorage } from './apps.ts';
 export const MovePlan = z.strictObject({
   from: appStorage,
   to: appStorage,
-  /** Previews that move with the app. */
+  /** Number of previews, which move with the app. */
   previews: z.int(),
   /** Number of D1 databases. */
   databases: z.int(),

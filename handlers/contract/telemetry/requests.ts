@@ -44,12 +44,10 @@ export const requests = [
     input: z.strictObject({
       id: reference,
       hours: z.int().min(1).max(24).default(24),
-      /** Such as `POST`. */
       method: z
         .string()
         .regex(/^[A-Z]{1,20}$/, 'must be a method in capitals, such as POST')
         .optional(),
-      /** A status such as `404`, or a class such as `5xx`. */
       status: z
         .string()
         .regex(/^[1-5](xx|\d\d)$/, 'must be a status such as 404, or a class such as 5xx')
