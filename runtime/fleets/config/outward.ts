@@ -12,7 +12,7 @@ import { FETCHED_IMAGES_BINDING } from './fetched-images/fetched-images.ts';
 import { fromSecret } from './secret-bindings.ts';
 import { type CellModule, textOf } from './texts.ts';
 
-/** Types of the bindings that a service of the host answers. */
+/** Types of bindings with a service of the host behind them. */
 const SERVICES = ['ai', 'images', 'browser', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
 /**
@@ -29,13 +29,13 @@ export type HostServiceSockets = Partial<Record<HostService, string | undefined>
 const AI_SERVICE = 'ai-service';
 const IMAGES_SERVICE = 'images-service';
 const BROWSER_SERVICE = 'browser-service';
-/** Answers in place of an AI server when none is configured. */
+/** The Worker that answers in place of the AI service when no AI server is configured. */
 const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notSet()))}, { status: 503 }) };`;
-/** Answers in place of the images service where none runs. */
+/** The Worker that answers in place of the images service where none runs. */
 const NO_IMAGES = missingImages();
 const NO_BROWSER = `export default { fetch: () => new Response(${JSON.stringify(browserNotSet().message)}, { status: 503 }) };`;
 const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
-/** workerd's own modules, which send calls as HTTP to a service. */
+/** workerd's own modules, by type of binding. They send calls as HTTP requests to a service. */
 const WORKERD_MODULES: Partial<Record<Outward['type'], string>> = {
   ai: 'cloudflare-internal:ai-api',
   images: 'cloudflare-internal:images-api',
@@ -48,15 +48,15 @@ const MODULES: Partial<Record<Outward['type'], CellModule>> = {
   send_email: own('send-email'),
   missing: own('missing'),
 };
-/** The internal module that workerd's `cloudflare:email` imports, and that workerd lacks. */
+/** The internal module that workerd's `cloudflare:email` imports. workerd does not have it. */
 const EMAIL = { name: 'cloudflare-internal:email', text: textOf('./modules/email-module.js') };
 
-/** Whether a module may import `cloudflare:email`. */
+/** Whether a module may import `cloudflare:email`: its text has this name. */
 export function mayImportEmail(text: string): boolean {
   return text.includes('cloudflare:email');
 }
 
-/** The host's services that a release uses and that are running. @param fetchesImages whether `fetch()` transforms images */
+/** Returns the running services of the host that a release uses. @param fetchesImages whether `fetch()` transforms images */
 export function hostServicesOf(
   { outward = [], vectorIndexes = [], containers = [] }: Release,
   sockets: HostServiceSockets,
@@ -73,7 +73,7 @@ export function hostServicesOf(
   return all.filter((service) => sockets[service] !== undefined);
 }
 
-/** The services that the bindings need. @param fetchesImages whether `fetch()` transforms images */
+/** Returns the services that the bindings need. @param fetchesImages whether `fetch()` transforms images */
 export function outwardServices(
   { outward = [] }: Release,
   sockets: HostServiceSockets,
@@ -84,7 +84,7 @@ export function outwardServices(
     ...(has('ai') ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
     ...(has('images') || fetchesImages ? [service(IMAGES_SERVICE, sockets.images, NO_IMAGES)] : []),
     ...(has('browser') ? [service(BROWSER_SERVICE, sockets.browser, NO_BROWSER)] : []),
-    // One service for each binding: workerd, not the Worker, writes the header that states what the binding may send.
+    // Each binding has a service, so that workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
       if (bound.type !== 'send_email') return [];
       const { type: _, binding, ...restrictions } = bound;
@@ -94,7 +94,10 @@ export function outwardServices(
   ];
 }
 
-/** The modules that the bindings need. @param importsEmail whether a module of the app may import `cloudflare:email` */
+/**
+ * Returns the modules that the bindings need.
+ * @param importsEmail whether a module of the app may import `cloudflare:email`
+ */
 export function outwardModules({ outward = [] }: Release, importsEmail: boolean): Fields[] {
   const types = new Set(outward.map(({ type }) => type));
   const modules = [...types].flatMap((type) => MODULES[type] ?? []);
@@ -103,7 +106,7 @@ export function outwardModules({ outward = [] }: Release, importsEmail: boolean)
 }
 
 /**
- * The bindings of the app's Worker.
+ * Returns the app's bindings to services outside it.
  * @param secrets names of all secrets of the app
  * @param fetchesImages whether `fetch()` transforms images
  */
@@ -115,7 +118,7 @@ export function outwardBindings(
   const wrapped = outward.filter((bound) => bound.type !== 'pipelines');
   const bindings = wrapped.map((bound) => ({
     name: bound.binding,
-    // Puppeteer and Playwright call fetch() of the binding.
+    // Not wrapped, because Puppeteer and Playwright call `fetch()` of the binding.
     ...(bound.type === 'browser'
       ? { service: BROWSER_SERVICE }
       : {
@@ -144,7 +147,7 @@ function mailService(binding: string): string {
   return `mail-${binding}`;
 }
 
-/** A service of the host at its socket; without a socket, a Worker that answers in its place. */
+/** Returns a service of the host at its socket; without a socket, the Worker `missing`, which answers in its place. */
 function service(
   name: string,
   socket: string | undefined,

@@ -3,19 +3,23 @@
 import type { Fields } from './capnp.ts';
 
 /**
- * The environment of a process with these secrets. Its variables are numbered, because the name of a secret could mean
- * something to programs.
+ * Returns the environment of a process with these secrets. Its variables are numbered, because the name of a secret could be
+ * that of a variable with a meaning, such as `PATH`.
  */
 export function secretEnvironment(secrets: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.values(secrets).map((value, n) => [variable(n), value]));
 }
 
-/** The bindings of the Worker's secrets. @param names of all secrets of the app, in order */
+/**
+ * Returns the bindings of secrets.
+ * @param given their names
+ * @param names the names of all secrets, ordered as in the environment
+ */
 export function secretBindings(given: string[], names: string[]): Fields[] {
   return given.map((name) => ({ name, ...fromSecret(name, names) }));
 }
 
-/** A config's binding to the environment variable of a secret. @param names of all secrets of the app, in order */
+/** Returns a binding's value that reads a secret from the environment. @param names as in `secretBindings` */
 export function fromSecret(name: string, names: string[]): Fields {
   return { fromEnvironment: variable(names.indexOf(name)) };
 }

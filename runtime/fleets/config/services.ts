@@ -9,7 +9,7 @@ import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields, VOID } from './capnp.ts';
 import { type CellModule, textOf } from './texts.ts';
 
-/** The RPC library that carries method calls between apps. It lies beside the entry. */
+/** The RPC library for method calls between apps. Its file lies beside Cellar's entry module. */
 export const CAPNWEB: CellModule = {
   name: 'cellar-capnweb.js',
   text: textOf(new URL('index-workers.js', import.meta.resolve('capnweb')).href),
@@ -18,14 +18,16 @@ const CELLAR_MODULE: CellModule = {
   name: 'cellar-internal:cellar',
   text: textOf('./modules/cellar-module.js'),
 };
-/** The Worker behind the bindings. */
+/** The Worker behind the bindings to other apps. */
 const SERVICE_WORKER = textOf('./workers/service-worker.js');
 /** The module of the stand-ins for Durable Objects of other apps. */
 const OBJECT_MODULE = textOf('./modules/object-module.js');
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
 
-/** A release's bindings to other apps: services, then classes of Durable Objects. A binding's number is its index here. */
+/**
+ * Returns a release's bindings to other apps: services, then classes of Durable Objects. The index is the binding's number.
+ */
 export function callsOf({ services = [], objectsElsewhere = [] }: Release): OutsideBinding[] {
   return [
     ...services.filter(({ service }) => service !== null && service !== CELLAR),
@@ -33,19 +35,19 @@ export function callsOf({ services = [], objectsElsewhere = [] }: Release): Outs
   ];
 }
 
-/** The queues that a release sends to and other apps consume. An index here is the number in the service's name. */
+/** Returns the queues that a release sends to and does not consume. The index is the number for `queueService`. */
 export function queuesElsewhere({ triggers }: Pick<Release, 'triggers'>): string[] {
   const consumed = triggers?.consumers.map(({ queue }) => queue) ?? [];
   const sent = triggers?.producers.map(({ queue }) => queue) ?? [];
   return [...new Set(sent)].filter((queue) => !consumed.includes(queue));
 }
 
-/** The name of the service that sends to another app's queue. */
+/** Returns the name of the service that sends to another app's queue. */
 export function queueService(index: number): string {
   return `service queue ${index}`;
 }
 
-/** Whether a Worker may have methods for other apps to call: these need a class that extends one of workerd's. */
+/** Whether a module may have methods that other apps can call. Such methods need a class that extends one of these. */
 export function mayHaveMethods(text: string): boolean {
   return text.includes('WorkerEntrypoint') || text.includes('DurableObject');
 }
@@ -70,30 +72,28 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   return [...services, ...objects];
 }
 
-/** The numbers of the bindings to other apps, by binding. */
+/** Returns the numbers of the bindings to other apps, by the binding's name. */
 function numbersOf(release: Release): Map<string, number> {
   return new Map(callsOf(release).map(({ binding }, index) => [binding, index]));
 }
 
-/** The unique keys of other apps' classes, without duplicates: two bindings may have one class. */
+/** Returns the unique keys of other apps' classes, without duplicates: two bindings may have the same class. */
 function classKeys({ objectsElsewhere = [] }: Release): string[] {
   return [...new Set(objectsElsewhere.map(({ storageId }) => storageId))];
 }
 
-/**
- * Names the stand-in for a Durable Object class of another app. It passes calls on. @param index of its key in `classKeys`
- */
+/** Returns the name of the class that stands in for another app's Durable Objects. @param index of its key in `classKeys` */
 function objectClass(index: number): string {
   return `Object${index}`;
 }
 
-/** The modules behind bindings to Cellar itself. */
+/** Returns the modules behind bindings to Cellar itself. */
 export function serviceModules({ services = [] }: Release): Fields[] {
   if (!services.some(({ service }) => service === CELLAR)) return [];
   return [{ name: CELLAR_MODULE.name, internal: true, esModule: CELLAR_MODULE.text }];
 }
 
-/** The services behind bindings to other apps and behind their queues; empty without such bindings. */
+/** Returns the services behind bindings to other apps and to their queues; empty without such bindings. */
 export function serviceServices(release: Release, socket: string): CapnpValue[] {
   const queues = [...queuesElsewhere(release).keys()].map((index) =>
     externalService(`queue ${index}`, socket),
@@ -120,7 +120,8 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
         ],
         compatibilityDate: SERVICE_DATE,
         bindings: ways.map((way) => ({ name: way, service: `service ${way}` })),
-        // These objects have no data: they pass calls on. In memory, they stay in their process even in a cluster.
+        // These objects have no data, because they only forward calls. With storage in memory, each process of a cluster has
+        // its own.
         ...(keys.length > 0 && {
           durableObjectNamespaces: keys.map((uniqueKey, index) => ({
             className: objectClass(index),
@@ -136,8 +137,8 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
 }
 
 /**
- * A service that forwards to a socket of the host.
- * @param way the value of the calling header: the binding's kind and number
+ * Returns a service that forwards requests to a socket of the host.
+ * @param way the value of `CALLING_HEADER`: the binding's kind and number
  */
 export function externalService(way: string, socket: string): Fields {
   return {

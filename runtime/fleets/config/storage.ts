@@ -36,7 +36,7 @@ export function storageBindings(release: Release): CapnpValue[] {
 }
 
 /**
- * The services behind the bindings.
+ * Returns the services behind the bindings.
  * @param bucketSocket this app's own socket of the host's bucket service
  * @param vectorsSocket the app's own socket of the host's vectors service; undefined where none runs
  * @param isClustered whether the app's data is in the bucket
@@ -66,7 +66,7 @@ export function storageServices(
   ];
 }
 
-/** The service behind all KV namespaces, and in a cluster the service for large values. */
+/** Returns the service behind all KV namespaces, and in a cluster also the service for large values. */
 export function kvServices(isClustered: boolean): Fields[] {
   return [
     { name: 'kv-service', worker: kvWorker(isClustered) },
@@ -74,7 +74,7 @@ export function kvServices(isClustered: boolean): Fields[] {
   ];
 }
 
-/** One service for each bucket: workerd, not the Worker, writes the header that names the bucket. */
+/** Returns the service of one bucket. workerd, not the Worker, writes the header that names the bucket. */
 export function bucketService(storageId: string, bucketSocket: string): Fields {
   const named = { name: BUCKET_HEADER, value: storageId };
   return {
@@ -87,10 +87,10 @@ export function bucketServiceName(storageId: string): string {
   return `bucket-${storageId}`;
 }
 
-/** Answers in place of the vectors service where none runs. */
+/** The Worker that answers in place of the vectors service where none runs. */
 const NO_VECTORS = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notRunning()))}, { status: 503 }) };`;
 
-/** One service for each vector index: workerd, not the Worker, writes the header that names the index. */
+/** Returns the service of one vector index. workerd, not the Worker, writes the header that names the index. */
 function vectorsService(storageId: string, vectorsSocket: string | undefined): Fields {
   const name = vectorsServiceName(storageId);
   if (vectorsSocket === undefined)

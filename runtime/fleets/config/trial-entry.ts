@@ -14,7 +14,9 @@ const TRIAL_WORKER = textOf('./workers/trial-worker.js');
 /** The name of the module that prints faults and notes. */
 const TRIAL = 'cellar-trial.js';
 
-/** A release's Worker in workerd's config, with a module that prints faults and notes before the Worker's own entry runs. */
+/**
+ * Returns a Worker of workerd's config with a further module, which prints faults and notes before the entry module runs.
+ */
 export function triedWorker(
   worker: Fields,
   { worker: described, classes, triggers }: Pick<Release, 'worker' | 'classes' | 'triggers'>,

@@ -5,15 +5,21 @@ import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { textOf } from './texts.ts';
 
-/** Unique key of a Workflow's instances. An instance's alarm is its next wait, or its time limit. */
+/**
+ * Returns the unique key of the namespace with a Workflow's instances. An instance's alarm is the end of its wait or
+ * retention; at work, it is a check half a minute ahead.
+ */
 export function workflowKey(name: string): string {
   return `miniflare-workflows-${name}`;
 }
 
 const WORKFLOWS = 'workflow-service';
-/** Cellar's additions to the engine. */
+/** Cellar's changes of the engine. */
 const ENGINE_MODULE = textOf('./workers/workflow-engine.js');
-/** Compatibility flag: an instance's error keeps the message of a NonRetryableError. The engine follows the app's flag. */
+/**
+ * Compatibility flag: an instance's error has the message of the NonRetryableError. The engine gets the flag if the app has
+ * it.
+ */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 /** Compatibility flag: turns `KEEPS_WORDS` off. */
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
@@ -21,7 +27,7 @@ const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
 const KEEPS_WORDS_FROM = '2026-05-14';
 
 /**
- * The engine of an app's Workflows. Instances are objects of namespaces that workerd creates for the app's Worker.
+ * Returns the engine of an app's Workflows. Instances are objects of namespaces that workerd creates for the app's Worker.
  * @param target the service that exports the classes
  */
 export function workflowEngine(
@@ -58,7 +64,7 @@ export function workflowEngine(
   };
 }
 
-/** The Workflow declarations of the app's Worker. */
+/** Returns the fields of the app's Worker that declare its Workflows. */
 export function workflowsOf(workflows: Workflow[]): Fields {
   if (workflows.length === 0) return {};
   return {

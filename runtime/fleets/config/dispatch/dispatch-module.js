@@ -5,7 +5,9 @@
 const SCRIPT_HEADER = 'x-cellar-script';
 /** The header of the host's answer when there is no such script. It has the call's random id, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
-/** The header with the parameters for the outbound Worker, as JSON. The host keeps them, and sends the script another value. */
+/**
+ * The header with the parameters for the outbound Worker, as JSON. The host reads it, and sends the script an id instead.
+ */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
 /** Maximum length of the parameters for the outbound Worker as JSON, in ASCII characters. */
 const VALUES_LENGTH = 4_096;

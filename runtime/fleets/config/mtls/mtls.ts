@@ -28,7 +28,9 @@ export interface SealedKey {
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Returns the keys that a process of the release needs. It gets them decrypted, in this order (see `Program.texts`). */
+/**
+ * Returns the keys that a process of the release needs. The process gets the decrypted keys in this order (`Program.texts`).
+ */
 export function sealedKeys({ mtlsCertificates = [] }: Release): SealedKey[] {
   return mtlsCertificates.flatMap(({ certificate, sealedKey }) =>
     sealedKey === null ? [] : [{ certificate, sealedKey }],
@@ -39,9 +41,7 @@ export function mtlsBindings({ mtlsCertificates = [] }: Release): CapnpValue[] {
   return mtlsCertificates.map(({ binding }, index) => ({ name: binding, service: serviceOf(index) }));
 }
 
-/**
- * The services behind the bindings. They reach the same addresses as the app's own `fetch()`.
- */
+/** Returns the services behind the bindings. They reach the same addresses as the app's own `fetch()`. */
 export function mtlsServices(
   release: Release,
   { directory, egress, authorities, isTrial }: MtlsOptions,
@@ -69,12 +69,12 @@ function operatorsAuthorities(path: string | null): string[] {
   try {
     return (readFileSync(path, 'utf8').match(CERTIFICATES) ?? []).filter(isReadable);
   } catch {
-    // At its start, Node has warned that it cannot read the file.
+    // The file cannot be read. Node has warned about this at its start.
     return [];
   }
 }
 
-/** workerd does not start with a certificate that it cannot read. */
+/** Whether a certificate is valid and one of an authority. workerd does not start with a certificate that it cannot read. */
 function isReadable(pem: string): boolean {
   try {
     return new X509Certificate(pem).ca;

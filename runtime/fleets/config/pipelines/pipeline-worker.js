@@ -1,21 +1,22 @@
-// Pipelines: an object for each collects records, and writes them into R2 as batches of newline-delimited JSON.
+// Pipelines: each pipeline is a Durable Object that collects records, and writes them into R2 as batches of
+// newline-delimited JSON.
 
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
 
-/** Most bytes of one `send()`. */
+/** Maximum size of the records of one `send()`, in bytes. */
 const SEND_BYTES = 1024 * 1024;
-/** Most bytes of a batch. Once this many bytes wait, a batch is written at once. */
+/** Maximum size of a batch, in bytes. Once this many bytes wait, a batch is written at once. */
 const BATCH_BYTES = 8 * 1024 * 1024;
-/** Time after which a smaller batch is written, in ms. */
+/** Time after which a smaller batch is written, in ms. Also the pause after a failed write. */
 const BATCH_MS = 60_000;
-/** Most bytes that wait while R2 accepts no object. */
+/** Maximum size of the records that wait, in bytes. It is reached only while R2 accepts no object. */
 const WAITING_BYTES = 64 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
 export class CellarPipeline extends DurableObject {
   #bytes = 0;
-  /** Whether R2 refused the last object: then only the alarm tries again, not each `send()`. */
+  /** Whether R2 refused the latest object. Then only the alarm tries again, not each `send()`. */
   #hasFailed = false;
 
   constructor(context, env) {
@@ -26,7 +27,7 @@ export class CellarPipeline extends DurableObject {
     this.#count();
   }
 
-  /** Stores lines. They are on the disk before the caller gets the answer. */
+  /** Stores lines. They are durable when the call resolves. */
   async add(pipeline, text, bytes) {
     const { storage } = this.ctx;
     if (this.#bytes + bytes > WAITING_BYTES)
@@ -46,7 +47,7 @@ export class CellarPipeline extends DurableObject {
     const { storage } = this.ctx;
     const pipeline = await storage.get('pipeline');
     const bucket = this.env[`bucket ${pipeline}`];
-    // The live release does not bind the pipeline: the next `send()` sets the alarm again.
+    // The live release does not bind the pipeline, or nothing waits. The next `send()` sets the alarm again.
     if (bucket === undefined || this.#bytes === 0) return;
     const { key, last } = await this.#batch(pipeline);
     const lines = [...storage.sql.exec('SELECT text FROM chunks WHERE id <= ? ORDER BY id', last)];
@@ -55,7 +56,7 @@ export class CellarPipeline extends DurableObject {
         httpMetadata: { contentType: 'application/x-ndjson' },
       });
     } catch (error) {
-      // Does not throw: workerd would give up the alarm after six attempts.
+      // Does not throw, because workerd would stop retrying the alarm after six attempts.
       console.error(`the pipeline ${pipeline} could not write ${key}: ${error.message}`);
       this.#hasFailed = true;
       await storage.setAlarm(Date.now() + BATCH_MS);
@@ -68,7 +69,9 @@ export class CellarPipeline extends DurableObject {
     if (this.#bytes > 0) await storage.setAlarm(Date.now() + (this.#bytes >= BATCH_BYTES ? 0 : BATCH_MS));
   }
 
-  /** Returns the batch to write. It is stored, so that after a crash the same object is written again. */
+  /**
+   * Returns the batch to write: its object's key, and its last chunk. It is stored, so that a retry writes the same object.
+   */
   async #batch(pipeline) {
     const { storage } = this.ctx;
     const begun = await storage.get('batch');

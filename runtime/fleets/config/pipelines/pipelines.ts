@@ -5,7 +5,9 @@ import type { CapnpValue, Fields } from '../capnp.ts';
 import { bucketServiceName } from '../storage.ts';
 import { textOf } from '../texts.ts';
 
-/** Unique key of the pipelines. A pipeline's alarm is its next batch. A changed key loses access to records that wait. */
+/**
+ * Unique key of the namespace of pipelines. A pipeline's alarm is its next batch. A changed key loses the records that wait.
+ */
 export const PIPELINE_KEY = 'CellarPipeline';
 const SERVICE = 'pipeline-service';
 const MODULE = textOf('./pipelines/pipeline-worker.js');
@@ -27,7 +29,7 @@ export function pipelineBindings(release: Release): CapnpValue[] {
   }));
 }
 
-/** The service behind the bindings. Its own binding to the bucket of a pipeline `events` is named `bucket events`. */
+/** Returns the service behind the bindings. Its binding to the bucket of a pipeline `events` is named `bucket events`. */
 export function pipelineServices(release: Release): Fields[] {
   const pipelines = new Map(pipelinesOf(release).map(({ pipeline, bucket }) => [pipeline, bucket]));
   if (pipelines.size === 0) return [];

@@ -18,7 +18,7 @@ export default {
     const { pathname, searchParams } = new URL(request.url);
     if (request.method === 'POST' && pathname === '/bulk/get') return bulk(await request.json());
     if (request.method !== 'GET') {
-      // A `put()` waits until its body was read.
+      // `put()` of the binding waits until its body was read.
       await request.body?.pipeTo(new WritableStream());
       return refuse(405, `Cannot ${request.method.toLowerCase()}() with Workers Sites namespace`);
     }
@@ -28,7 +28,7 @@ export default {
   },
 };
 
-/** Returns the response with a file; null without such a key. */
+/** Returns a response with the file of a key; null if the manifest lacks the key. */
 async function read(key) {
   const path = paths.get(key);
   if (path === undefined) return null;

@@ -1,4 +1,4 @@
-// Workers Sites in workerd's config: a namespace with the files of the release.
+// Workers Sites in workerd's config: a KV namespace with the files of the release.
 import { join } from 'node:path';
 import type { Assets, Release } from '../../../../bundler/release.ts';
 import { SITE_NAMESPACE } from '../../../../bundler/workers-site/manifest.ts';
@@ -10,7 +10,7 @@ const SERVICE = 'site';
 const FILES = 'site-files';
 const SITE_WORKER = textOf('./site/site-worker.js');
 
-/** The release's assets, if they are those of Workers Sites: then the Worker serves them. */
+/** Returns the release's assets if they are those of Workers Sites, which the Worker serves; else null. */
 export function siteOf({ assets }: Pick<Release, 'assets'>): (Assets & { siteManifest: string }) | null {
   return assets?.siteManifest === undefined ? null : { ...assets, siteManifest: assets.siteManifest };
 }
@@ -20,7 +20,7 @@ export function siteBindings(release: Release): CapnpValue[] {
 }
 
 /**
- * The services behind the namespace; empty without Workers Sites.
+ * Returns the services behind the namespace; empty without Workers Sites.
  * @param toRelease relative path from the config's directory to the release's
  */
 export function siteServices(release: Release, toRelease: string): CapnpValue[] {

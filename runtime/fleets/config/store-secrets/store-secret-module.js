@@ -1,4 +1,4 @@
-// A binding to a secret of the account's Secrets Store. The host has the value, so a changed one needs no new process.
+// A binding to a secret of the account's Secrets Store. Each `get()` asks the host, so a changed value needs no new process.
 
 class StoreSecret {
   #host;
@@ -17,7 +17,10 @@ class StoreSecret {
     throw new Error(`Secret "${this.#name}" cannot be read now; try again`);
   }
 
-  /** Asks the host for the secret. If no host listens, workerd's own error would not say why. */
+  /**
+   * Asks the host for the secret. Returns status 503 if the host does not answer: workerd's own error would not name the
+   * cause.
+   */
   async #ask() {
     try {
       const answer = await this.#host.fetch('http://secrets-store/');

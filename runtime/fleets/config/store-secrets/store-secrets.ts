@@ -26,12 +26,15 @@ export function storeSecretModules({ storeSecrets = [] }: Release): Fields[] {
   return storeSecrets.length === 0 ? [] : [{ name: MODULE.name, internal: true, esModule: MODULE.text }];
 }
 
-/** The services behind the bindings. @param socket where the host accepts the app's calls */
+/** Returns the services behind the bindings. @param socket path at which the host accepts the app's calls */
 export function storeSecretServices({ storeSecrets = [] }: Release, socket: string): CapnpValue[] {
   return storeSecrets.map((_, index) => externalService(wayOf(index), socket));
 }
 
-/** The value of the header of `externalService` by which the host recognises a binding. @param index the binding's number */
+/**
+ * Returns the header value of `externalService` by which the host recognises a binding.
+ * @param index the binding's number
+ */
 function wayOf(index: number): string {
   return `secret ${index}`;
 }

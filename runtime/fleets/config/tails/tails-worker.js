@@ -3,37 +3,37 @@
 
 import { env } from 'cloudflare:workers';
 
-/** Prefix of the JSON that Cellar's entry prints before what the app printed. See `cellar-error-reporter.js`. */
+/** Prefix of the JSON that Cellar's modules print before a text of the app, or alone. See `cellar-error-reporter.js`. */
 const MARK = '\u001ecellar ';
 /** The end marker of this JSON when a text of the app follows in the same argument. */
 const END = '\u001e';
 /** The end marker of this JSON when all that the app printed is in later arguments. */
 const END_WITHOUT_TEXT = '\u001f';
-/** Frames of Cellar's entry in a stack. */
+/** Frames of Cellar's own modules in a stack. */
 const OWN_FRAME = /\n? +at [^\n]*\bcellar-[\w-]+\.js:\d+:\d+\)?(?=\n|$)/g;
-/** Exports of the entry for the host. Their events are Cellar's own. */
+/** Exports of Cellar's entry module for the host. Their events are Cellar's own. */
 const OWN_EXPORTS = ['CellarState', 'CellarCache'];
 
 /** The usual reason for dropping events. */
 const TOO_MANY = 'too many events wait for it';
 /** How long a batch collects events, in ms. */
 const COLLECT_MS = 200;
-/** How long the last events may take from the end of their requests to here, in ms. */
+/** Time that `fetch` waits for events of requests that have just ended, in ms. */
 const SETTLE_MS = 20;
 /** How often `flush` checks for answers, in ms. */
 const LOOK_MS = 10;
-/** Most events that wait for one tail Worker; a batch may have them all. */
+/** Maximum number of events that wait for one tail Worker. A batch may have all of them. */
 const WAITING_EVENTS = 1_000;
-/** Most characters of JSON that wait for one tail Worker; a batch may have them all. */
+/** Maximum length of the events that wait for one tail Worker as JSON, in characters. A batch may have all of them. */
 const WAITING_LENGTH = 2 * 2 ** 20;
 /** Longest wait for a tail Worker, its wake included, in ms. */
 const ANSWER_MS = 60_000;
-/** The app's log gets at most one warning in this time, in ms. */
+/** For each tail Worker, the app's log gets at most one warning in this time, in ms. */
 const WARNING_MS = 60_000;
-/** Longest text of a refusal in a warning, in bytes. */
+/** Maximum number of bytes of a refusal that are read. */
 const REASON_BYTES = 1_000;
 
-/** The events that wait for one tail Worker. */
+/** One tail Worker, and the events that wait for it. */
 class Consumer {
   #name;
   #service;
@@ -104,14 +104,14 @@ class Consumer {
     if (reason !== null) this.drop(batch.length, reason, context);
   }
 
-  /** Sends the waiting events at once. Resolves when all batches are answered, so that the process may end. */
+  /** Sends the waiting events at once. Resolves when all batches are answered. Then the process may end. */
   async flush(context) {
     await this.#sendBatch(context);
     while (this.#posts > 0) await scheduler.wait(LOOK_MS);
     if (this.#dropped > 0) this.#say();
   }
 
-  /** Warns at once, or when a minute has passed since the last warning. */
+  /** Warns at once, or when `WARNING_MS` have passed since the previous warning. */
   async #warn() {
     await scheduler.wait(Math.max(0, this.#warnedAt + WARNING_MS - Date.now()));
     this.#warnedAt = Date.now();
@@ -133,7 +133,7 @@ export default {
   tail(events, _env, context) {
     for (const event of events) send(event, context);
   },
-  /** Answers the host only, which ends the process after the answer. */
+  /** Answers only the host, which ends the process after the answer. */
   async fetch(_request, _env, context) {
     await scheduler.wait(SETTLE_MS);
     await Promise.all(consumers.map((consumer) => consumer.flush(context)));
@@ -159,7 +159,7 @@ function dropForAll(reason, context) {
   for (const consumer of consumers) consumer.drop(1, reason, context);
 }
 
-/** @returns why the events did not arrive; null if they did */
+/** Sends a batch. @returns why the events did not arrive; null if they did */
 async function post(service, body) {
   try {
     const headers = { 'content-type': 'application/json' };
@@ -173,7 +173,7 @@ async function post(service, body) {
   }
 }
 
-/** Reads only the start of a refusal, because an app may answer anything. */
+/** Returns the reason in a refusal. Reads only the start of its body, because the other app may answer anything. */
 async function reasonOf({ body, status }) {
   const reader = body?.getReader();
   const { value } = (await reader?.read()) ?? {};
@@ -186,7 +186,7 @@ async function reasonOf({ body, status }) {
   }
 }
 
-/** An event as JSON; null for one of Cellar's own that ran no handler of the app. */
+/** Returns an event as JSON; null for an event of Cellar's own that ran no handler of the app. */
 function jsonOf(item) {
   const reports = [];
   const logs = item.logs.flatMap((log) => logOf(log, reports));
@@ -196,7 +196,7 @@ function jsonOf(item) {
   const { request } = item.event ?? {};
   const passed = {
     ...item,
-    // workerd does not measure the wall time.
+    // workerd's own events have no wall time.
     wallTime: Date.now() - (item.eventTimestamp ?? Date.now()),
     scriptVersion: env.VERSION,
     logs,
@@ -212,14 +212,14 @@ function jsonOf(item) {
   );
 }
 
-/** Events of diagnostics channels. A message without a JSON form, such as a bigint or a circular object, becomes null. */
+/** Returns an event's diagnostics channel events. A message without a JSON form, such as a bigint, becomes null. */
 function channelEventsOf({ diagnosticsChannelEvents }) {
   return diagnosticsChannelEvents.map((each) =>
     stringified(each) === null ? { ...each, message: null } : each,
   );
 }
 
-/** @returns null for a value without a JSON form */
+/** Returns a value as JSON; null for a value without a JSON form. */
 function stringified(value) {
   try {
     return JSON.stringify(value);
@@ -228,7 +228,7 @@ function stringified(value) {
   }
 }
 
-/** What the app printed, without what Cellar's entry added; nothing for a line of the entry's own. */
+/** Returns a log line without the JSON of Cellar's modules; nothing for a report, which is added to `reports`. */
 function logOf(log, reports) {
   const [first, ...others] = log.message;
   const errorInfo = log.errorInfo?.map((each) => each && { ...each, stack: stackOf(each.stack ?? '') });
@@ -244,7 +244,10 @@ function logOf(log, reports) {
   return [{ ...passed, message: others, ...(errorInfo && { errorInfo: errorInfo.slice(1) }) }];
 }
 
-/** Divides a text into the JSON of Cellar's entry and the app's own text, which may be missing; null without such JSON. */
+/**
+ * Divides a text into Cellar's JSON (`head`) and the app's own text, which is null if missing. Returns null without such
+ * JSON.
+ */
 function markedText(text) {
   if (typeof text !== 'string' || !text.startsWith(MARK)) return null;
   const [at] = [END, END_WITHOUT_TEXT]
@@ -259,7 +262,10 @@ function stackOf(stack) {
   return stack.replace(OWN_FRAME, '');
 }
 
-/** What ran within a call by the host: a manual cron run, or the handler of an e-mail. Undefined for other calls. */
+/**
+ * Returns the event of what a call by the host ran: a manual cron run, or the handler of an e-mail. Undefined for other
+ * calls.
+ */
 function ranBy(reports) {
   const { run, email } = reports.find(({ run, email }) => run?.trigger === 'manual' || email) ?? {};
   if (email) {
@@ -284,13 +290,13 @@ function exceptionsOf(reports) {
   );
 }
 
-/** The frames of a stack, without the message before them. */
+/** Returns the frames of a stack, without the message before them. */
 function framesOf({ stack }) {
   const at = stack?.search(/^ +at /m) ?? -1;
   return at === -1 ? '' : stack.slice(at);
 }
 
-/** The complete address and headers of a request. By default workerd hides what looks like a secret. */
+/** Returns the complete address and headers of a request. By default, workerd hides values that may be secrets. */
 function unredactedOf(request) {
   const { url, headers } = request.getUnredacted();
   return { url, headers };

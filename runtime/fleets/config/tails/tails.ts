@@ -1,5 +1,5 @@
-// Tail Workers: workerd gives the events of the app's Worker to a Worker of Cellar in the same process. That Worker sends
-// them to the apps with the tail Workers.
+// Tail Workers: workerd gives the events of the app's Worker to a Worker of Cellar in the same process. Cellar's Worker
+// sends the events to the apps with the tail Workers.
 
 import type { Release } from '../../../../bundler/release.ts';
 import { uuidOf } from '../../../../handlers/contract/id.ts';
@@ -13,17 +13,20 @@ const TAILS = 'tails';
 export const TAILS_SOCKET = 'tails';
 const TAILS_WORKER = textOf('./tails/tails-worker.js');
 
-/** The field of the app's Worker with its tail; empty for an app without tail Workers. */
+/** Returns the field `tails` of the app's Worker; empty for an app without tail Workers. */
 export function tailsField({ tailConsumers = [] }: Release): Fields {
   return tailConsumers.length === 0 ? {} : { tails: [TAILS] };
 }
 
-/** The config's entry for `TAILS_SOCKET`; empty without tail Workers. */
+/** Returns the config of `TAILS_SOCKET`; empty without tail Workers. */
 export function tailsSockets({ tailConsumers = [] }: Release): Fields[] {
   return tailConsumers.length === 0 ? [] : [{ name: TAILS_SOCKET, http: {}, service: TAILS }];
 }
 
-/** The services that pass events on; empty without tail Workers. @param socket where the host accepts the app's calls */
+/**
+ * Returns the services that send the events; empty without tail Workers.
+ * @param socket path at which the host accepts calls
+ */
 export function tailsServices(
   { deployId, tailConsumers = [], versionMetadata }: Release,
   socket: string,

@@ -4,19 +4,19 @@
 import { DurableObject, env } from 'cloudflare:workers';
 import { ageOf, isUnchanged, rangeOf, readHead } from './http-caching.js';
 
-/** Limit of all responses, in bytes. */
+/** Limit of `#bytes`. */
 const MAX_BYTES = env.MAX_BYTES;
-/** Limit of one response: a larger one would evict most others. */
+/** Maximum size of one response's body, in bytes. A larger one would evict most other responses. */
 const ENTRY_BYTES = MAX_BYTES / 2;
 /** Approximate bytes of a response besides body, key and head. */
 const OVERHEAD_BYTES = 1_024;
-/** Bytes of a row, which holds part of a body. */
+/** Size of a row, which holds a part of a body, in bytes. */
 const ROW_BYTES = 512 * 1024;
-/** Most bytes of a head. */
+/** Maximum size of a response's status line and headers, in bytes. */
 const HEAD_BYTES = 64 * 1024;
-/** Bytes of one read. */
+/** Maximum size of one read, in bytes. */
 const CHUNK_BYTES = 64 * 1024;
-/** Precision of the last-use time, in ms. Each update is a write. */
+/** The time of the last use is updated at most once in this time, in ms, because each update is a write. */
 const USE_MS = 60_000;
 
 const SCHEMA = `
@@ -47,14 +47,14 @@ export class CacheStore extends DurableObject {
   /** Bytes of cached responses with their overhead, of bodies being written, and of removed bodies that are still read. */
   #bytes;
   #lastId;
-  /** Bodies being read, by id: number of readers, and whether to remove the body's rows afterwards. */
+  /** Bodies being read, by id: the number of readers, and whether to remove the body's rows afterwards. */
   #readers = new Map();
 
   constructor(context, bindings) {
     super(context, bindings);
     this.#sql = context.storage.sql;
     this.#sql.exec(SCHEMA);
-    // Rows of responses that a killed process did not finish writing.
+    // Removes rows of responses that a killed process did not finish.
     this.#sql.exec('DELETE FROM rows WHERE id NOT IN (SELECT id FROM responses)');
     const { bytes, last } = this.#sql
       .exec('SELECT coalesce(sum(size), 0) AS bytes, coalesce(max(id), 0) AS last FROM responses')
@@ -97,7 +97,7 @@ export class CacheStore extends DurableObject {
     headers.set('content-length', String(end - start));
     const status = range === null ? entry.status : 206;
     const hasBody = ![101, 204, 205, 304].includes(status);
-    // The bytes are already encoded as they were received.
+    // The body is stored with the encoding of its `content-encoding`, so it must not be encoded again.
     return new Response(hasBody ? this.#body(entry, start, end) : null, {
       status,
       headers,
@@ -105,7 +105,7 @@ export class CacheStore extends DurableObject {
     });
   }
 
-  /** Streams a body. It is not removed before all its readers are done. */
+  /** Streams a part of a body. Its rows are not removed before all its readers have ended. */
   #body({ id, length }, start, end) {
     let at = start;
     const reader = this.#readers.get(id) ?? { count: 0, isGone: false };
@@ -150,13 +150,13 @@ export class CacheStore extends DurableObject {
       taken += bytes.byteLength;
       this.#bytes += bytes.byteLength;
       this.#makeRoom();
-      // Only bodies that are being written or read are left.
+      // Still over the limit: only bodies being written or read are left, and these cannot be evicted.
       if (this.#bytes > MAX_BYTES) isRefused = true;
       else this.#sql.exec('INSERT INTO rows VALUES (?, ?, ?)', id, n, bytes);
     });
     try {
       for await (const chunk of chunksOf(body)) {
-        // An uncacheable body is still consumed: its writer must not fail.
+        // A refused body is still read to its end, so that `put()` of the app does not fail.
         if (isRefused) continue;
         const rest = head === null ? rows.addHead(chunk) : chunk;
         if (rest !== null) {
@@ -206,7 +206,7 @@ export class CacheStore extends DurableObject {
     return expires_at > Date.now();
   }
 
-  /** @param length bytes of the rows */
+  /** Removes the rows of a body. @param length their size, in bytes */
   #removeRows(id, length) {
     this.#bytes -= length;
     this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
@@ -225,7 +225,10 @@ export class CacheStore extends DurableObject {
   }
 }
 
-/** Yields a body's chunks in one reused buffer: a chunk is valid until the next. New buffers would be collected late. */
+/**
+ * Yields a body's chunks in one reused buffer: a chunk is valid until the next. The garbage of new buffers would be freed
+ * late.
+ */
 async function* chunksOf(body) {
   const reader = body.getReader({ mode: 'byob' });
   let memory = new ArrayBuffer(CHUNK_BYTES);

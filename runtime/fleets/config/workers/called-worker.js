@@ -1,4 +1,5 @@
-// Answers calls of this app's exports and objects by other apps of its owner. The host names the export and the caller.
+// Answers calls of this app's exports, objects, `tail()` and outbound Worker by other apps. The host names the target of a
+// call.
 
 import { RpcTarget } from 'cloudflare:workers';
 import { calledBy } from './cellar-capture.js';
@@ -7,12 +8,12 @@ import { calledBy } from './cellar-capture.js';
 export const CALL_HEADER = 'x-cellar-call';
 /** The header with the parameters for an outbound Worker, as JSON. Written by the host. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** The header of an answer with what an object's `fetch()` threw. The calling app's process removes it. */
+/** The header of an answer with the error that an object's `fetch()` threw. The calling app's process throws it again. */
 const THROWN_HEADER = 'x-cellar-thrown';
-/** Longest text of a thrown error in that header, in characters. */
+/** Maximum length of the error's name and of its message in `THROWN_HEADER`, in characters each. */
 const THROWN_LENGTH = 2_000;
 
-/** Exports for the host only. */
+/** Exports of Cellar's entry module that only the host and workerd may call. */
 const HIDDEN = ['CellarState', 'CellarCache'];
 
 /** Gives the calling app the methods and properties of an export or an object. */
@@ -35,9 +36,9 @@ class Methods extends RpcTarget {
 
 /**
  * Returns the response to a call.
- * @param exports the Worker's, as in its context
+ * @param exports the Worker's `ctx.exports`
  * @param tail calls the Worker's `tail()`; undefined for a Worker without it
- * @param outbound calls the Worker's `fetch()` with variables of the call
+ * @param outbound calls the Worker's `fetch()` with the parameters of a script's call as variables
  */
 export async function answerCall(request, exports, { tail, outbound }) {
   const { kind, object, from, ...asked } = JSON.parse(request.headers.get(CALL_HEADER));
@@ -67,7 +68,9 @@ function answerOutbound(request, outbound) {
   return outbound(passed, parameters);
 }
 
-/** Calls `tail()` with another app's events, and answers when it has ended. An error of `tail()` is an error of this app. */
+/**
+ * Calls `tail()` with another app's events, and answers when it has ended. The other app does not get an error of `tail()`.
+ */
 async function answerTail(request, scriptName, tail) {
   if (tail === undefined) return refusal('Its Worker has no tail() handler.', 'tail_not_found');
   const items = await request.json();
@@ -79,7 +82,7 @@ async function answerTail(request, scriptName, tail) {
   return new Response(null, { status: 204 });
 }
 
-/** An event as Cloudflare gives it to `tail()`, made from its JSON. */
+/** Returns an event as on Cloudflare for `tail()`, made from its JSON. */
 function traceItem({ unredacted, ...item }, scriptName) {
   const { event } = item;
   if (event?.request && unredacted) {
@@ -108,10 +111,10 @@ function entrypointOf({ entrypoint, props }, exports) {
   return props === undefined ? found : found({ props });
 }
 
-/** Returns a stub of an object, or a refusal. An object that is found by its name has it in `ctx.id`. */
+/** Returns a stub of an object, or a refusal. If the call has the object's name, `ctx.id` of the object has it too. */
 function objectOf({ className, id, name }, exports) {
   const namespace = exportOf(className, exports);
-  // An entrypoint has every method, also this one, but only an entrypoint has `fetch`.
+  // An entrypoint's stub has every method, even `idFromString`. But a namespace has no `fetch`.
   if (typeof namespace?.idFromString !== 'function' || typeof namespace.fetch === 'function')
     return refusal(`The app has no class ${className} of Durable Objects.`, 'class_not_found');
   try {

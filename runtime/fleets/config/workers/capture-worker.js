@@ -1,6 +1,6 @@
-// Runs the app's code in events: its handlers, the methods that workerd calls, and objects it passes by RPC. An event is one
-// request, cron run, message or method call. Calls between objects carry the trace. The app sees no difference: same return
-// values, same errors.
+// Runs the app's code in events: its handlers, the methods that workerd calls, and methods of objects that the app passes by
+// RPC. An event is one request, cron run, message or method call. Calls between objects carry the trace. The app sees the
+// same return values and errors as without this module.
 
 import {
   DurableObject,
@@ -25,12 +25,12 @@ import {
 /** workerd's own class, taken before the app can replace it. */
 const { Request } = globalThis;
 
-/** The trace id of the running code's event. */
+/** Returns the trace id of the event of the running code. */
 export function eventTraceId() {
   return traceIdOf(currentEvent());
 }
 
-/** Replaced by the module that times calls, where it is loaded. */
+/** Functions that the module that times calls replaces, where it is loaded. */
 export const watcher = {
   /** Called when the running event has called a method of another object. */
   called(_stub, _method, _result) {},
@@ -38,7 +38,7 @@ export const watcher = {
   ended(_event) {},
 };
 
-/** The call for `begin`, passed in variables: `AsyncLocalStorage` copies arguments, which is slow. */
+/** The arguments of `begin`. They are in variables, because `AsyncLocalStorage` copies arguments, which is slow. */
 let entered;
 let called;
 let receiver;
@@ -63,12 +63,12 @@ export function enter(handler, call, self, given, event = eventOf(handler, given
   return runEvent(event, begin);
 }
 
-/** Runs within the event, so that later failures are reported for this event. */
+/** Calls the handler. Runs within the event, so that a later rejection is reported for this event. */
 function begin() {
   const event = entered;
   try {
     const result = Reflect.apply(called, receiver, values);
-    // Only real promises: reading `then` of another object may have side effects.
+    // Other thenables are not awaited, because reading their `then` may have side effects.
     if (result instanceof Promise) {
       result.then(
         (value) => {
@@ -100,7 +100,7 @@ function reportUncaught(error) {
   report(error, 'uncaught');
 }
 
-/** workerd's own prototypes. */
+/** Prototypes of JavaScript's and workerd's own classes, whose methods are not guarded. */
 const builtIn = new Set(
   [Object, DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint].map(({ prototype }) => prototype),
 );
@@ -119,8 +119,8 @@ function isGuardable({ value, configurable }) {
 }
 
 /**
- * Returns the instance for workerd: its methods enter an event. The app's own objects stay as they are, because libraries
- * remember methods by identity, as decorators do.
+ * Returns a proxy of an instance for workerd. Its methods enter an event. The app's own instance and class stay as they are,
+ * because libraries such as decorators identify methods by their function.
  */
 export function guardInstance(className, instance) {
   const guards = new Map();
@@ -163,8 +163,7 @@ function guardedMethod(className, name, method) {
       const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
       if (trace !== undefined) event.trace = trace;
-      // No pooled frame (see `runEvent`): workerd runs an object's method calls, and one caller's calls of an entrypoint, as
-      // one request.
+      // Reads the request, so that `runEvent` uses no pooled frame: workerd may run several of these calls as one request.
       if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
       return enter(handler, method, this, values, event);
     },
@@ -172,10 +171,10 @@ function guardedMethod(className, name, method) {
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
 }
 
-/** The trace of the event that passed out an RPC target, by the target. */
+/** By RPC target that the app has passed to another object: the trace of the event that passed it. */
 const givenAway = new WeakMap();
 
-/** If the running event passes out an RPC target, makes the target's methods enter events. */
+/** If a value that the running event returns or passes is an RPC target, makes the target's methods enter events. */
 function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
@@ -183,7 +182,7 @@ function guardGiven(value) {
   if (event !== undefined) givenAway.set(value, traceparentOf(event));
 }
 
-/** Called for each use of the `waitUntil` that the app imports. The entry replaces it to count the tasks. */
+/** Called for each call of the imported `waitUntil` by the app. Cellar's entry module replaces it to count the tasks. */
 export const imported = { waitUntil(_promise) {} };
 
 /**
@@ -199,7 +198,10 @@ function carriedBy(value) {
   return isTraceparent(carried) ? carried : null;
 }
 
-/** Names that are not a method in some class. Calls of them carry no trace, which would arrive there as an argument. */
+/**
+ * Names that are no plain method in some class of the app. Calls of them carry no trace, because it would not be removed
+ * there.
+ */
 const unsure = new Set();
 /** Names of methods whose calls carry the trace. */
 const expected = new Set();
@@ -222,10 +224,13 @@ export function expectCalls(main) {
 const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
 /** All values in `env`. For service bindings see `expectCallsBy`. */
 const bindings = new Set(Object.values(env));
-/** Whether the app may load Workers, whose methods would get the trace as an argument. */
+/** Whether the app may load Workers. Methods of loaded Workers would get the trace as an argument. */
 const loadsWorkers = [...bindings].some((binding) => binding?.constructor?.name === 'WorkerLoader');
 
-/** Bindings and loaded Workers have the same stub class as entrypoints with `props`, so they are excluded. */
+/**
+ * Whether a stub leads to a class of the app. Bindings and loaded Workers have the same stub class as entrypoints with
+ * `props`, so they are excluded.
+ */
 function isOwnStub(stub) {
   if (Object.getPrototypeOf(stub) === ServiceStub.prototype) return !loadsWorkers && !bindings.has(stub);
   return OWN_STUBS.includes(stub.constructor.name);
@@ -244,8 +249,8 @@ function carry(name) {
 }
 
 /**
- * Returns a stub's own method for a name. A stub has it only while its prototype lacks the name, so the prototype is removed
- * for this lookup.
+ * Returns a stub's method for a name that its prototype has too. The prototype would hide the method, so it is removed for
+ * the lookup.
  */
 function methodOf(stub, name) {
   const prototype = Object.getPrototypeOf(stub);
@@ -264,7 +269,8 @@ function carryingMethod(stub, name, method) {
 /**
  * Makes method calls through a service binding carry the caller's trace. Such a binding has a method for every name that its
  * prototype lacks.
- * @param isOwn whether it leads to the app itself, whose classes are known here. Another app removes the trace by `calledBy`
+ * @param isOwn whether the binding leads to the app itself. Then only methods in `expected` carry the trace. In another app,
+ * `calledBy` removes the trace where needed
  */
 export function expectCallsBy(service, isOwn) {
   const stubs = ServiceStub.prototype;
@@ -281,7 +287,7 @@ export function expectCallsBy(service, isOwn) {
   Object.setPrototypeOf(service, before);
 }
 
-/** Returns the arguments of a call by another app. Removes the trace, unless the called method removes it. */
+/** Returns the arguments of a call by another app. Removes the trace, unless the called method itself does. */
 export function calledBy(name, values) {
   return expected.has(name) || carriedBy(values.at(-1)) === null ? values : values.slice(0, -1);
 }
@@ -308,7 +314,7 @@ class Carrying {
 }
 
 const { fetch } = ServiceStub.prototype;
-/** A request to an object, or to the app itself, carries the trace of the current event. */
+/** Adds the trace of the current event to requests through stubs, such as to objects and service bindings. */
 ServiceStub.prototype.fetch = {
   fetch(input, init) {
     const event = currentEvent();

@@ -1,26 +1,26 @@
-// D1 in an app's process: workerd's own, and an entrypoint through which the host runs the owner's SQL.
+// D1 in an app's process: workerd's own D1, and an entrypoint through which the host runs SQL of the app's owner.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { splitStatements } from './cellar-sql-statements.js';
 import D1, { D1Database as Database } from './d1.js';
 
 export default D1;
 
-/** Most bytes of one answer, rows and figures together. */
+/** Maximum size of one answer, rows and figures together, in bytes. */
 const ANSWER_BYTES = 10 * 1024 * 1024;
-/** Characters of an answer before they are encoded as bytes. */
+/** An answer is encoded to bytes whenever it has more than this many new characters. */
 const PART_LENGTH = 64 * 1024;
 const NOT_ENFORCED = /^PRAGMA\s+(?:\w+\s*\.\s*)?foreign_keys\s*(?:=|\()\s*['"]?(?:off|false|no|0)\b/i;
 
 /** Statements that only begin or end a transaction. */
 const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSIVE))?(?:\s+TRANSACTION)?$/i;
-/** SQLite's error when a row may refer to a missing table. */
+/** SQLite's error when an inserted row refers to a table that does not exist yet. */
 const MISSING_PARENT = /^no such table: main\./;
 
-/** Longest statement of an import that runs as it is, in bytes: SQLite may refuse a longer one. */
+/** Maximum size of a statement of an import that runs unchanged, in bytes. SQLite may refuse a larger one. */
 const STATEMENT_BYTES = 90_000;
 /** In a longer statement, literals of at least this many characters become parameters. */
 const LITERAL_LENGTH = 5_000;
-/** Most literals of a statement that become parameters. */
+/** Maximum number of literals of a statement that become parameters. */
 const PARAMETERS = 100;
 const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
 
@@ -29,13 +29,13 @@ const RESET = /^Durable Object was reset and rolled back .*? violated: /;
 
 const encoder = new TextEncoder();
 
-/** Whether one of the statements turns foreign keys off. */
+/** Whether one of the statements turns the enforcement of foreign keys off. */
 export function turnForeignKeysOff(statements) {
   return statements.some(({ sql }) => NOT_ENFORCED.test(sql));
 }
 
 export class D1Database extends Database {
-  /** Answers `{done}`, or `{failed: message}` if nothing was changed. */
+  /** Answers `{done, duration_ms}`, or `{failed: message}` if nothing was changed. */
   async fetch(request) {
     const begun = Date.now();
     try {
@@ -105,8 +105,8 @@ export class D1Database extends Database {
 
   /**
    * Runs an SQL file as one transaction, and returns no rows. In too long statements, long literals become parameters. Files
-   * of `sqlite3` contain BEGIN and COMMIT, which are skipped. Files of D1 may insert rows before creating the referenced
-   * table: then the file runs again without foreign keys.
+   * of `sqlite3` contain BEGIN and COMMIT, which are skipped. Files of D1 may insert rows before they create the referenced
+   * table. Such a file runs again without foreign keys.
    */
   async importFile(text) {
     const statements = splitStatements(text).filter(({ sql }) => !IN_TRANSACTION.test(sql));
@@ -145,7 +145,7 @@ export class D1Database extends Database {
   /** Runs `work`, which must be synchronous, as one transaction. */
   async #transaction(isWithoutKeys, work) {
     if (!isWithoutKeys) return this.ctx.storage.transactionSync(work);
-    // Blocks other use of the connection. An error thrown inside would end the object.
+    // Blocks other events of the object meanwhile. An error thrown inside would reset the object.
     const { value, error } = await this.ctx.blockConcurrencyWhile(async () => {
       try {
         return { value: await this.withoutForeignKeys(work) };
@@ -158,8 +158,9 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs `work` as one transaction without foreign keys: SQLite ignores the setting within a transaction. Blocks other use
-   * of the database meanwhile. Fails if a row refers to a missing row before the commit.
+   * Runs `work` as one transaction without enforced foreign keys. SQLite changes this setting only outside of transactions,
+   * so nothing else may use the database meanwhile.
+   * @throws {Error} if a row refers to a missing row at the end; nothing is changed then
    */
   async withoutForeignKeys(work) {
     const { storage } = this.ctx;
@@ -180,7 +181,10 @@ export class D1Database extends Database {
     }
   }
 
-  /** SQLite ignores the setting while a transaction is open, which lasts until earlier writes are on disk. */
+  /**
+   * Turns the enforcement of foreign keys `ON` or `OFF`. SQLite ignores the setting while a transaction is open, so this
+   * first waits until earlier writes are on disk.
+   */
   async #enforce(state) {
     const { storage } = this.ctx;
     await storage.sync();
@@ -188,12 +192,15 @@ export class D1Database extends Database {
     const { foreign_keys: isOn } = storage.sql.exec('PRAGMA foreign_keys').one();
     if (isOn === (state === 'ON' ? 1 : 0)) return;
     const why = `foreign keys could not be turned ${state.toLowerCase()}`;
-    // The object gets a new connection then, which has foreign keys on.
+    // The aborted object starts again with a new connection, which enforces foreign keys.
     if (state === 'ON') this.ctx.abort(why);
     throw new Error(why);
   }
 
-  /** Changed rows on this connection, the last inserted row, and the bytes of the database. */
+  /**
+   * Returns the number of rows changed on this connection, the id of the last inserted row, and the database's size in
+   * bytes.
+   */
   #figures() {
     const { sql } = this.ctx.storage;
     const [total, last] = sql.exec('SELECT total_changes(), last_insert_rowid()').raw().next().value;
@@ -210,19 +217,19 @@ export class HostDatabases extends WorkerEntrypoint {
       const object = DATABASE.get(DATABASE.idFromName(decodeURIComponent(database)));
       return await object.fetch(new Request(`http://d1/${way}`, request));
     } catch (error) {
-      // A failed commit, such as a broken foreign key, breaks the object, and so rejects here: the object itself cannot
-      // catch it.
+      // A failed commit, such as one with a broken foreign key, resets the object. The object itself cannot catch this
+      // error.
       return failure(error);
     }
   }
 }
 
-/** Returns the error as JSON, with SQLite's message only. */
+/** Returns the error as JSON, with SQLite's message without workerd's prefix. */
 function failure(error) {
   return Response.json({ failed: String(error.message).replace(RESET, '').slice(0, 2000) });
 }
 
-/** Collects an answer as bytes and counts them. */
+/** Collects an answer as bytes. @throws {Error} when it has more than `ANSWER_BYTES` */
 class Answer {
   #parts = [];
   #bytes = 0;
@@ -248,21 +255,21 @@ class Answer {
   }
 }
 
-/** Converts a value to the API's form; see docs/storage.md. */
+/** Converts a value of a row to its JSON form in the API; see docs/storage.md. */
 function shown(value) {
   if (value instanceof ArrayBuffer) return { $bytes: new Uint8Array(value).toBase64() };
   if (typeof value === 'number' && !Number.isFinite(value)) return { $number: String(value) };
   return value;
 }
 
-/** Converts a value for SQLite. Bytes arrive as `{$bytes: base64}`. */
+/** Converts a parameter of the API to a value for SQLite. Bytes arrive as `{$bytes: base64}`. */
 function bound(value) {
   if (typeof value === 'boolean') return Number(value);
   if (typeof value !== 'object' || value === null) return value;
   return Uint8Array.fromBase64(value.$bytes).buffer;
 }
 
-/** Returns a statement and its parameters. If it is too long, its long literals become parameters. */
+/** Returns a statement and its parameters. If the statement is too long, its long literals become parameters. */
 function withBound(sql) {
   if (sql.length < STATEMENT_BYTES / 3 || encoder.encode(sql).length <= STATEMENT_BYTES) return [sql];
   const values = [];

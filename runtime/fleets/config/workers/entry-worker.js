@@ -1,7 +1,7 @@
-// The entry of every Worker. All calls of the app's code pass `wrap`: the default export, and each class and object that the
-// release names. The entry counts work after answers, and reports errors to the host.
+// Cellar's entry module of every app's Worker. It wraps the default export, and each class and object that the release
+// names. It counts work after answers, and reports errors to the host.
 
-// First, so that the app's code already finds the wrapped `console` when it loads.
+// The first import, because it wraps `console`, which the app's code may use while it loads.
 import './cellar-capture.js';
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
@@ -13,23 +13,23 @@ import { eventOf, isInEvent, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
 
-/** Workflow instances that are resumed at a time. */
+/** Number of Workflow instances that are resumed at once. */
 const RESUMED_AT_ONCE = 10;
-/** Longest time that `waitUntil` work counts, in ms. On Cloudflare it is ended after this time. */
+/** Longest time that a `waitUntil` task counts as pending, in ms. Cloudflare ends it after this time. */
 const LIMIT_MS = 30_000;
-/**
- * Longest time that a manual cron run keeps the process, in ms: workerd's `cron.js` has the same limit for scheduled runs.
- */
+/** Longest time that a manual cron run counts as pending, in ms: as long as workerd's `cron.js` allows a scheduled run. */
 const RUN_LIMIT_MS = 600_000;
-/** Longest time that an e-mail keeps the process, in ms. */
+/** Longest time that the handling of an e-mail counts as pending, in ms. */
 const EMAIL_LIMIT_MS = 120_000;
-/** The value of the call's header for an e-mail. */
+/** The value of `CALL_HEADER` for an e-mail. */
 const EMAIL_CALL = '{"kind":"email"}';
-/** How the value of the call's header begins for a TCP connection. */
+/** The start of the value of `CALL_HEADER` for a TCP connection. */
 const TCP_CALL = '{"kind":"tcp",';
-/** Time after which the host is told that a manual cron run still goes on, in ms. */
+/** Time after which a manual cron run is answered although it continues, in ms. */
 const RUN_ANSWER_MS = 10_000;
-/** Work that has not ended, such as `waitUntil` tasks and Workflow steps. */
+/**
+ * Tasks that have not ended, such as `waitUntil` tasks and Workflow steps. While there are any, the host keeps the process.
+ */
 const pending = new Set();
 /** The prototypes of contexts whose `waitUntil` is counted: one for requests, one for objects. */
 const counting = new Set();
@@ -46,16 +46,16 @@ function count(context) {
   };
   if (blockConcurrencyWhile === undefined) return;
   shared.blockConcurrencyWhile = function (call) {
-    // A constructor runs outside of events.
+    // A constructor runs outside of events, so its `blockConcurrencyWhile()` makes one.
     const begin = isInEvent() ? call : () => enter('blockConcurrencyWhile', call, undefined, []);
     return blockConcurrencyWhile.call(this, begin);
   };
 }
 
 /**
- * Counts work until it ends, or for `limitMs`.
- * @param isStep whether it is a Workflow step
- * @returns a function that ends it
+ * Adds a task to `pending`, for at most `limitMs`.
+ * @param isStep whether the task is a Workflow step
+ * @returns a function that ends the task
  */
 function begin(limitMs, isStep = false) {
   const work = { until: Date.now() + limitMs, isStep };
@@ -77,7 +77,7 @@ function countWork(promise, limitMs = LIMIT_MS) {
 }
 imported.waitUntil = (promise) => countWork(promise);
 
-/** Writes that the host makes for the app's owner, through the app's bindings. */
+/** What the host does through the app's bindings: writes of the app's owner, and the resumption of Workflows. */
 const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
@@ -87,7 +87,7 @@ const writes = {
         ...(expiration !== null && { expiration }),
       });
   },
-  /** Makes or changes an instance of a Workflow, and returns its new state. */
+  /** Creates, changes or deletes an instance of a Workflow. Returns its new state; null for a deleted one. */
   async workflow(workflow, { action, instance, params, type, payload, options }) {
     const made =
       action === 'create' && (await workflow.create({ ...(instance !== null && { id: instance }), params }));
@@ -96,7 +96,7 @@ const writes = {
     else if (action !== 'create') await found[action](options);
     return action === 'delete' ? null : { id: found.id, status: (await found.status()).status };
   },
-  /** Reading an instance that should run, but does not, makes workerd's Workflows engine run it. */
+  /** Reads instances, which makes workerd's Workflows engine resume those that were interrupted. */
   async resume(workflow, { instances }) {
     const ids = instances.values();
     const next = async () => {
@@ -106,7 +106,7 @@ const writes = {
   },
 };
 
-/** The Worker's handlers: an object, or an instance of its class. */
+/** Returns the Worker's handlers: its default export, or an instance of it if it is a class. */
 function handlersOf(env, context) {
   return typeof main === 'function' ? new main(context, env) : main;
 }
@@ -126,10 +126,10 @@ function outboundOf(env, context) {
   };
 }
 
-/** Manual cron runs under way. */
+/** Expressions of the crons whose manual run has not ended. */
 const running = new Set();
 
-/** Runs a cron now. @returns its result, or that it still runs */
+/** Runs a cron at once. @returns its result, or the outcome `running` after `RUN_ANSWER_MS` */
 async function runCron(cron, env, context) {
   if (running.has(cron)) throw new Error('a run that was asked for before has not ended');
   running.add(cron);
@@ -139,7 +139,7 @@ async function runCron(cron, env, context) {
     try {
       await handlers.scheduled(run, env, context);
     } catch (error) {
-      // Already reported, unless there is no such handler.
+      // A `scheduled()` that threw has reported its result already. This result is for a Worker without `scheduled()`.
       ManualRun.end(run, { cron, outcome: 'failed', duration_ms: 0, error: error.message, trace_id: null });
     } finally {
       running.delete(cron);
@@ -186,25 +186,25 @@ async function write(request, env, context) {
   }
 }
 
-/** Returns what the host asks for: JSON, or a value as the body and the rest of the JSON in the query. */
+/** Returns the host's order. It is the JSON in the body; with PUT, the body is the value, and the query has the JSON. */
 async function askedOf(request) {
   if (request.method !== 'PUT') return request.json();
   const { searchParams } = new URL(request.url);
   return { ...JSON.parse(searchParams.get('asked')), value: request.body ?? '' };
 }
 
-/** Reads the rest of a refused body: workerd would close the connection before the host has the answer. */
+/** Reads the rest of a refused body. Otherwise workerd would close the connection before the host has the answer. */
 async function drain({ body }) {
   try {
     await body?.pipeTo(new WritableStream());
   } catch {
-    // The body was already read, or the connection has broken off.
+    // The body was already read, or the connection was lost.
   }
 }
 
 /**
- * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or a cron run. A GET returns the number of
- * pending tasks; at `/steps`, of those in Workflow steps.
+ * Answers only the host. With `CALL_HEADER`, a request is a call by another app, an e-mail or a TCP connection. A POST or
+ * PUT is one of `writes` or a cron run. A GET returns the number of pending tasks; at `/steps`, only that of Workflow steps.
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
@@ -225,7 +225,7 @@ export class CellarState extends WorkerEntrypoint {
   }
 }
 
-/** Used by `caches` when there is no cache, as on trial. It stores and finds nothing, which the Cache API allows. */
+/** Implements `caches` when there is no cache, as in a trial. It stores and finds nothing, which the Cache API allows. */
 export class CellarCache extends WorkerEntrypoint {
   async fetch({ method, body }) {
     if (method === 'GET') return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });
@@ -241,7 +241,9 @@ function wrap(main) {
   return typeof main === 'object' && main !== null ? wrapHandlers(main) : main;
 }
 
-/** Wraps a class. The app sees its class and instances unchanged. workerd gets each instance with guarded methods. */
+/**
+ * Wraps a class, so that workerd gets each instance with methods that enter an event. The app's own class stays unchanged.
+ */
 function wrapClass(main) {
   expectCalls(main);
   return new Proxy(main, {
@@ -258,9 +260,9 @@ function wrapClass(main) {
 }
 
 /**
- * Wraps the handlers of an object or instance. The proxy's target is another object: a proxy of a frozen object must return
- * its properties unchanged.
- * @param others used for handlers that the object lacks
+ * Wraps the handlers of an object. The proxy's target is not the object itself, because a proxy of a frozen object must
+ * return its properties unchanged.
+ * @param others handlers for names that the object lacks
  */
 function wrapHandlers(main, others = {}) {
   return new Proxy(Object.create(main), {
@@ -276,7 +278,9 @@ function wrapHandlers(main, others = {}) {
   });
 }
 
-/** Answers requests to an app without `fetch`, such as one with crons only. A 404 is not an error of the app. */
+/**
+ * Answers requests to an app without `fetch()`, such as one with crons only. A 404 does not count as an error of the app.
+ */
 const NO_FETCH = {
   fetch: () =>
     new Response('This app answers no requests: its Worker has no fetch() handler.\n', {
@@ -285,7 +289,10 @@ const NO_FETCH = {
     }),
 };
 
-/** Wraps the default export and ensures a `fetch`. workerd calls no functions except entrypoints. */
+/**
+ * Wraps the default export, and adds `fetch()` if it is missing. workerd does not call a function that is no entrypoint
+ * class.
+ */
 function wrapDefault(main) {
   if (typeof main === 'function' && main.prototype instanceof WorkerEntrypoint) {
     if (!('fetch' in main.prototype)) Object.assign(main.prototype, NO_FETCH);
@@ -297,6 +304,6 @@ function wrapDefault(main) {
 const main = wrapDefault(app.default);
 export default main;
 
-/** Service bindings, and whether each leads to the app itself. Filled in by the host. */
+/** Names of the service bindings, each with whether it leads to the app itself. The host fills in the list. */
 const SERVICES = [];
 for (const [binding, isOwn] of SERVICES) expectCallsBy(env[binding], isOwn);

@@ -1,40 +1,45 @@
-// Reports to the host what the app throws and prints, and its cron runs, each with its request. Reports are log lines behind
-// a marker.
+// Reports to the host what the app throws and prints, its cron runs, e-mails and timed calls, each with the event's trace
+// id. A report is a log line that begins with a marker and JSON.
 
 import { currentEvent, eventOfRejection, readRequest, traceIdOf } from './cellar-events.js';
 
-/** Prefix of a report. After it come JSON for the host, one of two end markers, and the text. */
+/** Prefix of a report. JSON for the host, one of two end markers, and the text follow. */
 const MARK = '\u001ecellar ';
 /** The end marker when a text follows. */
 const END = '\u001e';
 /** The end marker when the app's first value is not a text: `console` then puts a blank before the value. */
 const END_WITH_BLANK = '\u001f';
-/** Most characters of a message. The host enforces its own limits on all these texts: an app can print anything. */
+/** Maximum length of a message, in characters. The host enforces limits of its own, because an app can print any report. */
 const MESSAGE_LENGTH = 4_000;
-/** Most characters of a stack. */
+/** Maximum length of a stack, in characters. */
 const STACK_LENGTH = 8_000;
-/** Most characters of a request's path. */
+/** Maximum length of a request's path, in characters. */
 const PATH_LENGTH = 1_000;
-/** Most characters of one printed text. */
+/** Maximum length of one printed text, in characters. */
 const PRINTED_LENGTH = 32_000;
-/** Most characters of printed values as JSON. For larger values `wrangler tail` shows the text. */
+/**
+ * Maximum characters of all strings in printed values. For larger values, `wrangler tail` shows the text instead of JSON.
+ */
 const VALUES_LENGTH = 4_000;
-/** Most members of printed values as JSON. For more members `wrangler tail` shows the text. */
+/** Maximum members of printed values. For more members, `wrangler tail` shows the text instead of JSON. */
 const VALUES_MEMBERS = 500;
-/** Most errors reported a second. */
+/** Maximum average rate of reported errors, per second. */
 const ERRORS_PER_S = 50;
-/** Most errors reported in a burst after a quiet time. */
+/** Maximum number of errors reported in a burst after a quiet time. */
 const ERRORS_SAVED = 200;
-/** Most errors whose ids are remembered by text (see `thrown`). */
+/** Maximum number of errors in `thrown`. */
 const REMEMBERED = 50;
-/** Most causes of an error that its stack shows. */
+/** Maximum number of causes that the stack of an error shows. */
 const CAUSES = 3;
 
 const print = { ...console };
 
-/** Ids of errors already reported. */
+/** Ids of reported errors, by the error object. */
 const ids = new WeakMap();
-/** The same ids by text: an error that another object threw is a copy, and keeps its id when its caller reports it, too. */
+/**
+ * Ids of the latest reported errors, by text. An error from another object is a copy of the error there, and gets the same
+ * id.
+ */
 const thrown = new Map();
 let left = ERRORS_SAVED;
 let filledAt = 0;
@@ -44,7 +49,7 @@ let unreported = 0;
  * Reports an error to the host. Never throws.
  * @param mechanism how the error was noticed
  * @param event the error's event; undefined for none
- * @param printed gets the report's JSON, and prints it with the app's own text; null when the app printed nothing
+ * @param printed prints the report's JSON with the app's own text; null when the app printed nothing
  * @returns whether it was reported
  */
 export function report(error, mechanism, event = currentEvent(), printed = null) {
@@ -118,7 +123,9 @@ function stackOf(error) {
   return cut(stack, STACK_LENGTH);
 }
 
-/** Returns the same id each time an error is reported: printed and thrown, or thrown by an object and by its caller. */
+/**
+ * Returns the id of an error. It is the same if the error is printed and thrown, or thrown by an object and by its caller.
+ */
 function idOf(error, words) {
   if (error === null || typeof error !== 'object') return shortId();
   let id = ids.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
@@ -130,7 +137,7 @@ function idOf(error, words) {
   return id;
 }
 
-/** Works without random bytes, which are unavailable before the first event. */
+/** Returns a random id. Does not use `crypto`, whose random bytes are unavailable before the first event. */
 function shortId() {
   return Math.random().toString(36).slice(2, 10);
 }
@@ -147,18 +154,18 @@ function cut(text, length) {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
-/** The controller that `scheduled` gets for a manual run, in place of workerd's. */
+/** The argument of `scheduled()` for a manual run, in place of workerd's own controller. */
 export class ManualRun {
   type = 'scheduled';
   scheduledTime = Date.now();
   #ended = Promise.withResolvers();
 
-  /** @param cron the expression */
+  /** @param cron the cron's expression */
   constructor(cron) {
     this.cron = cron;
   }
 
-  /** The result for `crons.run`. Settles at the end of the run, never rejects. */
+  /** Resolves with the result for `crons.run` at the end of the run. Never rejects. */
   get ended() {
     return this.#ended.promise;
   }
@@ -170,10 +177,10 @@ export class ManualRun {
   }
 }
 
-/** E-mails that the host passed to the app, each with its reason of `setReject()`; undefined before that call. */
+/** E-mails that the host passed to the app, each with the reason given to `setReject()`; undefined before that call. */
 export const rejections = new WeakMap();
 
-/** Wraps a handler whose runs are in the app's log: `scheduled` and `email`. Returns others as they are. */
+/** Wraps the handlers `scheduled` and `email`, so that their runs are in the app's log. Returns other handlers unchanged. */
 export function reported(name, handler) {
   if (name === 'scheduled') return reportedRun(handler);
   return name === 'email' ? reportedEmail(handler) : handler;
@@ -231,7 +238,7 @@ function reportedRun(scheduled) {
   };
 }
 
-/** @param failure why the run failed; null on success */
+/** Reports a cron run that has ended. @param failure why the run failed; null on success */
 function reportRun(event, running, startedAt, failure) {
   const run = {
     cron: event.cron,
@@ -275,7 +282,9 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
   }[level];
 }
 
-/** Printed values as JSON, as workerd gives them to a tail. Null for a single text, and for values that are too large. */
+/**
+ * Returns printed values as JSON, as workerd gives them to a tail Worker; null for a single text, and for too large values.
+ */
 function jsonOf(values) {
   if (values.length === 1 && typeof values[0] === 'string') return null;
   let members = VALUES_MEMBERS;
@@ -307,7 +316,7 @@ function valueJson(value, bounded) {
   return JSON.stringify(isShown ? value : `${value}`, bounded) ?? 'null';
 }
 
-/** Types whose values are printed as text. */
+/** Types whose values become text in the JSON. */
 const UNSHOWN = ['bigint', 'function', 'symbol'];
 
 function isPlain(value) {
@@ -320,7 +329,7 @@ function isPlain(value) {
   );
 }
 
-/** The first text may have placeholders such as `%s`, so it stays first. */
+/** Prints values with a report's JSON before them. A first text may have placeholders such as `%s`, so it stays in front. */
 function printWith(level, head, values) {
   const isText = typeof values[0] === 'string';
   if (isText) values[0] = MARK + head + END + values[0];
@@ -328,7 +337,7 @@ function printWith(level, head, values) {
   print[level](...values);
 }
 
-// Synchronous errors in a timer's callback reach no listener and no log.
+// Without this wrapper, synchronous errors in a timer's callback reach no listener and no log.
 for (const name of ['setTimeout', 'setInterval']) {
   const { [name]: set } = globalThis;
   globalThis[name] = {
@@ -352,7 +361,7 @@ addEventListener('unhandledrejection', ({ reason }) => {
 });
 addEventListener('error', ({ error }) => report(error, 'error event'));
 
-/** Whether the rejected call was workerd's own: to print an object such as a stub, workerd calls the object's `entries`. */
+/** Whether a rejection comes from workerd's own code: to print an object such as a stub, workerd calls its `entries`. */
 function isOfInspect(reason) {
   return reason instanceof Error && /\bmaybeGetEntries \(node-internal:/.test(reason.stack);
 }

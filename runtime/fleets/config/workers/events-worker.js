@@ -4,14 +4,16 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Size of the pool of frames (see `PooledFrame`). More concurrent requests get frames of their own. */
+/** Size of the pool of frames (see `PooledFrame`). When all are in use, a request gets a new frame. */
 const POOLED_FRAMES = 8;
-/** Microtasks within which a handler counts as done in its first turn. */
+/** A handler that ends within this many microtasks has ended in its first turn of the event loop. */
 const MICROTASKS = 8;
-/** Time after which a bound frame is reused, in ms: workerd does not report requests that it abandons. */
+/**
+ * Time after which a bound frame is reused, in ms. It is needed because workerd does not report requests that it abandons.
+ */
 const GIVEN_UP_MS = 600_000;
 
-/** Holds a `PooledFrame`, or an event without one. */
+/** The value is a `PooledFrame`, or an event that has none. */
 const frames = new AsyncLocalStorage();
 /** workerd's own class, taken before the app can replace it. */
 const { Request } = globalThis;
@@ -20,9 +22,10 @@ const { Request } = globalThis;
  * An async context frame that requests reuse one after another. Making a frame takes workerd longer than all other work for
  * an event; entering an existing one takes a tenth of that.
  *
- * A request's code may still run when another request has its frame. Most requests are answered in their first turn of the
- * event loop and leave no code behind. For other requests, the frame is bound when that turn ends, or when work after the
- * answer begins. workerd enters a bound resource only within the request that made it, which identifies the request.
+ * A request's code may still run when its frame is used by another request. Most requests are answered in their first turn
+ * of the event loop, and none of their code runs later. For other requests, the frame is bound when this turn ends, or when
+ * work after the answer begins. workerd enters a bound resource only within the request that made it, which identifies the
+ * request.
  */
 class PooledFrame {
   #enter = frames.run(this, () => AsyncLocalStorage.snapshot());
@@ -47,14 +50,14 @@ class PooledFrame {
     return this.#event === event && this.#needs > 0;
   }
 
-  /** Call only from the request's own code. */
+  /** Binds the frame to the running request. Call it only from the code of this request. */
   bind() {
     if (this.#bound !== null) return;
     this.#bound = new AsyncResource('cellar');
     this.#boundAt = Date.now();
   }
 
-  /** Keeps the frame for a task after the answer. @returns a function that ends it; call once */
+  /** Keeps the frame for a task after the answer. @returns a function to call once when the task has ended */
   keep() {
     const event = this.#event;
     this.bind();
@@ -66,7 +69,7 @@ class PooledFrame {
     if (this.#event === event) this.#needs--;
   }
 
-  /** The event of the running code; undefined when another request has the frame. */
+  /** The event of the running code; undefined when another request uses the frame, or none does. */
   get event() {
     if (this.#bound === null) return this.#needs > 0 ? this.#event : undefined;
     try {
@@ -88,10 +91,10 @@ function doNothing() {}
 const isBound = Cloudflare.compatibilityFlags.bind_asynclocalstorage_snapshot_to_request;
 const pool = Array.from({ length: isBound ? POOLED_FRAMES : 0 }, () => new PooledFrame());
 let next = 0;
-/** The frame of the last event; null when it has none. */
+/** The pooled frame of the latest event; null when it has none. */
 let latest = null;
 
-/** The next unused frame; null when all are in use. */
+/** Returns an unused frame of the pool; null when all are in use. */
 function freeFrame() {
   for (let tried = 0; tried < pool.length; tried++) {
     const frame = pool[next];
@@ -104,7 +107,7 @@ function freeFrame() {
 /**
  * Makes an event.
  * @param handler a name for people, such as `fetch` or `Room.alarm`
- * @param given the handler's argument. If it is a request, the event has the request's data
+ * @param given the handler's first argument. If it is a request, the event refers to it
  */
 export function eventOf(handler, given = null) {
   const request = given instanceof Request ? given : null;
@@ -112,8 +115,8 @@ export function eventOf(handler, given = null) {
 }
 
 /**
- * Copies the reported fields of an event's request and releases it. Called only for events that need them. Requests kept in
- * a frame would survive V8's minor collections and take more memory than these fields.
+ * Copies the fields of an event's request that reports need, and releases the request. A request that stays in a frame would
+ * survive V8's minor collections, and take more memory than these fields.
  */
 export function readRequest(event) {
   const { request } = event;
@@ -126,7 +129,7 @@ export function readRequest(event) {
   event.trace ??= headers.get('traceparent');
 }
 
-/** The `traceparent` of an event: its own if valid, else a new one. */
+/** Returns the `traceparent` of an event: that of its request or caller if valid, else a new one. */
 export function traceparentOf(event) {
   if (event.request !== null) event.trace ??= event.request.headers.get('traceparent');
   if (!isTraceparent(event.trace)) event.trace = newTraceparent();
@@ -141,15 +144,15 @@ export function traceIdOf(event) {
   return traceparentOf(event).slice(3, 35);
 }
 
-/** Uses the digits of two UUIDs, which are much faster than random bytes here. */
+/** Returns a new `traceparent`. Uses the digits of two UUIDs, because workerd makes them much faster than random bytes. */
 function newTraceparent() {
   const [trace, span] = [crypto.randomUUID(), crypto.randomUUID()];
   return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(-8)}-00`;
 }
 
 /**
- * Runs a callback in an event. An event whose request is not read yet gets a pooled frame. workerd must run such a request
- * apart from others, as it does for requests to entrypoints.
+ * Runs a callback in an event. An event whose request was not read by `readRequest` gets a pooled frame, if one is free.
+ * Such an event must be a request of its own in workerd, as requests to entrypoints are.
  */
 export function runEvent(event, callback) {
   latest = event.request === null ? null : freeFrame();
@@ -186,13 +189,14 @@ export function isInEvent() {
   return frames.getStore() !== undefined;
 }
 
-/** Keeps the event for code after its answer. @returns a function to call once when that code has ended */
+/** Keeps the current event for code that runs after the answer. @returns a function to call once when this code has ended */
 export function keepEvent() {
   const found = frames.getStore();
   return found instanceof PooledFrame && found.event !== undefined ? found.keep() : doNothing;
 }
 
-// Objects of these classes let a request's code run while its answer is read. Nothing reports when that ends.
+// Objects of these classes let a request's code run while its answer is read, so they keep the event. Nothing reports when
+// this code has ended.
 for (const name of [
   'FixedLengthStream',
   'HTMLRewriter',
@@ -212,13 +216,13 @@ for (const name of [
   globalThis[name] = kept;
 }
 
-/** The event that the running code belongs to; undefined for none. */
+/** Returns the event that the running code belongs to; undefined for none. */
 export function currentEvent() {
   const found = frames.getStore();
   return found instanceof PooledFrame ? found.event : found;
 }
 
-/** The event of a promise rejection that was not handled in its turn. */
+/** Returns the event of a promise rejection that was not handled in the turn of the event loop when it occurred. */
 export function eventOfRejection() {
   const found = frames.getStore();
   return currentEvent() ?? (found instanceof PooledFrame ? found.eventOfTurn : undefined);

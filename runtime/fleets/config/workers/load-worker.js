@@ -1,13 +1,16 @@
-// Loads Durable Objects so that the host can read their files. It calls a method that no object has: workerd then fetches
-// the storage, and runs only the constructor.
+// Loads Durable Objects, so that the host can read their files. Calls a method that no object has. workerd then fetches the
+// object's storage, and runs only the constructor.
 import { DurableObject } from 'cloudflare:workers';
 
 const AT_ONCE = 16;
 
-/** Delay of the alarm for expired keys while the release has no KV namespace, in ms. Without a handler it would be lost. */
+/**
+ * Delay by which the alarm for expired KV keys is set again while the release has no KV namespace, in ms. Without this, the
+ * alarm would be lost.
+ */
 const LATER_MS = 3_600_000;
 
-/** Stand-ins for workerd's own classes that the release does not use. Without a class, stored objects cannot be loaded. */
+/** Stand-ins for workerd's own classes that the release does not use. Objects can only be loaded if their class exists. */
 export class D1Database extends DurableObject {}
 export class KVNamespace extends DurableObject {
   async alarm() {
@@ -23,7 +26,7 @@ async function loadObject(object) {
   }
 }
 
-/** Reads a value to its end, which puts a large one into the cache on the disk. */
+/** Reads a KV value to its end. This puts a large value into the cache on the disk. */
 async function loadValue(namespace, key) {
   const value = await namespace.get(key, 'stream');
   await value?.pipeTo(new WritableStream());

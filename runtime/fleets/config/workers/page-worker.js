@@ -4,15 +4,15 @@ import { env } from 'cloudflare:workers';
 import { eventTraceId } from './cellar-capture.js';
 import { report } from './cellar-error-reporter.js';
 
-/** The control UI's address; empty for none. */
+/** The control UI's address; empty: no links to it. */
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
-/** Text in errors from a missing binding. The host fills in that of `missing-bindings.ts`. */
+/** Text in errors from a missing binding. The host fills in the text from `missing-bindings.ts`. */
 const OF_UNDEFINED = 'cellar-of-undefined';
-/** Pattern of code that reads a binding. The host fills in that of `missing-bindings.ts`. */
+/** Pattern of code that reads a binding. The host fills in the pattern from `missing-bindings.ts`. */
 const FROM_ENV = /cellar-from-env/;
-/** Most characters of a stack. */
+/** Maximum length of a stack, in characters. */
 const STACK_LENGTH = 20_000;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
@@ -81,7 +81,7 @@ function links(app) {
 `;
 }
 
-/** Returns a hint when the code reads a property of a missing binding. */
+/** Returns a hint in HTML if the app's code read a property of a missing binding; empty otherwise. */
 async function hintFor(words) {
   const [place] = words.includes(OF_UNDEFINED) ? words.matchAll(PLACE) : [];
   if (place === undefined) return '';
@@ -93,7 +93,7 @@ async function hintFor(words) {
     if (name === undefined || name in env) return '';
     return `<p>The app has no binding, variable or secret <code>${escaped(name)}</code>: add it to the Wrangler configuration, or set it as a secret.</p>\n`;
   } catch {
-    // Not a module of the app.
+    // The module is not one of the app's with a text.
     return '';
   }
 }
@@ -106,7 +106,7 @@ function textOf(error) {
   }
 }
 
-/** Replaces positions in the bundle with those in the project's files, if there is a source map. */
+/** Replaces positions in the bundle by positions in the project's files, if there is a source map. */
 async function withSources(stack) {
   const maps = new Map();
   for (const [, module] of stack.matchAll(PLACE))
@@ -129,7 +129,7 @@ async function readMap(module) {
   }
 }
 
-/** Lines and columns count from 0. Positions in a map are deltas across all lines. */
+/** Finds the source position of a position in the bundle; null for none. `line` and `column` count from 0. */
 function find(lines, sources, line, column) {
   let [source, sourceLine, sourceColumn] = [0, 0, 0];
   let found = null;

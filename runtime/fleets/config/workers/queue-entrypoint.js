@@ -1,4 +1,4 @@
-// An app's queues: workerd's own, with errors that name the limit, and an entrypoint for the owner's other apps.
+// An app's queues: workerd's own queues, with errors that name the limit, and an entrypoint for other apps of the owner.
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import queues, { QueueShard as Bundled } from './queues.js';
@@ -6,7 +6,7 @@ import queues, { QueueShard as Bundled } from './queues.js';
 /** The header in which the host names the queue, as JSON. */
 const CALL_HEADER = 'x-cellar-call';
 const DELAY_HEADER = 'X-Msg-Delay-Secs';
-/** Longest delay of a message, in s, as on Cloudflare. */
+/** Maximum delay of a message, in s, as on Cloudflare. */
 const MAX_DELAY_S = 86_400;
 /** Cloudflare's error codes. */
 const CODES = { batchDelay: 10202, messageDelay: 10203, overloaded: 10250, unknown: 15000 };
@@ -20,8 +20,8 @@ const LIMITS = [
 ];
 
 /**
- * workerd waits for `retry_delay` after the last attempt too. The trigger makes a dead letter due at once. After a failed
- * send, a dead letter keeps its delay: `dead` does not change then.
+ * A trigger that makes a dead letter due at once. workerd alone would first wait for `retry_delay` after the last attempt. A
+ * dead letter whose sending failed keeps its delay, because `dead` does not change again.
  */
 const DEAD_LETTERS_AT_ONCE = `
 CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN NEW.dead = 1 AND OLD.dead = 0
@@ -34,11 +34,11 @@ export class QueueShard extends Bundled {
   }
 }
 
-/** Sends to a queue. The binding makes its error from the cause and code in a refusal. */
+/** Sends messages to a queue. Returns a refusal whose cause and code the queue binding uses for its error. */
 async function send(request, context) {
   const wrong = await wrongDelay(request);
   if (wrong !== null) {
-    // An unread body ends the connection, and the error is lost.
+    // Reads the body, because an unread body ends the connection, and the error would be lost.
     await request.arrayBuffer();
     const [code, delay] = wrong;
     return refusal(400, code, `delay of ${delay} s is out of range: 0 to ${MAX_DELAY_S} s`);
@@ -54,13 +54,15 @@ async function send(request, context) {
   return refusal(response.status, code, message + limit);
 }
 
-/** Before compatibility date 2026-02-17 the error shows the status text, later the two headers. */
+/**
+ * Returns a refusal. Before compatibility date 2026-02-17, the binding's error has the status text; later, the two headers.
+ */
 function refusal(status, code, cause) {
   const headers = { 'CF-Queues-Error-Code': String(code), 'CF-Queues-Error-Cause': cause };
   return new Response(null, { status, statusText: cause, headers });
 }
 
-/** Returns the code and the delay if a delay is out of range; else null. */
+/** Returns the error code and the delay of the first delay that is out of range; null if none is. */
 async function wrongDelay(request) {
   const isWrong = (delay) => !(delay >= 0 && delay <= MAX_DELAY_S);
   const isBatch = new URL(request.url).pathname === '/batch';
@@ -68,7 +70,7 @@ async function wrongDelay(request) {
   if (isWrong(all)) return [isBatch ? CODES.batchDelay : CODES.messageDelay, all];
   if (!isBatch) return null;
   const text = await request.clone().text();
-  // Bodies are base64, so this text can only be a key.
+  // Bodies are base64, so a message has this text only as a key.
   if (!text.includes('"delaySecs"')) return null;
   const found = JSON.parse(text).messages.find(({ delaySecs = 0 }) => isWrong(delaySecs));
   return found ? [CODES.messageDelay, found.delaySecs] : null;

@@ -1,5 +1,5 @@
-// During development: adds a script to pages that reloads them when the app has changed. Only documents shown by a browser
-// get it; answers to scripts and programs stay as in production.
+// During development: adds a script to pages, which reloads them when the app has changed. Only documents that a browser
+// shows get the script; other responses are the same as in production.
 
 const SCRIPT = `<script>{let first;new EventSource('/.well-known/fleet/reload').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}}</script>`;
 const SHOWN = ['document', 'iframe'];

@@ -1,14 +1,14 @@
-// A service binding to another app, in the workerd process of the calling app. Requests pass unchanged. Each method call
-// gets its own connection, so that the host sees it begin and end like a request.
+// A service binding to another app, in the workerd process of the calling app. Requests are forwarded unchanged. Each method
+// call has its own connection, so that the host sees when the call begins and ends, as for a request.
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
 /** Prefix of a call's last argument when it carries the trace. The other app removes it. See `cellar-capture.js`. */
 const CARRIED = '\u001ecellar-traceparent ';
-/** How often a call is polled while its result refers to the other app, in ms. */
+/** How often to check whether a call's connection is still in use by its result, in ms. */
 const LOOK_MS = 50;
-/** Most values inside a result that are searched for references to the other app. */
+/** Maximum number of values in a result that are searched for references to the other app. */
 const LOOKED_AT = 10_000;
 
 export default class Service extends WorkerEntrypoint {
@@ -25,7 +25,7 @@ export default class Service extends WorkerEntrypoint {
 }
 
 /**
- * Returns a stand-in for an object or entrypoint of another app. It passes all calls on.
+ * Returns a stand-in for an object or entrypoint of another app. The stand-in forwards all calls.
  * @param to.fetch answers a request
  * @param to.connect opens a connection for a method call, with additional headers
  * @param to.context keeps the connection open while a result of the call refers to the other app
@@ -36,7 +36,7 @@ export function forwarding(self, { fetch, connect, context }) {
       if (name === 'fetch') return fetch;
       if (typeof name !== 'string' || name in target) return Reflect.get(target, name);
       const method = (...values) => call(context, connect, name, values);
-      // workerd awaits a property that the caller reads, but not a method that it calls.
+      // workerd reads `then` only if the caller reads a property. If the caller calls a method, workerd calls `method`.
       return Object.defineProperty(method, 'then', {
         value: (done, failed) => ask(context, connect({}), (main) => main.read(name)).then(done, failed),
       });
@@ -78,7 +78,7 @@ async function whyNot(answer) {
   return detail ?? `the service answered ${answer.status}`;
 }
 
-/** Whether a result still refers to the other app: by a stub, function or stream. */
+/** Whether a result refers to the other app by a stub, function or stream. True for a result with too many values. */
 function hasReferences(result) {
   const left = [result];
   for (let looked = 0; left.length > 0; looked++) {
@@ -104,7 +104,10 @@ function isOwn(value) {
   );
 }
 
-/** Closes when idle: each side of a session has one main object; more objects mean that it is in use. */
+/**
+ * Closes the connection when it is no longer in use. Each side of a session has one main object. While there are more
+ * objects, it is in use.
+ */
 async function closeAfterUse(session, socket) {
   let stats;
   do {

@@ -1,27 +1,25 @@
-// Counts Workflow work for the host, and reports errors in steps. workerd's Workflows engine calls `run()`, which calls the
-// engine for each step. In between, an instance works or waits.
+// Counts Workflow work for the host, and reports errors in steps. workerd's Workflows engine calls the app's `run()`, which
+// calls the engine for each step. An instance that only waits for a step, such as a sleep, does not count.
 
 import { NonRetryableError } from 'cloudflare:workflows';
 import { enter, nestedEvent } from './cellar-capture.js';
 
-/** Steps of an instance between two pauses. */
+/** Number of steps of an instance between two pauses. */
 const STEPS_AT_ONCE = 10;
 const { scheduler } = globalThis;
 
-/**
- * Longest time that work keeps the process, in ms. If the process then ends, the engine retries the step in the next one.
- */
+/** Longest time that work keeps the process, in ms. If the process ends later, the engine retries the step in a new one. */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
-/** The engine's error for a step of a run that the engine has ended, for a long wait or together with the instance. */
+/** The engine's error for a step when the engine has ended its run, because of a long wait or with the whole instance. */
 const ENDED = /\bWorkflowAbortedError: /;
 const STEPS = ['do', 'sleep', 'sleepUntil', 'waitForEvent'];
 
-/** The prototypes whose `run()` is counted. */
+/** The prototypes whose `run()` was wrapped. */
 const counted = new Set();
 
 /**
- * Makes a class of Workflows count its work. The prototype is changed in place, where the engine finds `run()`.
- * @param begin begins work with a time limit, and returns a function that ends it
+ * Makes a class of Workflows count its work. Changes the prototype itself, because the engine finds `run()` there.
+ * @param begin adds a task with a time limit, and returns a function that ends it
  */
 export function withSteps(main, begin) {
   let owner = main?.prototype;
@@ -49,7 +47,9 @@ export function withSteps(main, begin) {
   return main;
 }
 
-/** Tracks whether a run executes the app's code. It does not while it only waits for steps, such as a sleep. */
+/**
+ * Counts a run as a task while it executes the app's code. A run that only waits for steps, such as a sleep, does not count.
+ */
 class Work {
   #begin;
   #steps = 0;
@@ -74,7 +74,7 @@ class Work {
     return result;
   }
 
-  /** Runs the app's code of a step. */
+  /** Calls the app's code of a step, and counts it until it ends. */
   async run(use) {
     this.#running++;
     this.#look();
@@ -101,7 +101,7 @@ class Work {
   }
 }
 
-/** The steps for `run()`. Each step's code runs as an event of the app. */
+/** Returns the argument `step` of `run()`. The app's code of each step runs as an event. */
 function stepsOf(step, work, className) {
   const eventFor = nestedEvent();
   const watched = (name, call) =>
@@ -112,7 +112,7 @@ function stepsOf(step, work, className) {
         }
       : call;
   let ended = 0;
-  // workerd accepts new requests only when idle. A timer makes it idle between steps that wait for nothing.
+  // workerd accepts new requests only when its event loop is idle. A timer makes it idle between steps that need no I/O.
   const pause = () => (++ended % STEPS_AT_ONCE === 0 ? scheduler.wait(0) : undefined);
   const paused = (result) =>
     result.then(
@@ -146,7 +146,9 @@ function stepsOf(step, work, className) {
   });
 }
 
-/** Throws a step's error. The engine knows a NonRetryableError only by its name, so one with another name is wrapped. */
+/**
+ * Throws a step's error. The engine recognises a NonRetryableError only by its name, so one with another name is wrapped.
+ */
 function rethrow(error) {
   if (!(error instanceof NonRetryableError) || error.name === 'NonRetryableError') throw error;
   const known = new NonRetryableError(`${error.name}: ${error.message}`);

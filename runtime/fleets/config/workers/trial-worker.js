@@ -1,4 +1,4 @@
-// Checks a Worker on trial before its deploy.
+// Checks the exports of a Worker on trial, before its deploy.
 
 import { DurableObject, WorkerEntrypoint, WorkflowEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
@@ -9,10 +9,10 @@ import * as app from 'cellar-app-entry';
  */
 const { file, classes, needed, fault, note } = 'cellar-facts';
 
-/** All possible handlers, even those that nothing calls here: a Worker with one of them is well-formed. */
+/** All handlers that a Worker may have, even those that Cellar never calls. A Worker with only one of these is accepted. */
 const HANDLERS = ['fetch', 'scheduled', 'queue', 'email', 'connect', 'tail', 'tailStream', 'trace', 'test'];
 const ADVICE = 'write `export default { fetch(request) {…} }`';
-/** Most properties that a message names. */
+/** Maximum number of properties that a message names. */
 const NAMED = 5;
 const NAME_LENGTH = 40;
 
@@ -33,7 +33,8 @@ function has(object, name) {
 }
 
 /**
- * Whether the default export has a handler. A class's fields appear only on instances, so its text is searched for the word.
+ * Whether the default export may have a handler. The fields of a class exist only on instances, so the text of the class is
+ * searched for the name.
  */
 function mayHave(name) {
   if (has(handlers, name)) return true;
@@ -43,7 +44,7 @@ function mayHave(name) {
   return false;
 }
 
-/** Whether a named export can be called. */
+/** Whether an event or another app can call a named export. */
 function isCalled([name, value]) {
   if (classes.includes(name) || isClassOf(value, [DurableObject, WorkerEntrypoint, WorkflowEntrypoint]))
     return true;
@@ -68,7 +69,7 @@ function say(mark, words) {
   console.error(`${mark}${file}: ${words}`);
 }
 
-// Other apps may call methods of an entrypoint, even if no event does.
+// An entrypoint without handlers is useful too, because other apps may call its methods.
 const isUseful =
   isEntrypoint || HANDLERS.some((name) => has(handlers, name)) || Object.entries(named).some(isCalled);
 if (!isUseful) say(fault, whyUseless());

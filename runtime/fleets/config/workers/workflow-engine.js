@@ -5,11 +5,11 @@ import { Engine as Bundled } from './workflows.js';
 export { WorkflowBinding } from './workflows.js';
 
 /**
- * How far ahead the alarm of an instance at work is set, in ms. workerd alone would take ten minutes. For so long, an
- * instance would stand still if its object ended without its process, for example when a write to the bucket failed.
+ * How far ahead the alarm of an instance at work is set, in ms. workerd alone sets it ten minutes ahead. An instance would
+ * wait so long if its object ended but its process did not, for example when a write to the bucket failed.
  */
 const WATCH_MS = 30 * 1000;
-/** States in which an instance runs the app's code. In others, its alarm is the end of a wait, or of its retention. */
+/** States in which an instance runs the app's code. In other states, its alarm is the end of a wait, or of its retention. */
 const AT_WORK = ['queued', 'running', 'waitingForPause', 'rollingBack'];
 
 export class Engine extends Bundled {
@@ -24,8 +24,9 @@ export class Engine extends Bundled {
   }
 
   alarm() {
-    // The engine sets no alarm when this one ends the instance's last wait; the next step does. If the object ended before
-    // that step, nothing would wake the instance. An alarm of the engine replaces this one.
+    // When this alarm ends the instance's last wait, the engine sets no further alarm before the next step. If the object
+    // ended before this step, nothing would resume the instance. So this sets an alarm, which an alarm of the engine
+    // replaces.
     if (this.ctx.storage.kv.get('meta')?.status === 'waiting')
       this.ctx.storage.setAlarm(Date.now() + WATCH_MS);
     return super.alarm();
