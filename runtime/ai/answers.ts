@@ -1,13 +1,17 @@
-// Translates responses of an OpenAI-compatible server to those of Workers AI. For text generation the server's own fields are
-// kept, because some of Cloudflare's models return them too.
+// Translates responses of an OpenAI-compatible server to those of Workers AI. For text generation, the server's own fields
+// are kept, because some of Cloudflare's models return them too.
 import { type Call, isObject } from './calls.ts';
 import { failedUpstream } from './errors.ts';
 
-/** Maximum characters of a line in a streamed answer. */
+/** Maximum characters of a line in a streamed response, as far as the line has arrived. */
 const LINE_LENGTH = 1_048_576;
 const DATA = /^data: ?/;
 
-/** Translates a complete response. @returns JSON @throws {AiError} when it is not a response of this kind */
+/**
+ * Translates a complete response. Returns one of kind `responses` unchanged and unchecked.
+ * @returns JSON
+ * @throws {AiError} when a response of another kind lacks the expected fields
+ */
 export function wholeAnswer(kind: Call['kind'], text: string): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
@@ -27,7 +31,7 @@ function completion(answer: unknown): object | null {
   };
 }
 
-/** Translates a tool call. Its arguments become an object: OpenAI sends them as a string of JSON. */
+/** Translates a tool call. Parses its arguments, which OpenAI sends as a string of JSON. */
 function toolCall(call: unknown): unknown {
   if (!isObject(call) || !isObject(call.function)) return call;
   const { name, arguments: given } = call.function;
@@ -44,8 +48,8 @@ function embeddings(answer: unknown): object | null {
 }
 
 /**
- * Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. The text is
- * removed from `choices`, because clients such as `workers-ai-provider` would add it twice.
+ * Translates a streamed response in chunks. Each JSON event gets the field `response`, with the text that the event adds.
+ * The text is removed from `choices`, because clients such as `workers-ai-provider` would add it twice.
  */
 export class StreamTranslator {
   readonly #decoder = new TextDecoder();
@@ -63,7 +67,8 @@ export class StreamTranslator {
 
 function translatedLine(line: string): string {
   const data = line.trimEnd();
-  // Comment lines keep the connection alive. The blank line after an event is written with its data.
+  // SSE comments are passed on, because they keep the connection alive. Other lines are dropped: each data line below brings
+  // the blank line that ends its event.
   if (!DATA.test(data)) return data.startsWith(':') ? `${data}\n\n` : '';
   const text = data.replace(DATA, '');
   const chunk = parse(text);

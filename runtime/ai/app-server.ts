@@ -32,7 +32,7 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: QUESTION_MS,
   requestTimeout: QUESTION_MS,
-  // Longer than the timeout of the AI server.
+  // Longer than the timeout for a response of the AI server (`upstream.ts`).
   silenceMs: 11 * 60_000,
   connections: 256,
 };
@@ -113,7 +113,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end();
 }
 
-/** Reads a complete response as text. @throws {AiError} when it is too large, or all calls together take too much memory */
+/** Reads a complete response as text. @throws {AiError} when it is too large, or exceeds the memory budget of the service */
 async function answerOf(answer: Response, held: ReservedMemory): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -134,7 +134,7 @@ function refuse(response: ServerResponse, error: unknown): void {
   response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
 }
 
-/** Returns the error of an answer that ended before its last byte. */
+/** Returns the error for a response of the AI server that timed out, or ended before its last byte. */
 function cutAnswer(error: unknown): AiError {
   return error instanceof DOMException && error.name === 'TimeoutError'
     ? timedOut(TIMED_OUT)

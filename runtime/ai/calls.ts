@@ -32,8 +32,8 @@ const SAME = [
 ];
 
 /**
- * Allowed parameters of the Responses API, besides the model. Other parameters refer to data stored on the AI server, or make
- * the server run tools.
+ * Allowed parameters of the Responses API, besides `store`, which is replaced. Others are refused: some refer to data stored
+ * on the AI server, or make the server run tools.
  */
 const OF_RESPONSES = [
   ...['input', 'instructions', 'stream', 'max_output_tokens', 'temperature', 'top_p', 'top_logprobs', 'seed'],
@@ -54,7 +54,7 @@ const OWN_TOOLS = ['function', 'custom'];
 /**
  * Translates the inputs of a `run()` call.
  * @param model the model's name on the server
- * @throws {AiError} for requests that an OpenAI-compatible server does not support
+ * @throws {AiError} for inputs that are invalid, not supported, or not allowed to apps
  */
 export function callOf(model: string, inputs: unknown): Call {
   if (!isObject(inputs)) throw invalidInput('The inputs must be an object.');
@@ -87,8 +87,8 @@ function chat(model: string, inputs: Json): Call {
 }
 
 /**
- * Refuses parameters that use data stored on the AI server, or that act in the key's name. All apps share one API key, so the
- * data could belong to another app or to the operator.
+ * Translates inputs for the Responses API. Refuses parameters that are not in `OF_RESPONSES`, and has the AI server store
+ * nothing. All apps share one API key, so stored data could belong to another app or to the operator.
  */
 function responses(model: string, { store: _, ...inputs }: Json): Call {
   for (const name of Object.keys(inputs))
@@ -116,8 +116,8 @@ function requireOwnTools({ tools }: Json): void {
 }
 
 /**
- * Refuses images, files and tools given by a URL. The AI server would fetch the URL, perhaps from a network that the app must not
- * reach (SSRF). Workers AI refuses them too. Also refuses references to files and items stored on the server.
+ * Refuses images, files and tools given by a URL. The AI server would fetch the URL, perhaps from a network that the app
+ * must not reach (SSRF). Workers AI refuses them too. Also refuses references to files and items stored on the server.
  */
 function requireOwnMedia(inputs: Json): void {
   const left: object[] = [inputs];

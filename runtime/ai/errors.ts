@@ -1,5 +1,5 @@
-// Errors of the AI service, in Cloudflare's format: `run()` of the binding rejects with `<code>: <message>`. The codes are those
-// of Workers AI where one fits, because apps check them.
+// Errors of the AI service, in Cloudflare's format: `run()` of the binding rejects with `<code>: <message>`. The codes are
+// those of Workers AI where one fits, because apps check them.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
 /** An error whose message and code the app gets. */

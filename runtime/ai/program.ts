@@ -6,9 +6,9 @@ import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 import type { AiServer } from './upstream.ts';
 
-/** An AI server runs some requests at a time and queues the others in order. So this queue shares it fairly between accounts. */
+/** Limits of the queue. AI servers run requests in order of arrival, so this queue divides their time between accounts. */
 const CALLS = { name: 'calls of the AI server', running: 128, runningPerOwner: 32, waitingPerOwner: 256 };
-/** Maximum bytes of all requests and responses in progress. */
+/** Maximum bytes of all requests and whole responses in memory. Streamed responses do not count. */
 const BUDGET_BYTES = 128 * 2 ** 20;
 
 const server = serviceOptions<AiServer>();

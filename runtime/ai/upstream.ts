@@ -1,4 +1,4 @@
-// Calls the AI server. The server's API key stays in this process: apps do not get it.
+// Calls the AI server, and adds its API key, which apps do not get.
 import { cutText } from '../../handlers/contract/text.ts';
 import type { Call } from './calls.ts';
 import {
@@ -17,14 +17,14 @@ export interface AiServer {
   url: string;
   /** Empty: no key is sent. */
   key: string;
-  /** Model names on the server, by the names that apps use. Other models have the same name in both. */
+  /** Names of models on the server, by the names that apps use. A name that is missing here is sent unchanged. */
   models: Record<string, string>;
 }
 
 /** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
 export const TIMED_OUT = 'The AI server did not answer in time.';
-/** An error response is read up to about this many bytes. */
+/** Reading of an error response stops after this many characters. */
 const ERROR_BYTES = 16_384;
 /** Maximum characters of an error's message for the app. */
 const ERROR_LENGTH = 1_000;
@@ -34,6 +34,7 @@ const ERROR_LENGTH = 1_000;
  * @param left aborts when the app has disconnected
  * @returns the response, with an unread body
  * @throws {AiError} when the server refuses the request, cannot be reached, or does not answer in time
+ * @throws the reason of `left`, once it is aborted
  */
 export async function ask(
   { url, key }: AiServer,
@@ -81,7 +82,7 @@ async function head(response: Response): Promise<string> {
   return text;
 }
 
-/** Returns the message in an error's body: `{"error": {"message"}}`, `{"error"}`, or `{"message"}`. */
+/** Returns the message in an error's body: `{"error": {"message"}}`, `{"error"}`, or `{"message"}`. Hides the API key. */
 function messageOf(text: string, key: string): string {
   let message: unknown;
   try {

@@ -23,7 +23,7 @@ import { log, reason } from '../log.ts';
  */
 export const DATA_DIRECTORY_MAX = 65;
 
-/** Timeout for the lock, in ms: the command line holds it briefly to check it. */
+/** Timeout for the lock, in ms. The command line (`cli/login-file.ts`) holds it briefly to see whether a host runs. */
 const CLAIM_TIMEOUT_MS = 100;
 
 /**
@@ -48,7 +48,7 @@ export function layout(directory: string) {
   return layoutOf(root);
 }
 
-/** Makes a directory and its parents. Not with Node's `recursive`, which loops for ever in `/proc` and the like. */
+/** Makes a directory and its parents. Does not use Node's option `recursive`, which loops for ever below `/proc`. */
 function makeDirectory(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   if (dirname(path) !== path) makeDirectory(dirname(path));
@@ -148,9 +148,9 @@ export type Layout = ReturnType<typeof layout>;
 const held = new Set<Database.Database>();
 
 /**
- * Locks the directory until the returned function is called or the process ends. The lock is SQLite's: the kernel releases it
- * with its owner, so it cannot be stale.
- * @throws {Error} naming the owner when another host has it
+ * Locks the directory until the returned function is called or this process ends. The lock is SQLite's: the kernel releases
+ * it when the process that holds it ends, so it cannot be stale.
+ * @throws {Error} naming the other process when it has locked the directory; also when the directory cannot be written to
  */
 export function claim(paths: Layout): () => void {
   const lock = openLock(paths);
@@ -164,7 +164,7 @@ export function claim(paths: Layout): () => void {
     throw new Error(`${paths.root} belongs to another Cellar, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
-  // A host that was killed may have left it.
+  // A host that was killed may have left this file.
   rmSync(paths.address, { force: true });
   try {
     writeAtomic(paths.pid, `${process.pid}\n`);
@@ -202,8 +202,8 @@ export function directoriesOfUsers(paths: Layout): string[] {
 }
 
 /**
- * Lets other users pass through to the directories of apps' builds and processes, making them if needed. Closes all others.
- * Each app's directory stays closed to all but its users.
+ * Makes the directories of `directoriesOfUsers` if needed. Lets other users traverse them, but not list them. Closes the
+ * other entries of the data directory, except `compiled` and symbolic links. Does not change the directories of single apps.
  */
 export function openToUsers(paths: Layout): void {
   const open = directoriesOfUsers(paths);
@@ -211,7 +211,7 @@ export function openToUsers(paths: Layout): void {
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);
     if (open.includes(path)) chmodSync(path, 0o711);
-    // The compile cache keeps its mode: closed now, it would look safe at the next start, though others may have written it.
+    // The compile cache keeps its mode. Closed now, it would look safe at the next start, though others may have written it.
     else if (path !== paths.compiled && !entry.isSymbolicLink())
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
   }
@@ -231,7 +231,7 @@ export function keptSecret(path: string, prefix = '', encoding: 'base64url' | 'h
   return made;
 }
 
-/** Writes a file and makes its directory. Does nothing when the file is the same already, which works on a full disk. */
+/** Writes a file and makes its directory. Does nothing if content and mode are the same, so it then works on a full disk. */
 export function writeUnlessSame(path: string, content: string, mode: number): void {
   try {
     if (readFileSync(path, 'utf8') === content && (statSync(path).mode & 0o777) === mode) return;

@@ -23,7 +23,7 @@ export class DiskReserve {
   drop(): boolean {
     const existed = this.exists;
     rmSync(this.#path, { force: true });
-    // A partial reserve of a host that was killed.
+    // A host that was killed may have left a partial reserve.
     rmSync(`${this.#path}.new`, { force: true });
     return existed;
   }

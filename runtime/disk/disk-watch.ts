@@ -1,5 +1,5 @@
-// Watches the free space on the disk of the data directory. When it is low, the host refuses work that needs space, and frees
-// some.
+// Watches the free space on the disk of the data directory. When free space is low, the host refuses work that needs space,
+// and frees some.
 import { log, logRarely, reason } from '../log.ts';
 import { freeMegabytes, readFreeMegabytes, totalMegabytes } from './disk.ts';
 import { DiskReserve } from './disk-reserve.ts';
@@ -36,7 +36,7 @@ export interface DiskWatchOptions {
 export interface DiskWatchActions {
   /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each poll. On an almost full disk, `StorageLimits` then stops the app that writes most. */
+  /** Called after each poll. On an almost full disk, `StorageLimits` then may stop the app that writes most. */
   onLook: () => void;
 }
 
@@ -48,7 +48,7 @@ export class DiskWatch {
   readonly #diskReserve: DiskReserve;
   #freeMb: number;
   #lookedAt = performance.now();
-  /** Time since which the free space is less than the reserve; null while it is more. */
+  /** Time since which the free space is less than the reserve; null while it is not less. */
   #almostFullSince: number | null = null;
   /** Rate of decrease in MiB per ms, between the last two polls. */
   #fall = 0;
@@ -113,7 +113,7 @@ export class DiskWatch {
     if (this.#timer) clearTimeout(this.#timer);
   }
 
-  /** Resolves when this many MiB are free, or `signal` is aborted. */
+  /** Resolves when this many MiB were free at a poll, or `signal` is aborted. */
   async room(megabytes: number, signal: AbortSignal): Promise<void> {
     let wake = () => {};
     const next = () => wake();

@@ -19,7 +19,7 @@ export function totalMegabytes(path: string): number {
   return Math.floor((blocks * bsize) / 2 ** 20);
 }
 
-/** Returns the free MiB without blocking, for a slow disk. */
+/** Returns the free MiB on the disk of `path`, without blocking the event loop. */
 export async function readFreeMegabytes(path: string): Promise<number> {
   return megabytes(await statfs(path));
 }

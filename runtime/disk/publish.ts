@@ -9,8 +9,8 @@ import { removeTree } from './remove.ts';
 const SYNC_MS = 60_000;
 
 /**
- * Renames `beside` to `directory`, replacing it. Syncs its direct files and folders first, so it survives a power cut. Deeper
- * entries must be synced already: a build decides how many there are.
+ * Renames `beside` to `directory`, which it replaces. First syncs the files and folders directly in `beside`, so that they
+ * survive a power cut. The caller must have synced deeper entries (`syncFiles`): a build decides how many there are.
  */
 export async function publish(beside: string, directory: string): Promise<void> {
   const names = await readdir(beside);

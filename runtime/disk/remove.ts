@@ -1,12 +1,12 @@
-// Removes directories in child processes: a build decides how many files one holds. A build may also remove all permissions,
-// which stops a host that is not root.
+// Removes directories in child processes: a build decides how many files one holds. A build may also remove all permissions
+// of a directory. Then `rm` fails unless the host is root, so the permissions are restored before the next attempt.
 import { rmdir } from 'node:fs/promises';
 import { runChild } from '../processes/child.ts';
 import { limited } from '../resources/limited.ts';
 import { atLowPriority } from '../resources/low-priority.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
-/** Attempts to remove a directory. A process that just ended may still write its last file. */
+/** Maximum attempts to remove a directory. A process that just ended may still write its last file. */
 const ATTEMPTS = 3;
 
 /** Removes a directory with its contents, if it exists. */

@@ -8,7 +8,7 @@ import { removeTree } from './remove.ts';
 
 /** How long files of a deleted app are kept, in ms. */
 export const KEPT_MS = 7 * 24 * 60 * 60_000;
-/** Suffix of entries that are removed at the next emptying. As a time it is 0, in 1970. */
+/** Suffix of entries that the next emptying removes: it reads the number after the last `-` as the time of deletion. */
 const LONG_AGO = '-0';
 
 /**
@@ -59,8 +59,8 @@ function placeOf(trash: string, appId: string, at: number): string {
 }
 
 /**
- * Moves a directory into the trash, and removes it there. After a crash it is still whole in its old place, or gone; the
- * next emptying removes the rest. When this returns, the directory has left its place, before the promise resolves.
+ * Moves a directory into the trash, and removes it there. The move has happened when the function returns its promise. After
+ * a crash the directory is still whole in its old place, or not there at all. The next emptying removes the rest.
  */
 export async function removeWhole(trash: string, path: string): Promise<void> {
   mkdirSync(trash, { recursive: true, mode: 0o700 });
@@ -70,7 +70,7 @@ export async function removeWhole(trash: string, path: string): Promise<void> {
   await removeTree(place);
 }
 
-/** Removes entries older than seven days before `now`. Logs each failed removal. */
+/** Removes entries that are older than seven days at `now`. Logs each failed removal. */
 export async function emptyTrash(trash: string, now = Date.now()): Promise<void> {
   for (const { name, thrownAt } of await listTrash(trash)) {
     if (now - thrownAt > KEPT_MS) await removeTrash(trash, name);

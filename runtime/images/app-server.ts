@@ -23,7 +23,7 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: REQUEST_MS,
   requestTimeout: REQUEST_MS,
-  // Also ends a call that waits that long for its turn.
+  // Also ends a call that waits this long in the queue.
   silenceMs: 5 * 60_000,
   connections: 256,
 };

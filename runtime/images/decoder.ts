@@ -8,7 +8,8 @@ export const MAX_PIXELS = 50_000_000;
 /** Timeout of one operation, in s. */
 const OPERATION_S = 20;
 
-// No image is needed twice. Each operation has one thread, so that the queue alone divides the processors.
+// A cache is useless, because no image is opened twice. Each operation has one thread, so that only the queue in
+// `program.ts` decides how many processors are used.
 sharp.cache(false);
 sharp.concurrency(1);
 // Only the decoders of recognized formats may run.
@@ -41,7 +42,7 @@ export function requireFormat(bytes: Buffer): Format {
   return format;
 }
 
-/** Opens an image that an app sent, turned upright. @throws {ImagesError} for other formats and too large images */
+/** Opens an image that an app sent, turned upright. @throws {ImagesError} when it is damaged, too large, or not supported */
 export async function openImage(
   bytes: Buffer,
   isAnimated: boolean,

@@ -14,7 +14,7 @@ export const noCapacity = (message: string) => new ImagesError(429, 9522, messag
 export const failed = (message: string) => new ImagesError(422, 9523, message);
 export const timedOut = (message: string) => new ImagesError(504, 9529, message);
 
-/** The answer for an app that does not have the service, as in a test of its start. */
+/** Returns the error for an app's process without the images service, as when a deploy tries its release. */
 export const notRunning = () => new ImagesError(503, 9523, 'the images service does not run');
 
 /** Returns the headers and body of an error response, in the format that the binding reads. */

@@ -46,7 +46,10 @@ interface Answer {
   bytes: Buffer;
 }
 
-/** Returns the transformed image of a call, or facts about it. @throws {ImagesError} naming the wrong option */
+/**
+ * Returns the transformed image of a call, or its size and facts about the original (`format: 'json'`).
+ * @throws {ImagesError} for images and options that cannot be processed
+ */
 export async function fetchedAnswer(form: FormData): Promise<Answer> {
   const images = await imagesOf(form);
   const given = jsonOf(form.get('options'));
@@ -90,7 +93,7 @@ function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unk
   );
 }
 
-/** Returns the media type of the result: without a format, that of the original. */
+/** Returns the media type of the result. If no format is given, it is that of the original. */
 function typeOf(format: Asked | null | undefined, source: Format, accept: string): Output['output_format'] {
   // With `json` only facts about the result are returned, so any encoding will do. An SVG is refused before it is encoded.
   if (format === 'json' || source === SVG) return 'image/jpeg';

@@ -1,6 +1,6 @@
-// Formats of images, by their first bytes. Only these formats reach a decoder.
+// Recognizes image formats by their first bytes. Only the formats in `DECODED` reach a decoder.
 
-/** Formats that are decoded, by media type. */
+/** Media types of the formats that are decoded. */
 export const DECODED = ['image/jpeg', 'image/png', 'image/gif', 'image/webp', 'image/avif'] as const;
 export const SVG = 'image/svg+xml';
 export type Format = (typeof DECODED)[number] | typeof SVG;

@@ -1,4 +1,5 @@
-// An image of a call: the canvas, or an image that is drawn on another. sharp runs the last operation together with the encoding.
+// An image of a call: the canvas, or an image that is drawn on another. sharp runs the last operation together with the
+// encoding.
 import type { Sharp } from 'sharp';
 import { guarded, open, openImage, requirePixels, type Size } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
@@ -10,7 +11,6 @@ export class Layer {
   #image: Sharp;
   /** The exact size; with pending operations, the largest size that they can result in. */
   #size: Size;
-  /** Number of frames. */
   readonly #frames: number;
   readonly #requireTime: () => void;
   #isPending = false;
@@ -47,7 +47,10 @@ export class Layer {
     return this.#image;
   }
 
-  /** Adds an operation. @throws {ImagesError} for a result that is too large */
+  /**
+   * Runs the pending operations, then adds one.
+   * @throws {ImagesError} when the added one does not fit the image, or its result is too large
+   */
   async transform(transform: Transform): Promise<void> {
     if (this.#isPending) await this.#settle();
     if (transform.trim !== undefined) await this.#trim(transform.trim);
@@ -60,7 +63,7 @@ export class Layer {
     this.#extend(transform.border);
   }
 
-  /** Draws another image on it. */
+  /** Draws another image on this one. */
   async draw(other: Layer, options: Draw): Promise<void> {
     await this.#settle();
     await other.#settle();
@@ -115,7 +118,7 @@ export class Layer {
     if (rotate % 360 === 0 && flip === undefined) return;
     if (flip?.includes('h')) this.#image.flop();
     if (flip?.includes('v')) this.#image.flip();
-    // sharp rotates before it flips.
+    // Flips now, because sharp would rotate before it flips, whatever the order of the calls.
     if (flip !== undefined) await this.#settle();
     this.#image.rotate(rotate);
     await this.#settle();
@@ -137,7 +140,7 @@ export class Layer {
 /** Adds changes of colour and sharpness. */
 function adjust(image: Sharp, transform: Transform): void {
   const { blur, sharpen, brightness = 1, contrast = 1, saturation, gamma, background, fit } = transform;
-  // A radius of two standard deviations has nearly all of a Gaussian's weight.
+  // `blur` is a radius, and sharp takes a standard deviation: a radius of two of them has nearly all of a Gaussian's weight.
   if (blur) image.blur(Math.max(0.3, blur / 2));
   if (sharpen) image.sharpen({ sigma: 0.5 + sharpen / 2 });
   // The middle of the range keeps its brightness when the contrast changes.

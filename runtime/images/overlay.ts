@@ -5,7 +5,7 @@ import type { Draw } from './options.ts';
 
 interface Drawn {
   image: Sharp;
-  /** Its exact size. */
+  /** The exact size of `image`, in pixels. */
   size: Size;
 }
 
@@ -44,8 +44,9 @@ export async function overlayOf(drawn: Drawn, canvas: Size, options: Draw): Prom
 }
 
 /**
- * Places an image along one side of a canvas, centred unless an offset is given.
- * @returns its first visible pixel, where that is on the canvas, and how many are visible
+ * Places an image along one side of a canvas: a repeated image at the start, another by its offset, or centred without one.
+ * @returns `cut`: number of hidden pixels before the first visible one; `at`: position of that pixel on the canvas;
+ * `length`: number of visible pixels, 0 or less when the image lies outside
  */
 function span(
   length: number,

@@ -6,9 +6,9 @@ import { Draw, Output, Steps, Transform } from './options.ts';
 
 /** Maximum images that one call draws. */
 const MAX_DRAWN = 16;
-/** Maximum parts of a form: the images, their options, and some more. */
+/** Maximum boundaries in a form: one before each part, and one at the end. Enough for the images and their options. */
 const MAX_PARTS = 32;
-/** Maximum characters of the operations. */
+/** Maximum characters of the JSON with operations or options. */
 const STEPS_LENGTH = 65_536;
 
 type Field = ReturnType<FormData['get']>;
@@ -37,7 +37,7 @@ export async function formOf(body: Buffer, contentType = ''): Promise<FormData> 
   }
 }
 
-/** Returns the text between the parts of a form; null when it is not a form with parts. */
+/** Returns the boundary between the parts of a form; null when the content type is not that of a form with parts. */
 function boundaryOf(contentType: string): string | null {
   try {
     const { essence, params } = new MIMEType(contentType);
@@ -60,7 +60,7 @@ function hasMore(body: Buffer, text: string, most: number): boolean {
 const noForm = () => invalidOptions('the request is not a form of the images binding');
 const tooManyDrawn = () => invalidOptions(`one call may draw ${MAX_DRAWN} images`);
 
-/** Returns the image of a call. @throws {ImagesError} without one */
+/** Returns the image of a call. @throws {ImagesError} without an image, or when the call draws text */
 export async function imageOf(form: FormData): Promise<Buffer> {
   if (form.has('text_input') || form.has('draw_text'))
     throw invalidOptions('text() is not supported: draw text as an image that you made before');
@@ -82,7 +82,10 @@ export async function transformCallOf(form: FormData): Promise<TransformCall> {
   return { images, steps, output: checked(Output, Object.fromEntries(given), 'output()') };
 }
 
-/** Returns the image of a call, followed by the images to draw on it. @throws {ImagesError} without an image, or with too many */
+/**
+ * Returns the image of a call, followed by the images to draw on it.
+ * @throws {ImagesError} without an image, with too many images, or when the call draws text
+ */
 export async function imagesOf(form: FormData): Promise<Buffer[]> {
   const canvas = await imageOf(form);
   const drawn = form.getAll('draw_image');
@@ -95,7 +98,7 @@ async function bytesOf(part: Field): Promise<Buffer> {
   return Buffer.from(await part.arrayBuffer());
 }
 
-/** Returns the JSON in a field of a form. @throws {ImagesError} for a text that is not JSON, or too long */
+/** Returns the parsed JSON of a field of a form. @throws {ImagesError} when the field is missing, no JSON, or too long */
 export function jsonOf(text: Field): unknown {
   if (typeof text !== 'string' || text.length > STEPS_LENGTH)
     throw invalidOptions(`the operations may have ${STEPS_LENGTH} characters`);

@@ -7,8 +7,8 @@ import { MAX_SIDE, type Transform } from './options.ts';
 type Box = Pick<Transform, 'width' | 'height'>;
 
 /**
- * Returns the largest size that an image can get by resizing.
- * @throws {ImagesError} when it, or the image before it is cropped, is too large
+ * Returns the largest size that an image can have after the resizing.
+ * @throws {ImagesError} when this size is too large, or that of the resized image before it is cropped
  */
 export function sizeAfter(from: Size, { width, height, fit = 'scale-down' }: Transform, frames = 1): Size {
   if (width === undefined && height === undefined) return from;
@@ -74,7 +74,7 @@ const POSITIONS: Record<Extract<Transform['gravity'], string>, string> = {
   face: 'attention',
 };
 
-/** Returns the part of an image that is kept around a point; null without a point. */
+/** Returns the part of an image that is kept around a point; null without a point, a width or a height. */
 function regionOf(from: Size, { width, height, gravity }: Transform, isShrinking: boolean): Region | null {
   if (typeof gravity !== 'object' || width === undefined || height === undefined) return null;
   const ratio = Math.max(...ratiosOf(from, { width, height }));

@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url';
 const ADDRESS_LENGTH = 254;
 const ADDRESS = /^[^\s\p{Cc}@,;:<>"()\\]+@[^\s\p{Cc}@,;:<>"()\\]+$/u;
 
-/** Returns whether a text is exactly one address, such as `bob@example.com`, without characters that are special in headers. */
+/** Returns whether a text is one address, such as `bob@example.com`, without characters that are special in headers. */
 export function isAddress(text: string): boolean {
   return text.length <= ADDRESS_LENGTH && ADDRESS.test(text);
 }

@@ -29,9 +29,9 @@ export interface MailServiceOptions {
   senders: Senders;
 }
 
-/** Maximum bytes of a request: a message in base64, inside JSON. */
+/** Maximum bytes of a request: an e-mail in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
-/** Memory that a message needs besides its request, as a multiple of the request: its decoded parts and the result. */
+/** Memory for an e-mail's decoded parts and its composed form, as a multiple of the request's length. */
 const COPIES = 3;
 /** Maximum concurrent e-mails of an app. */
 const AT_ONCE = 8;

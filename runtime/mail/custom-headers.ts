@@ -18,7 +18,7 @@ const VALUE_BYTES = 2_048;
 const ALL_BYTES = 16_384;
 /** Headers that an app must set with the message's fields instead, such as `subject`. */
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
-/** Headers that mail servers write, or that describe the body's encoding. */
+/** Headers that Cellar or a mail server writes, or that describe the body's encoding. */
 const OTHERS =
   /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
 

@@ -7,7 +7,7 @@ import { mailFailure, transportTo } from './transport.ts';
 export const DEADLINE_MS = 30_000;
 
 /**
- * Resolves when the mail server has accepted an e-mail for all recipients.
+ * Sends an e-mail. Resolves when the mail server has accepted it for all recipients.
  * @param mail `from`: empty for a notification of a mail server, which nobody may answer; `raw`: with CRLF line ends
  * @throws {MailError} when the mail server refuses a recipient, fails, or does not answer in time
  */

@@ -1,5 +1,5 @@
-// workerd adds a header to each request of a `send_email` binding. The header contains the binding's restrictions. The app cannot
-// change it: its value is in the config of the app's process.
+// workerd adds a header to each request of a `send_email` binding. The header contains the binding's restrictions. The app
+// cannot change it: its value is in the config of the app's process.
 import type { Outward } from '../../bundler/release.ts';
 
 /** Restrictions of one `send_email` binding. A missing field does not restrict. */
@@ -12,7 +12,7 @@ export function bindingHeader(restrictions: Restrictions): string {
   return Buffer.from(JSON.stringify(restrictions)).toString('base64url');
 }
 
-/** @throws {SyntaxError} for a value that is not from `bindingHeader` */
+/** Parses the header's value. @throws {SyntaxError} for a value that is not from `bindingHeader` */
 export function readBindingHeader(value: string): Restrictions {
   return JSON.parse(Buffer.from(value, 'base64url').toString());
 }

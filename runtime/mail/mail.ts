@@ -43,7 +43,7 @@ export class Mailer {
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
         : mailFailure(error as Error & { code?: string });
-      // Logs neither the person's address nor the e-mail: it contains a secret link.
+      // Does not log the e-mail, which may contain a secret link. The mail server's reason may name the person's address.
       logRarely('warn', 'an e-mail could not be sent', { error: why });
       return why;
     }

@@ -8,7 +8,7 @@ import { Rates } from './rates.ts';
 
 /** Limits of the queue. Low, because each e-mail has its own connection and mail servers limit connections per client. */
 const E_MAILS = { name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 };
-/** Maximum bytes of all e-mails in progress. */
+/** Maximum bytes of memory that all e-mails in progress may take. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 
 const options = serviceOptions<MailServiceOptions>();
@@ -17,7 +17,7 @@ const budget = new Budget(BUDGET_BYTES, (limit) =>
 );
 const queue = new FairQueue(E_MAILS);
 
-/** Rate limits of the apps that have sent e-mails. An app and its previews share one. */
+/** Rate limits, by family: an app and its previews share one. */
 const rates = new Map<string, Rates>();
 
 serveApps('mail service', (_app, listener, { family, owner }) => {

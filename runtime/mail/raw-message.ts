@@ -1,4 +1,5 @@
-// Checks an e-mail in raw MIME from an app: its head must name the allowed sender, because recipients see that name.
+// Checks an e-mail in raw MIME from an app. Its head may name no other sender than its envelope, because recipients see the
+// head.
 import { randomUUID } from 'node:crypto';
 import { comparable, domainOf } from './addresses.ts';
 import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
@@ -6,7 +7,7 @@ import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
 const HEAD_BYTES = 64 * 1024;
 /** Headers that only a mail server writes. */
 const SERVERS_OWN = /^(?:received|resent-.*|authentication-results|arc-.*|delivered-to)$/;
-/** Headers that are removed, because no recipient may see them. */
+/** Headers that are removed: recipients must not see `bcc`, and the receiving mail server writes `return-path`. */
 const LEFT_OUT = ['bcc', 'return-path'];
 const CRLF = '\r\n';
 

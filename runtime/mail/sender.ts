@@ -2,7 +2,7 @@
 import { mayBeSender, type Senders } from './addresses.ts';
 import { senderNotVerified } from './errors.ts';
 
-/** @throws {MailError} when the operator has not allowed the address to apps */
+/** Checks an e-mail's sender. @throws {MailError} when the operator does not allow apps to send from this address */
 export function requireSender(senders: Senders, from: string): void {
   if (!mayBeSender(senders, from))
     throw senderNotVerified(

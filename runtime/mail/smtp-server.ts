@@ -4,7 +4,7 @@
 export interface SmtpServer {
   host: string;
   port: number;
-  /** Whether the connection starts with TLS. Otherwise STARTTLS is used if the server supports it. */
+  /** Whether the connection starts with TLS. Otherwise STARTTLS is used if the server supports it, except when `isLocal`. */
   isSecure: boolean;
   /** Whether it runs on this machine, and is reached over loopback. */
   isLocal: boolean;

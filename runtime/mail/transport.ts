@@ -9,10 +9,10 @@ const REASON_LENGTH = 300;
 /** Maximum bytes of a mail server's answer. */
 const ANSWER_BYTES = 16 * 1024;
 
-/** An SMTP transport with a new connection for each e-mail. */
+/** Returns an SMTP transport, which makes a new connection for each e-mail. */
 export async function transportTo(server: SmtpServer): Promise<Transporter> {
   const { host, port, isSecure, user, password, isLocal } = server;
-  // Loaded by the first e-mail: most machines send none.
+  // Loaded by the first e-mail, because many machines send none.
   const { createTransport } = await import('nodemailer');
   return createTransport({
     host,

@@ -34,7 +34,7 @@ export class Backoff {
     return { delayMs: Math.min(delayMs, LONGEST_DELAY_MS), loop };
   }
 
-  /** Like `next`, for a failed start. It counts as a crash loop at once, because an immediate retry would only fail again. */
+  /** Like `next`, for a failed start. Counts as a crash loop at once, because an immediate retry would only fail again. */
   failed(): Restart {
     this.#exits = Math.max(this.#exits, LOOP_EXITS - 1);
     return this.next(0);

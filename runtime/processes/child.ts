@@ -9,7 +9,7 @@ import { assertRoomForChild } from './descriptors.ts';
 const EXPLANATION = 2_000;
 const OUTPUT_LIMIT_BYTES = 16 * 2 ** 20;
 
-/** A child that failed: it could not start, timed out, printed too much, or ended by a signal or with a code other than 0. */
+/** A child that failed: it could not start, timed out, printed too much, or ended by a signal or with a code except 0. */
 export class ChildError extends Error {
   /** `null` when it did not start, or was ended by a signal. */
   readonly exitCode: number | null;
@@ -57,7 +57,7 @@ export interface Job {
   exited: Promise<ChildEnd>;
   /** Resolves when the process has ended and its output is closed. */
   closed: Promise<ChildEnd>;
-  /** Whether the process is known to have ended: its id may be reused. */
+  /** Whether the process is known to have ended. Then its id may be reused. */
   hasEnded: () => boolean;
   /** Sends a signal to its whole process group. Default `SIGKILL`. */
   end: (signal?: NodeJS.Signals) => void;
@@ -106,7 +106,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
     // The listener stays for the child's whole life: without one, a later `error` event would end the host.
     child.on('error', (error) => reject(refused(title, error)));
   });
-  // A child may end before it has read all its input.
+  // Ignores the error of a child that ends before it has read all its input.
   child.stdin?.on('error', () => {});
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   return {
@@ -172,7 +172,7 @@ type Starter = (job: JobWords, isUrgent: boolean) => Promise<Job | null>;
 
 let starter: Starter | null = null;
 
-/** Sets the function that starts jobs; null: none. Without one, or when it returns null, this process starts the job itself. */
+/** Sets the function that starts jobs. If it is null, or returns null, this process starts the job itself. */
 export function startJobsBy(start: Starter | null): void {
   starter = start;
 }
@@ -280,7 +280,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   return { output, cut, errors };
 }
 
-/** Returns the variable with the path of the operator's certificate authorities, for a child that reaches the bucket; or `{}`. */
+/** Returns the environment variable that names the operator's certificate authorities, for a child that uses the bucket. */
 export function trustedAuthorities(): Record<string, string> {
   const { NODE_EXTRA_CA_CERTS: path } = process.env;
   return path ? { NODE_EXTRA_CA_CERTS: path } : {};

@@ -96,7 +96,7 @@ export function messageOf(line: string): string {
   }
 }
 
-/** Removes escape sequences and control characters, for a log. Newlines stay, and a tab becomes two blanks. */
+/** Removes escape sequences and control characters, for a log. Newlines stay, and a tab becomes two spaces. */
 export function plainText(text: string): string {
   // Most lines have no such character, and there are many lines.
   if (!CONTROL.test(text)) return text;

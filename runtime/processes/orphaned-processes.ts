@@ -1,5 +1,5 @@
-// Ends orphaned processes of builds and apps: daemons that have left their process group, and all processes of a killed host.
-// Removes orphaned files of builds.
+// Ends orphaned processes of builds and apps: daemons that have left their process group, and the builds and apps of a
+// killed host. Removes orphaned files of builds.
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type * as orphans from '../disk/orphaned-files.ts';
@@ -41,8 +41,8 @@ export function endOrphanedProcesses(builds: string, uids: number[]): void {
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = user === null ? [] : [user.uid];
-  // Kills all at once, so that a process that forks faster than we list processes cannot escape. The kill command runs as that
-  // user, whose processes may end it first. So the loop below kills again.
+  // Kills all at once, so that a process that forks faster than we list processes cannot escape. The kill command runs as
+  // `user`, whose processes may end it first. So the loop below kills again.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
   while (true) {
@@ -83,8 +83,8 @@ export async function removeOrphanedFiles({ uid }: User): Promise<void> {
 }
 
 /**
- * Gives the session of killed processes the normal weight, where the kernel weighs sessions. A process needs CPU time to end,
- * and a build's session gets almost none on busy processors: two thousand processes took over a minute to end.
+ * Gives the session of killed processes the normal weight, where the kernel weighs sessions (autogroup). A process needs CPU
+ * time to end, and a build's session gets almost none on busy processors: two thousand processes took over a minute.
  */
 async function hasten(pids: number[]): Promise<void> {
   // The processes that started last mostly end last.
@@ -96,7 +96,7 @@ async function hasten(pids: number[]): Promise<void> {
     } catch (error) {
       // The kernel allows ordinary users together one such change per 100 ms. The next call tries again.
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return;
-      // The process has ended, or is ending: root then owns its files in `/proc`. The next process may have the same session.
+      // The process has ended, or is ending: root then owns its files in `/proc`. The next one may have the same session.
     }
   }
 }

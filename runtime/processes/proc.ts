@@ -14,7 +14,7 @@ export interface Usage {
 
 /**
  * Returns the container's memory, and the usage of each process in the order of `pids`; null for a process that has ended.
- * @param root where `proc` and `sys` lie
+ * @param root directory with the `proc` and `sys` from which the memory is read. The usage is always read from `/proc`
  */
 export function readUsage(root: string, pids: number[]): { memory: Memory; processes: (Usage | null)[] } {
   return { memory: readMemory(root), processes: pids.map(usage) };

@@ -5,7 +5,7 @@ import type * as proc from './proc.ts';
 
 const DEADLINE_MS = 20_000;
 const MODULE = new URL('./proc.ts', import.meta.url);
-/** Its own thread: behind a long job of a shared thread, a process that takes all memory would stay unseen. */
+/** Not one of the shared threads: during a long job there, a process that takes all memory would not be noticed. */
 const thread = new WorkerThreads(1);
 
 /** Runs `readUsage` of `proc.ts` in the thread. @throws {Error} after 20 s, or when 200 calls wait already */

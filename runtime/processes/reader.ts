@@ -8,7 +8,7 @@ import { withDataLimit } from '../resources/process-limits.ts';
 export interface ReaderOptions {
   /** The owner of the files; `null`: the host's own user. */
   user: User | null;
-  /** Limit of writable memory. Node alone reserves 560 MiB of it, although it uses only 10. */
+  /** Limit of writable memory, in bytes. Node alone reserves 560 MiB of it, although it uses only 10 MiB. */
   memoryBytes: number;
   /** Heap limit in MiB. Default: that of Node. */
   heapMb?: number;

@@ -18,8 +18,8 @@ export interface Program {
 }
 
 /**
- * Starts a program whose output and descriptor 3 are pipes. A program that cannot be run ends at once, with the reason in its
- * output.
+ * Starts a program whose output and descriptor 3 are pipes. A program that cannot be run ends at once, with the reason in
+ * its output.
  * @param onStart called with the shell before it becomes the program
  * @throws {ChildError} when no process can be started
  */
@@ -35,7 +35,7 @@ export async function startProgram(
     ...texts.flatMap(textSteps),
     // Some shells set these variables themselves.
     'unset PWD OLDPWD SHLVL',
-    // Not as arguments of `env`, which every user could read.
+    // Exported, not passed as arguments of `env`: every user of the machine can read arguments.
     ...Object.entries(environment).map(([name, value]) => `export ${name}=${quote(value)}`),
     `exec ${words.map(quote).join(' ')} < /dev/null`,
   ];

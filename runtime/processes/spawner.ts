@@ -28,8 +28,8 @@ const WAITING_LIMIT = 1_000;
 /** An urgent job with this many jobs ahead of it is started by this process itself, which is faster. */
 const BEFORE_URGENT = 4;
 /**
- * Timeout for the streams of a running child, in seconds. The spawner connects them before it starts the child. So they should
- * be in the listen backlog already: a stream that arrives later is lost.
+ * Timeout for the streams of a running child, in seconds. The spawner connects them before it starts the child, so they
+ * should be in the listen backlog already. A stream that is missing after this time counts as lost.
  */
 const STREAMS_S = 5;
 /** Length of the label at the start of each stream: the job's id and the descriptor, padded with blanks. */
@@ -57,7 +57,7 @@ interface Started {
   streams: Map<number, Socket>;
   /** The process id, while it runs. */
   runs: number | null;
-  /** Resolves with the process id; null when the spawner could not connect the streams to this process. Rejects on failure. */
+  /** Resolves with the process id; null when the spawner could not connect the streams. Rejects when the start fails. */
   pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
   exited: PromiseWithResolvers<ChildEnd>;
@@ -161,8 +161,8 @@ export class Spawner {
   }
 
   /**
-   * Starts a job. Returns null when this process must start the job itself: no spawner runs, an urgent job would wait, or the
-   * spawner could not connect the streams.
+   * Starts a job. Returns null when this process must start the job itself: no spawner runs, an urgent job would wait, or
+   * the spawner could not connect the streams.
    * @throws {Error} why it cannot start; code `EAGAIN` when the queue is full
    */
   async #start(words: JobWords, isUrgent: boolean): Promise<Job | null> {
@@ -243,13 +243,13 @@ export class Spawner {
 
   /** Reads a stream's label and assigns the stream to its job. */
   #accept(stream: Socket): void {
-    // A child may end before it has read all its input.
+    // Ignores the error of a child that ends before it has read all its input.
     stream.on('error', () => {});
     const look = () => {
       const label = stream.read(LABEL_BYTES) as Buffer | null;
       if (label === null) return;
       stream.off('readable', look);
-      // Keeps the stream from ending before its caller has it.
+      // Puts the label back, because unread bytes keep the stream from ending before its caller has it.
       stream.unshift(label);
       const [id, descriptor] = label.toString('latin1').split(' ').map(Number);
       const job = label.length === LABEL_BYTES ? this.#starting.get(id!) : undefined;
@@ -280,7 +280,7 @@ async function connected({ connected }: Started): Promise<void> {
   await connected.promise.finally(() => clearInterval(look));
 }
 
-/** Returns the child as its caller sees it. */
+/** Returns the `Job` of a running child, whose streams are connected. */
 function asJob(pid: number, { streams, exited }: Started): Job {
   let hasEnded = false;
   for (const stream of streams.values()) stream.read(LABEL_BYTES);

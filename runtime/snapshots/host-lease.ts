@@ -1,4 +1,5 @@
-// Lets only one host at a time do some work. A record in the bucket names that host, and the time until which it may do the work.
+// Lets only one host at a time do some work. A record in the bucket names that host, and the time until which it may do the
+// work.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { S3Store } from '../bucket/s3-store.ts';
 import { ChangedObject, ifThere } from '../bucket/store.ts';
@@ -15,7 +16,7 @@ const LOOK_MS = 2_000;
 
 export type LeaseStore = Pick<S3Store, 'readTagged' | 'writeIf'>;
 
-/** The content of a record. The clocks of hosts differ by 2 s at most. */
+/** The content of a record. A host compares `until` with its own clock, so the hosts' clocks must be synchronised (NTP). */
 interface Lease {
   host: string;
   /** In ms since 1970. */
@@ -24,9 +25,9 @@ interface Lease {
 
 /** A lease that this host has. */
 interface Held {
-  /** The tag of the record. */
+  /** The ETag of the record in the bucket. */
   etag: string;
-  /** On the clock of `performance.now()`. */
+  /** In ms, on the clock of `performance.now()`. */
   until: number;
 }
 
@@ -46,16 +47,16 @@ export class HostLease {
   readonly #options: LeaseOptions;
   readonly #name: string;
 
-  /** @param name of the work, which names its record */
+  /** @param name of the work, and of its record in the bucket */
   constructor(name: string, options: LeaseOptions) {
     this.#name = `${LEASES}${name}.json`;
     this.#options = options;
   }
 
   /**
-   * Does `work` once no other host does. The signal of `work` aborts when another host may do it, because this one was frozen or
-   * the bucket does not answer.
-   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer before `work` begins
+   * Does `work` once no other host does it. The signal of `work` aborts when another host may do it, because this host was
+   * frozen or the bucket does not answer.
+   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer before `work`
    */
   async run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { leaseMs = LEASE_MS, renewMs = RENEW_MS } = this.#options;
@@ -87,7 +88,7 @@ export class HostLease {
       ended.abort();
       await renewing;
       clearTimeout(expiry);
-      // Frees the lease: otherwise the next host waits until it expires.
+      // Frees the lease. Otherwise the next host would wait until the lease expires.
       if (!lost.signal.aborted) await this.#write(held.etag, 0).catch(() => {});
     }
   }
@@ -113,7 +114,7 @@ export class HostLease {
   async #write(etag: string | null, leaseMs: number): Promise<Held> {
     const { store, self } = this.#options;
     const lease: Lease = { host: self, until: Date.now() + leaseMs };
-    // Before the write, because the lease counts from here, however late the bucket answers.
+    // Calculated before the write, because the lease begins now, however late the bucket answers.
     const until = performance.now() + leaseMs;
     return { etag: await store.writeIf(this.#name, Buffer.from(JSON.stringify(lease)), etag), until };
   }

@@ -1,4 +1,4 @@
-// Starts the snapshot process for each job, and answers its requests.
+// Starts a snapshot process for each job, and answers its requests.
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -21,7 +21,7 @@ const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
 const DEADLINE_MS = 6 * 3_600_000;
 /** Heap limit of the process, in MiB. */
 const HEAP_MB = 1024;
-/** Limit of the process's writable memory. Node alone reserves 560 MiB. */
+/** Limit of the process's writable memory, in bytes. Node alone reserves 560 MiB. */
 const MEMORY_BYTES = 3 * 2 ** 30;
 const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
 
@@ -45,7 +45,7 @@ export class Jobs {
     this.#options = options;
   }
 
-  /** The job that began last, without `look` jobs; null when none runs. */
+  /** The running job that began last; null when none runs. Jobs of kind `look` do not count. */
   get underWay(): RunningJob | null {
     return [...this.#underWay].at(-1) ?? null;
   }

@@ -9,8 +9,8 @@ export interface LookJob {
   kind: 'look';
   store: StorePlace;
   /**
-   * An ordinary snapshot is neither hourly nor of a deploy. A host's id: stops at the newest ordinary snapshot with that host's
-   * local apps. Empty: stops at the newest ordinary one. Null: reads all.
+   * An ordinary snapshot is neither hourly nor of a deploy. A host's id: stops at the newest ordinary snapshot with that
+   * host's local apps. Empty: stops at the newest ordinary snapshot. Null: reads the heads of all snapshots.
    */
   until: string | null;
 }
@@ -25,10 +25,10 @@ export interface Looked {
   record: VerifyRecord | null;
 }
 
-/** Most heads that are read to find the last snapshot with a host's own apps. */
+/** Maximum number of heads that are read, unless `until` is null. */
 const MOST_LOOKED_AT = 200;
 
-/** @throws {Error} when the store cannot be read; {Unusable} when a key is invalid */
+/** Reads heads and the last verification. @throws {Error} when the store cannot be read; {Unusable} when a key is invalid */
 export async function look({ store: place, until }: LookJob): Promise<Looked> {
   const store = openStore(place);
   // Reports an invalid key before a snapshot needs it.

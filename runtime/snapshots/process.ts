@@ -1,5 +1,5 @@
-// The process that takes and restores snapshots, at the lowest priority and on one processor. It reads its job from
-// standard input, and writes requests and its result to standard output, as lines of JSON.
+// The process of one job with snapshots, such as taking or verifying them, at the lowest priority and on one processor. It
+// reads its job from standard input, and writes requests and its result to standard output, as lines of JSON.
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -65,7 +65,7 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
-  // Now, because the process ends by SIGKILL.
+  // Written now, because the host ends this process with SIGKILL.
   flushCompileCache();
   say({ done: await done(job) });
 } catch (error) {

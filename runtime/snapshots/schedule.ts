@@ -8,7 +8,7 @@ export class Schedule {
   #timer: NodeJS.Timeout | null = null;
   #stopped = false;
 
-  /** @param work resolves with the delay until it is due again, in ms; never rejects */
+  /** @param work resolves with the delay in ms until it is due again; must not reject */
   constructor(work: () => Promise<number>) {
     this.#work = work;
   }

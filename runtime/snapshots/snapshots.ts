@@ -1,4 +1,4 @@
-// The host's side of snapshots: schedules and state. A process of its own does the work.
+// The host's side of snapshots: schedules and state. Child processes do the work.
 import { rm } from 'node:fs/promises';
 import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -22,9 +22,9 @@ import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** Delay of the very first snapshot and verification after the start, in ms. */
+/** Delay after the host's start of a Cellar's very first snapshot, and of its very first verification, in ms. */
 const FIRST_MS = 10 * 60_000;
-/** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
+/** Delay of a retry after a failed snapshot or verification, in ms, unless the interval of the schedule is shorter. */
 const RETRY_MS = HOUR_MS;
 
 /** One job of the queue runs at a time. A copy may take minutes, so accounts take turns. */
@@ -82,7 +82,7 @@ export class Snapshots {
   #verifying: Promise<Verified> | null = null;
   #verified = NEVER_VERIFIED;
   #newest: string | null = null;
-  /** When the last ordinary snapshot, neither hourly nor of a deploy, was taken, in ms since 1970. */
+  /** When the newest ordinary snapshot (neither hourly nor of a deploy) was taken, in ms since 1970. */
   #ordinaryAt: number | null = null;
   #state: Pick<SnapshotsState, 'last_at' | 'last_written_bytes' | 'last_bytes' | 'problem'> = {
     last_at: null,
@@ -126,7 +126,7 @@ export class Snapshots {
   }
 
   /**
-   * Takes a snapshot, after all earlier jobs, and after those of other hosts.
+   * Takes a snapshot, after all earlier jobs of this host, and after a snapshot that another host is taking.
    * @param why the reason, to be shown
    */
   take(why: string): Promise<Taken> {
@@ -196,7 +196,7 @@ export class Snapshots {
 
   /**
    * Extracts an app's storage, or one database of it, from a snapshot into a directory. Every byte is checked.
-   * @throws {NotThere}, {Unusable}; then there is no such directory
+   * @throws {NotThere}, {Unusable}; then the directory `into` does not exist
    */
   extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {
     const { store, paths, place } = this.#options;
@@ -220,7 +220,8 @@ export class Snapshots {
    * Copies an app's current storage into a directory. Accounts take turns.
    * @param owner the app's account
    * @param hasBuckets whether R2 objects on this machine are copied too
-   * @throws {Error} then there is no such directory; {QueueFull}; the reason of `left`, which ends the copy or its wait
+   * @throws {QueueFull}; the reason of `left`, once it aborts; {Error} when the copy fails. A killed copy may leave files in
+   *   `into`
    */
   copy(app: CapturedApp, into: string, owner: string, left: AbortSignal, hasBuckets = true): Promise<Copied> {
     const { paths, bucket } = this.#options;
@@ -278,12 +279,12 @@ export class Snapshots {
       heads.find((head) => (!hosts?.hasLocal() || head.host === hosts.self) && isWanted(head)),
     );
     if (ordinary !== undefined) this.#ordinaryAt = Date.parse(ordinary.created_at);
-    // A newer one may have been taken while these were listed.
+    // This host may have taken a newer snapshot while these were listed.
     if (own !== undefined && own.created_at > (this.#state.last_at ?? '')) this.#remember(own);
     return unreadable[0];
   }
 
-  /** Reads the state of the store. Decryption needs a library of 25 MB, so only the process of snapshots loads that. */
+  /** Reads the state of the store. Decryption needs a library of 25 MB, so only a snapshot process loads it. */
   #look(until: string | null): Promise<Looked> {
     const { place } = this.#options;
     const job = { kind: 'look', store: place, until } as const;
@@ -302,7 +303,7 @@ export class Snapshots {
       log('info', 'snapshots verified', { snapshots, packs, bytes, damaged: damaged.length, seconds });
       return verified;
     } catch (error) {
-      // Alerts do not hear of it: the existing snapshots may be intact, and new ones may succeed.
+      // Sends no alert: the existing snapshots may be intact, and new ones may succeed.
       this.#state = { ...this.#state, problem: `the verification failed: ${reason(error)}` };
       if (!this.#ending.signal.aborted)
         log('error', 'snapshots could not be verified', { error: reason(error) });
@@ -340,7 +341,7 @@ export class Snapshots {
     return this.#intervalMs;
   }
 
-  /** Takes a snapshot, unless another host has. @returns the delay until the next one is due, in ms */
+  /** Takes a snapshot, unless another host has just taken one. @returns the delay until the next one is due, in ms */
   async #takeIfDue(signal: AbortSignal): Promise<number> {
     await this.#lookUp();
     const left = this.#state.last_at === null ? 0 : untilNext(this.#state.last_at, this.#intervalMs);
@@ -393,7 +394,7 @@ export class Snapshots {
   }
 }
 
-/** Returns the time until work last done at `last` is due, in ms. It is at most `everyMs`, even if the clock was set back. */
+/** Returns the time until work last done at `last` is due, in ms: at most `everyMs`, even if the clock was set back. */
 function untilNext(last: string | null, everyMs: number): number {
   return Math.min(last === null ? FIRST_MS : Date.parse(last) + everyMs - Date.now(), everyMs);
 }

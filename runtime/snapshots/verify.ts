@@ -21,7 +21,7 @@ export interface VerifyRecord extends Verified {
   bad: BadPacks;
 }
 
-/** Unusable packs, by name in the store. */
+/** The problems of unusable packs, by the pack's name in the store. */
 export type BadPacks = Record<string, 'missing' | 'damaged'>;
 
 const RECORD = 'verified.json';
@@ -40,8 +40,8 @@ export const NEVER_VERIFIED: Verified = {
 
 /**
  * Reads every pack that a snapshot needs, and compares its SHA-256. Snapshots may be taken meanwhile.
- * @throws {Locked} when a snapshot is encrypted with another key; {Unusable} when another Cellar has the store; {Error} when the
- *   store cannot be read
+ * @throws {Locked} when a snapshot is encrypted with another key; {Unusable} when another Cellar has the store; {Error} when
+ *   the store cannot be read
  */
 export async function verify({ store: place, of }: VerifyJob): Promise<Verified> {
   const store = openStore(place);

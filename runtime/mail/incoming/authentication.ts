@@ -9,8 +9,8 @@ const LOOKUPS = 60;
 /** Maximum total time of these lookups, in ms. */
 const LOOKUPS_MS = 15_000;
 /**
- * Maximum DNS lookups for DMARC policies. They have their own limit, because a sender could use up the other lookups. Then the
- * policy that refuses a forged e-mail would not be found.
+ * Maximum DNS lookups for DMARC policies. They have their own limit, because a sender could use up the other lookups. Then
+ * the policy that refuses a forged e-mail would not be found.
  */
 const POLICY_LOOKUPS = 150;
 /** Maximum domains of the addresses in the From header: DMARC is checked for each. */
@@ -25,7 +25,7 @@ export type Lookup = (name: string, type: string) => Promise<string[] | string[]
 export interface Origin {
   address: string;
   helo: string;
-  /** Empty for a notification. */
+  /** The envelope's sender. Empty for a notification of a mail server. */
   from: string;
 }
 
@@ -33,17 +33,17 @@ export interface Authentication {
   /** The value of the header Authentication-Results, perhaps on several lines. */
   results: string;
   dmarc: 'pass' | 'fail' | 'other';
-  /** Whether the sender's domain asks to refuse the e-mail. */
+  /** Whether DMARC failed, and the policy of a domain in the From header is to refuse such e-mails. */
   isRefused: boolean;
   /** Whether a lookup for SPF or DKIM has failed. Then a genuine e-mail may look forged. */
   isUncertain: boolean;
-  /** Whether the From header has addresses of more than `FROM_DOMAINS` domains. Then DMARC is not checked for all of them. */
+  /** Whether the From header has addresses of more than `FROM_DOMAINS` domains. Then DMARC is not checked for all. */
   hasManyDomains: boolean;
 }
 
 /** Policies of DMARC, the strictest last. */
 const STRICTNESS = ['none', 'quarantine', 'reject'];
-/** Niceness of the checking thread: e-mails of strangers must not slow down the rest. */
+/** Niceness of the checking thread: e-mails of strangers must not slow down other work. */
 const NICENESS = 10;
 
 /** Checks an e-mail at a low priority. Runs in a worker thread. @param message the thread's own copy */
@@ -136,8 +136,8 @@ export async function authenticated(
 }
 
 /**
- * Returns the domains of addresses. In a malformed one, each part after an @ counts: mail readers may show any of them as
- * the sender's.
+ * Returns the domains of addresses. In a malformed address, each part after an @ counts: mail readers may show any of these
+ * parts as the sender's domain.
  */
 function domainsOf(addresses: string[] = []): string[] {
   const parts = addresses.flatMap((address) => address.split('@').slice(1));
@@ -145,8 +145,8 @@ function domainsOf(addresses: string[] = []): string[] {
 }
 
 /**
- * Returns the strictest DMARC result for a From header with several domains (RFC 7489, section 6.6.1). Returns false unless DMARC
- * fails for one of them. Such an e-mail never passes: otherwise one domain could vouch for the name of another.
+ * Returns the failed DMARC result with the strictest policy, for a From header with several domains (RFC 7489, section
+ * 6.6.1). Returns false when DMARC fails for none of them. Never returns a pass: one domain could vouch for another's name.
  */
 async function strictest(
   { dkim, spf }: AuthenticateResult,

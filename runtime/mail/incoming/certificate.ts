@@ -1,11 +1,12 @@
-// Makes a certificate for STARTTLS where the operator has set none. Mail servers encrypt with it, and do not check it.
+// Makes a certificate for STARTTLS where the operator has set none. Other mail servers encrypt with it, and most of them do
+// not check it.
 import 'reflect-metadata';
 import { X509CertificateGenerator } from '@peculiar/x509';
 import type { Tls } from './messages.ts';
 
 const YEARS = 10;
 
-/** @param name the host name in the certificate */
+/** Returns a self-signed certificate that is valid for ten years, with its key. @param name the host name in it */
 export async function ownCertificate(name: string): Promise<Tls> {
   const signing = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await crypto.subtle.generateKey(signing, true, ['sign', 'verify']);

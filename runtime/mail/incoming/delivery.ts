@@ -15,7 +15,7 @@ import type { Outgoing } from './outgoing.ts';
 const DEADLINE_MS = 120_000;
 /** Bytes of content in one message to the app. */
 const CHUNK_BYTES = 128 * 1024;
-/** Maximum bytes of one message of the app: a reply in base64, inside JSON. */
+/** Maximum bytes of one message from the app: a reply in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
 /** Maximum forwards and replies to one e-mail. */
 const SENDS = 50;
@@ -36,7 +36,7 @@ export type Outcome =
   | { kind: 'rejected'; reason: string }
   | { kind: 'failed'; reason: string };
 
-/** A message of the app's process. It is not checked yet. */
+/** A message from the app's process. Its fields are not checked yet. */
 interface Asked {
   more?: unknown;
   send?: { id?: unknown; kind?: unknown; given?: unknown };
@@ -46,7 +46,7 @@ interface Asked {
 export class Deliveries {
   readonly #socket: string;
   readonly #outgoing: Outgoing;
-  /** Rates of forwards and replies, by app. */
+  /** Rate limits of forwards and replies, by app. */
   readonly #rates = new Map<string, Rates>();
 
   /** @param socket path of the host's Unix socket, at which the host forwards e-mails to the apps */
@@ -55,7 +55,7 @@ export class Deliveries {
     this.#outgoing = outgoing;
   }
 
-  /** Resolves with the outcome within the deadline. Never rejects. @param app the id of the app that has the address */
+  /** Gives an e-mail to an app. Resolves with the outcome within `DEADLINE_MS`. Never rejects. @param app the app's id */
   async deliver(incoming: Incoming, app: string): Promise<Outcome> {
     const rates = this.#rates.get(app) ?? new Rates();
     this.#rates.set(app, rates);
@@ -163,7 +163,7 @@ class Conversation {
     // An empty chunk is the end.
     const chunk = raw.subarray(this.#sent, this.#sent + CHUNK_BYTES);
     this.#sent += chunk.length;
-    // The app asks for one at a time: more than one in this buffer means that it does not read them.
+    // The app asks for one chunk at a time. Two chunks in this buffer mean that the app does not read them.
     if (this.#socket.bufferedAmount < 2 * CHUNK_BYTES) this.#socket.send(chunk);
     else this.#end({ kind: 'failed', reason: 'the app asked for the content and did not read it' });
   }

@@ -122,7 +122,7 @@ export class IncomingMail {
     return this.#program.call({ kind: 'email' }, { backend, endsItself: true }, spanId);
   }
 
-  /** Returns the app, on any host, that has an e-mail address. Only the app that has the address's domain can have it. */
+  /** Returns the app, on any host, that has an e-mail address: only the app with the address's domain can have it. */
   #appOf(to: string): { id: string; owner: string; backend: Backend } | null {
     const domain = domainOf(comparable(to));
     const isOf = (mail: readonly string[] = []) =>

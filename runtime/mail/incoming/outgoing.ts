@@ -19,7 +19,7 @@ import { requireSender } from '../sender.ts';
 import { type Head, headOf, valuesOf, withHeaders } from './head.ts';
 import type { Incoming } from './incoming.ts';
 
-/** Maximum message ids in References, as on Cloudflare. This ends loops of automatic replies. */
+/** Maximum message ids in References of an e-mail that gets a reply, as on Cloudflare. Ends loops of automatic replies. */
 const REFERENCES = 100;
 /** Limits of the queue, in total and per account. Low, because each forward or reply holds a copy of its e-mail. */
 const SENDS = { name: 'forwards and replies', running: 12, runningPerOwner: 4, waitingPerOwner: 100 };
@@ -121,7 +121,7 @@ export class Outgoing {
   }
 }
 
-/** Adds In-Reply-To and References to the headers of a reply: they join it to the conversation. */
+/** Adds In-Reply-To and References to the headers of a reply, so that mail readers show the reply in its conversation. */
 function threaded(fields: object, id: string | undefined, references: string[]): Record<string, unknown> {
   const own = 'headers' in fields && typeof fields.headers === 'object' ? fields.headers : {};
   if (id === undefined) return { ...own };
@@ -135,8 +135,8 @@ function isReplyTo(head: Head | null, id: string): boolean {
 }
 
 /**
- * Replaces a CR or LF alone by CRLF: with other line ends a server could be tricked into a second e-mail (SMTP smuggling). Works
- * on bytes, because large texts would fill the heap.
+ * Replaces a CR or LF alone by CRLF: with other line ends a server could be tricked into a second e-mail (SMTP smuggling).
+ * Works on bytes, because large texts would fill the heap.
  */
 function withCrlf(raw: Buffer): Buffer {
   const isBare = (at: number) => (raw[at] === LF ? raw[at - 1] !== CR : raw[at] === CR && raw[at + 1] !== LF);

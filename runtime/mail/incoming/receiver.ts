@@ -87,7 +87,7 @@ interface AppOfAddress {
   owner: string;
 }
 
-/** The reply to a command: a code of SMTP, and a text that begins with an enhanced code. */
+/** The reply to a refused command: a code of SMTP, and a text that begins with an enhanced status code. */
 class Reply extends Error {
   readonly responseCode: number;
 
@@ -181,10 +181,10 @@ export class Receiver {
   }
 
   /**
-   * Makes room for a new connection. At the limit, ends a connection of the address with the most connections, preferably an idle
-   * one.
+   * Makes room for a new connection. At the limit, ends a connection of the address with the most connections, preferably an
+   * idle one.
    * @param newcomerHas number of connections of the new connection's address
-   * @returns false, without ending any, when the new connection's address would then have the most connections
+   * @returns false, without ending any, when the new connection would give its address at least as many as any other has
    */
   #makeRoom(newcomerHas: number): boolean {
     const all = [...this.#connections.values()];
@@ -300,7 +300,7 @@ export class Receiver {
     const failed = outcomes.find(([, { kind }]) => kind === 'failed');
     if (failed !== undefined) throw new Reply(451, `4.3.0 ${textOf(failed, rcptTo.length)}`);
     const rejected = outcomes.filter(([, { kind }]) => kind === 'rejected');
-    // SMTP has one reply for all recipients. Its text names those that did not get the e-mail.
+    // SMTP has one reply for all recipients. Its text names those whose app rejected the e-mail.
     if (rejected.length > 0)
       throw new Reply(
         550,
@@ -311,7 +311,7 @@ export class Receiver {
       );
   }
 
-  /** Checks an e-mail in a thread, so that other connections go on. @throws {Reply} when it fails or takes too long */
+  /** Checks an e-mail in a thread, so that other connections go on. @throws {Reply} when the check cannot be completed */
   async #check(received: Buffer, origin: Origin): Promise<Authentication> {
     const { name, lookup } = this.#options;
     if (lookup !== undefined) return authenticated(received, origin, name, lookup);

@@ -7,7 +7,8 @@ import type { S3Place } from '../../bucket/place.ts';
 import { S3Store } from '../../bucket/s3-store.ts';
 
 /**
- * Puts code into the bucket, except what is there already, which is newer. May be repeated after a failure.
+ * Puts code into the bucket. Skips repositories and releases that the bucket already has: they are newer. May be repeated
+ * after a failure.
  * @param directory has a directory for each app, with the parts of its code as they are in the bucket
  * @throws {Error} when the bucket does not take it
  */
@@ -27,7 +28,7 @@ export async function restoreCode(place: S3Place, directory: string): Promise<vo
 async function restoreRepository(store: S3Store, directory: string): Promise<void> {
   if (!existsSync(join(directory, REFS)) || (await store.has(REFS))) return;
   const refs = readFileSync(join(directory, REFS));
-  // The refs come last: they need the packs.
+  // The refs come last, because they need the packs.
   for (const name of readRefsJson(refs, REFS).packs.map(packObject))
     await store.writeFile(name, join(directory, name));
   await store.writeIf(REFS, refs, null);

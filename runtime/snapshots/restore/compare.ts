@@ -33,7 +33,7 @@ export interface CompareJob {
 export interface NamedStorage {
   kind: 'database' | 'namespace' | 'class';
   name: string;
-  /** The namespace of its objects, as workerd knows it. */
+  /** The `uniqueKey` of its objects' namespace in workerd's configuration. */
   uniqueKey: string;
   /** The object of a database or a namespace; null for a class, which has many. */
   object: string | null;
@@ -42,11 +42,11 @@ export interface NamedStorage {
 export interface Compared {
   head: Head;
   changes: StorageChange[];
-  /** Why the current storage could not be read; then nothing is known to be replaced. */
+  /** Why the current storage could not be read; then `changes` shows no differences. Null when it was read. */
   problem: string | null;
 }
 
-/** Most storages that are reported: those that would lose most bytes. */
+/** Maximum number of reported storages. Those that would lose most bytes come first. */
 const MAX_CHANGES = 200;
 /** Matches an object's id in a path on the disk or in the bucket. */
 const OBJECT_ID = /\/([0-9a-f]{64})(?:\.sqlite$|\/)/;
@@ -62,7 +62,7 @@ const NOWHERE: Store = {
   remove: async () => {},
 };
 
-/** @throws {NotThere}, {Unusable} as a restore does, except that it does not read the data of the snapshot */
+/** Compares an app's storage with a snapshot. Finds missing packs, but not damaged ones. @throws {NotThere}, {Unusable} */
 export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets): Promise<Compared> {
   const { app, only, bucket, storages } = job;
   const store = openStore(job.store);
@@ -91,7 +91,11 @@ export async function compareStorage(job: CompareJob, holdBuckets: HoldBuckets):
   return { head, changes: changesBetween(then, now, storages), problem };
 }
 
-/** @param then the snapshot's files, by path below `data`, `buckets` or `importing` @param now the current files, likewise */
+/**
+ * Returns what a restore would change in each storage, those that would lose most bytes first.
+ * @param then the snapshot's files, by path below `data`, `buckets` or `importing`
+ * @param now the current files, by path in the same way
+ */
 export function changesBetween(
   then: ReadonlyMap<string, FileEntry>,
   now: ReadonlyMap<string, FileEntry>,

@@ -10,7 +10,7 @@ const DATABASES = 'D1Database';
 /** Unique key of the objects of KV namespaces. */
 const NAMESPACES = 'KVNamespace';
 
-/** @throws {NotThere}, {Unusable} as the restore would; {Error} when the store does not answer */
+/** Returns what a restore would change. @throws {NotThere}, {Unusable} as the restore would; {Error} when the store fails */
 export async function dryRun(
   { apps, snapshots, storageNames, users }: ReplaceOptions,
   { snapshot, app: id, database }: Wanted,

@@ -10,15 +10,16 @@ import {
 } from '../store/manifest.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
 
-/** A snapshot by its key, or the last one that had read all apps before a time, in ISO 8601. */
+/** A snapshot by its key, or the newest one that had read all apps by a time (`at`, in ISO 8601). */
 export type Which = { key: string } | { at: string };
 
-/** Most snapshots that are read to find one with the app: those of other hosts may lack it. */
+/** Maximum number of snapshots that are read to find one with the app: snapshots of other hosts may lack it. */
 const MOST_READ = 50;
 
 /**
+ * Finds an app in the named snapshot, or in the newest snapshot by a time.
  * @param of the id of this Cellar
- * @throws {NotThere} when no snapshot has the app; {Unusable} when the snapshot is damaged, or of another Cellar
+ * @throws {NotThere} when no such snapshot has the app; {Unusable} when a snapshot is damaged, or of another Cellar
  */
 export async function findApp(
   store: SnapshotStore,
@@ -40,7 +41,7 @@ export async function findApp(
     const manifest = await readOwn(store, of, id);
     const part = partOf(manifest, app);
     const { read_at, created_at } = manifest.head;
-    // Other snapshots may have writes from after that time, or only the files of an earlier snapshot.
+    // Skips a snapshot that may have writes from after `at`, or that has only an earlier snapshot's files of the app.
     const isWanted = Date.parse(read_at || created_at) <= at && !hasFailed(manifest, app);
     if (part !== undefined && isWanted) return { head: manifest.head, part };
   }

@@ -30,14 +30,14 @@ export function abandonMoves(work: string): void {
   if (!existsSync(join(work, MOVES))) rmSync(work, { recursive: true, force: true });
 }
 
-/** Moves everything. Once it has begun, a crash only delays the rest to the next start. @param work directory of new files */
+/** Makes all moves. Once they have begun, the next start finishes them after a crash. @param work directory of new files */
 export function moveAll(work: string, moves: Move[]): void {
   writeAtomic(join(work, MOVES), JSON.stringify(moves));
   finish(work);
 }
 
 /**
- * Finishes moves that a killed host had begun, and removes incomplete restores. Call it before anything runs.
+ * Finishes moves that a killed host had begun, and removes incomplete restores. Call it before any app runs.
  * @param restoring the directory of all restores in progress
  */
 export function finishMoves(restoring: string): void {
@@ -58,7 +58,7 @@ export function finishMoves(restoring: string): void {
 function finish(work: string): void {
   const moves = JSON.parse(readFileSync(join(work, MOVES), 'utf8')) as Move[];
   for (const { from, to, aside } of moves) {
-    // Already moved.
+    // Moved before a crash, or never there, such as an optional file of SQLite.
     if (!existsSync(from)) continue;
     if (aside !== null && existsSync(to)) {
       mkdirSync(dirname(aside), { recursive: true, mode: 0o700 });

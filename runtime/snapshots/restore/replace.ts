@@ -39,8 +39,8 @@ const HAND_OVER_TIMEOUT_MS = 60_000;
 const D1_KEY = 'D1Database';
 
 /**
- * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is in a new snapshot, and in the
- * trash for a week. The app's code, variables and repository stay as they are.
+ * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is then in a new snapshot, and
+ * in the trash for a week. The app's code, variables and repository stay as they are.
  * @returns the restored snapshot, and the id of the new one, which is null when the old storage could not be read
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
@@ -78,7 +78,7 @@ export async function replaceStorage(
       await cluster?.finishImport();
       const imported = { from: restored, to: paths.importing(app), aside: join(aside, 'importing') };
       if (only !== null) {
-        // On the disk there is only a cache of data in the bucket.
+        // With data in the bucket, the disk has only a cache of it. These moves clear the cache.
         const copies = { from: join(data, 'do'), to: join(aside, 'do'), aside: null };
         const known = { from: join(data, MIGRATIONS), to: join(aside, MIGRATIONS), aside: null };
         moveAll(
@@ -122,11 +122,11 @@ export function restoredObject({ databases = {} }: Partial<StorageNames>, key: s
 }
 
 /**
- * Returns the moves that replace one database. SQLite's files beside it, and the cache of applied migrations, belong to the old
- * database: they are moved away.
+ * Returns the moves that replace one database. SQLite's files beside it, and the cache of applied migrations, belong to the
+ * old database: they are moved away.
  */
 function databaseMoves(files: string, data: string, file: string, aside: string): Move[] {
-  // None of the app's processes runs, but they may have left links that lead elsewhere.
+  // The app is stopped, but its processes may have left symbolic links that lead elsewhere.
   for (const path of [join(data, dirname(dirname(file))), join(data, dirname(file))])
     if (!lstatSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
   const away = ['-wal', '-shm', '-journal'].map((suffix) => `${file}${suffix}`);

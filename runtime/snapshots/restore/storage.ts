@@ -29,7 +29,7 @@ export interface Restored {
   files: number;
 }
 
-/** @throws {NotThere}, {Unusable}; then `into` does not exist */
+/** Extracts an app's storage into the directory `into`. @throws {NotThere}, {Unusable}; then `into` does not exist */
 export async function restoreStorage({
   root,
   store: place,
@@ -114,7 +114,7 @@ export function databaseFile(id: string): string {
   return join('do', 'D1Database', `${id}.sqlite`);
 }
 
-/** Returns a function that maps a file to its path below `data`, `buckets` or `importing`; null: not a file of the storage. */
+/** Returns a function that maps a file to its path below `data`, `buckets` or `importing`; null for other files. */
 export function placesOf(paths: Layout, app: string): (file: FileEntry) => string | null {
   const folders = { data: paths.data(app), buckets: paths.buckets(app), importing: paths.importing(app) };
   const prefixes = Object.entries(folders).map(([name, path]) => [

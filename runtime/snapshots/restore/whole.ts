@@ -36,7 +36,7 @@ const CODE = 'code/';
 export interface AppInSnapshot {
   slug: string;
   bytes: number;
-  /** Whether objects of the store that it needs are missing. */
+  /** Whether packs that it needs are missing in the store. */
   isDamaged: boolean;
 }
 
@@ -75,8 +75,8 @@ async function keyOf(store: SnapshotStore, id: string): Promise<string> {
  * @param id of a snapshot, or `latest`
  * @param without apps to leave out, by id or slug: they exist afterwards, without code and data. An app with a record in the
  *   bucket continues from there, and is not reported as left out
- * @param bucket where apps in the bucket have their data, and its cluster key; null without a bucket. Data that is there stays
- *   as it is: it is newer than the snapshot's
+ * @param bucket where apps in the bucket have their data, and its cluster key; null without a bucket. Data that the bucket
+ *   has stays as it is: it is newer than the snapshot's
  * @throws {Unusable}, {NotThere}; then the directory is unchanged
  * @throws {Error} when the directory is not empty
  */

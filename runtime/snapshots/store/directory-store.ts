@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
 import { MissingObject, type Store, type Stored, UNFINISHED } from '../../bucket/store.ts';
 
-/** The operator may put other files into the directory: opening a FIFO must not block. */
+/** Does not block on a FIFO, because the operator may put other files into the directory. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
 export class DirectoryStore implements Store {

@@ -38,7 +38,7 @@ const headSchema = z.object({
   apps: z.number(),
   /** Apps that could not be read: their files are those of the previous snapshot. */
   failures: z.array(failureSchema),
-  /** The id of the host whose local apps, with data on that host's disk, it has. Empty without any, and in a Cellar of one host. */
+  /** Id of the host whose local apps (data on its disk) the snapshot has. Empty without them, or in a Cellar of one host. */
   host: z.string().default(''),
   /** Apps whose data is on another host's disk, with that host's name. */
   left_out: z.array(leftOutSchema).default([]),
@@ -147,8 +147,9 @@ export function idAt(time: Date): string {
 }
 
 /**
- * Returns the id of a snapshot taken now. It sorts after `ids` even if the clock was set back since the last one. Otherwise
- * the last one would stay the newest, and the new ones would be removed first.
+ * Returns the id of a snapshot taken now. It sorts after `ids` even if the clock was set back since the last of them.
+ * Otherwise that one would stay the newest, and new snapshots would be removed first.
+ * @param ids of all snapshots, the oldest first
  */
 export function nextId(ids: string[], now: Date): string {
   const last = ids.at(-1);
@@ -192,7 +193,7 @@ export async function readHead(store: SnapshotStore, id: string): Promise<Head> 
   return parseHead(id, bytes.subarray(0, Math.max(0, bytes.indexOf('\n')))).head;
 }
 
-/** Removes a snapshot: its packs stay until nothing needs them. */
+/** Removes a snapshot's manifest. Its packs stay until no snapshot needs them, and are removed by `removeOld`. */
 export async function removeManifest(store: SnapshotStore, id: string): Promise<void> {
   await store.remove(manifestName(id));
 }
@@ -248,8 +249,8 @@ function parseBody(body: Buffer): Part[] {
 }
 
 /**
- * Parses a chunk without a schema. There is a chunk for each 64 KiB of data. With a schema, parsing would take most of the time
- * at the start of a snapshot with few changes.
+ * Parses a chunk without a schema, because there is a chunk for each 64 KiB of a file (1 MiB if the file is large). With a
+ * schema, parsing would take most of the time at the start of a snapshot with few changes.
  * @throws {Error} when it is not a chunk
  */
 function readChunk(said: unknown, packs: string[]): Chunk {

@@ -115,7 +115,10 @@ export class PackReader {
     this.#store = store;
   }
 
-  /** Returns a chunk's content. @throws {Damaged} when its SHA-256 is wrong, or its pack is missing */
+  /**
+   * Returns a chunk's content.
+   * @throws {Damaged} when its SHA-256 is wrong, or its pack is missing; {Locked} when no key decrypts the pack
+   */
   async read({ hash: name, pack, offset, length, size }: Chunk): Promise<Buffer> {
     const stored = (await this.#pack(pack)).subarray(offset, offset + length);
     let content: Buffer;
@@ -133,7 +136,7 @@ export class PackReader {
       throw error instanceof MissingObject ? new Damaged(error.message) : error;
     });
     if (!isPack(pack, bytes)) throw new Damaged(`${packName(pack)} is damaged`);
-    // Decided by the pack's name: its first bytes may be an app's own data that age has encrypted.
+    // The name decides whether the pack is encrypted. Its first bytes may be data that an app itself encrypted with age.
     return pack.length === HASH_DIGITS ? bytes : this.#store.open(packName(pack), bytes);
   }
 

@@ -11,7 +11,7 @@ export type StorePlace = Place & { keys?: readonly string[] };
 
 type Place = { directory: string } | { s3: S3Place };
 
-/** Returns the store that the settings name. Default: a folder in Cellar's bucket; without a bucket, one in the data directory. */
+/** Returns the store that the settings name. Default: a folder in Cellar's bucket, else one in the data directory. */
 export function storePlace(settings: Config, paths: Layout): StorePlace {
   return { ...placeOf(settings, paths), keys: settings.RUNNER_SNAPSHOT_KEY };
 }

@@ -1,4 +1,5 @@
-// A store of snapshots whose objects are encrypted with the operator's keys: age identities.
+// A store of snapshots, and the encryption of its objects with the operator's keys (age identities). `read` and `write` do
+// not encrypt or decrypt: their callers use `seal` and `open`.
 import { createHash } from 'node:crypto';
 import type { Store, Stored } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
@@ -6,7 +7,7 @@ import { Damaged, Locked, Unusable } from '../errors.ts';
 
 /** The first bytes of every file that age has encrypted. */
 const SEALED = Buffer.from('age-encryption.org/');
-/** How age says that none of the keys fits. */
+/** Matches age's error message when none of the keys fits. */
 const NO_KEY_FITS = /no identity matched/;
 /** Bytes to read of an encrypted object besides the wanted ones: age's header, and a piece that age reads ahead. */
 const READ_AHEAD = 2 * 2 ** 16;
@@ -54,7 +55,7 @@ export class SnapshotStore implements Store {
 
   /**
    * Returns the content of an object, which may be encrypted.
-   * @throws {Locked} when none of the keys fits; {Damaged}
+   * @throws {Locked} when none of the keys fits; {Damaged}; {Unusable} when a key is invalid
    */
   async open(name: string, stored: Buffer<ArrayBuffer>): Promise<Buffer<ArrayBuffer>> {
     if (!isSealed(stored)) return stored;

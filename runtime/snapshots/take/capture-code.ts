@@ -6,7 +6,7 @@ import { ifThere, MissingObject, type Stored } from '../../bucket/store.ts';
 import type { FileEntry } from '../store/manifest.ts';
 import { type ObjectsCapture, objectPieces, piecesOf } from './capture-objects.ts';
 
-/** Most attempts to get refs with all their packs. */
+/** Maximum attempts to read refs with all their packs. */
 const ROUNDS = 5;
 
 /**

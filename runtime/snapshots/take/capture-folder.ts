@@ -5,9 +5,9 @@ import type { Stored } from '../../bucket/store.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import type { FileEntry } from '../store/manifest.ts';
 
-/** Most attempts to get consistent lists. */
+/** Maximum rounds of reading until all objects are consistent. */
 const ROUNDS = 5;
-/** Stands for files of no Durable Object, such as alarms. They may change all the time, so the last round accepts them as read. */
+/** Stands for all files of no Durable Object, such as alarms. They may change at any time: the last round accepts them. */
 const NONE = '';
 /** The file that names the process which owns a Durable Object. */
 const OWNER = /\/own\.json$/;
@@ -20,8 +20,9 @@ export interface FolderCapture {
 }
 
 /**
- * Reads a folder. The first list has every write that was acknowledged before. Each round reads the files of the latest list.
- * It accepts a Durable Object's files when all could be read, and the next list has the same owner. Else the next round reads them.
+ * Reads a folder. The first list has every write that was acknowledged before. Each round reads the files of the latest
+ * list. It accepts a Durable Object's files when all could be read, and the next list has the same owner process for the
+ * object. Otherwise the next round reads the object again.
  * @throws {Error} when an object changes its owner, or is compacted, in every round
  */
 export async function captureFolder(store: S3Store, { before, add }: FolderCapture): Promise<FileEntry[]> {

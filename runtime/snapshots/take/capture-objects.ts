@@ -18,8 +18,8 @@ export interface ObjectsCapture {
 }
 
 /**
- * Reads the folder. Records come before blobs, so that the blobs of each record are there. No blob of a record may be removed
- * meanwhile.
+ * Reads the folder. Reads the records before it lists the blobs, so that the list has the blobs of each record. The caller
+ * must defer the removal of such blobs meanwhile.
  * @throws {Error} when the bucket does not answer
  */
 export async function captureObjects(store: S3Store, { before, add }: ObjectsCapture): Promise<FileEntry[]> {

@@ -95,7 +95,7 @@ export class Capture {
     this.#before = new Map(files.map((file) => [file.path, file]));
   }
 
-  /** @param copy path of a copy of the host's database */
+  /** Captures the host's database. @param copy path of a copy of it */
   async hostDatabase(copy: string): Promise<Part> {
     const { content } = readOwn(copy);
     const path = this.#paths.database.slice(this.#paths.root.length + 1);
@@ -113,7 +113,7 @@ export class Capture {
     const root = isClustered ? clusterDirectory(directory) : directory;
     const place = { user: null, theirs: false, skip: isClustered ? ['do', 'kv'] : NOT_CONTROL_DATA };
     await this.#storage(root, place, files);
-    // The snapshot has the paths that a control plane on this machine uses, so that a restore works with a bucket and without.
+    // The snapshot has the paths of a control plane on this machine, so that a restore works with or without a bucket.
     const own = this.#pathOf(directory, '');
     const list = [...files.values()].map((file) => ({
       ...file,
@@ -155,7 +155,7 @@ export class Capture {
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
-  /** Captures only the storage of an app, in the same way as `app`. @param hasBuckets whether with R2 objects on this machine */
+  /** Captures only the storage of an app, as `app` does. @param hasBuckets whether to capture R2 objects on this machine */
   async storage(app: CapturedApp, hasBuckets: boolean): Promise<FileEntry[]> {
     const files = new Map<string, FileEntry>();
     await this.#data(app, files);
@@ -172,7 +172,7 @@ export class Capture {
 
   /** Captures R2 objects on this machine. */
   async #buckets({ id, user }: CapturedApp, files: Files): Promise<void> {
-    // These belong to the bucket service, which has a user of its own.
+    // These files belong to the bucket service, which has a user of its own.
     const buckets = this.#paths.buckets(id);
     const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
     await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [], hold }, files);
@@ -191,7 +191,7 @@ export class Capture {
     for (const file of captured) files.set(file.path, file);
   }
 
-  /** Captures a repository in the bucket. @returns false when the bucket has none: one of an older Cellar is on the disk */
+  /** Captures a repository in the bucket. @returns false when it is only on the disk, where an older Cellar has left it */
   async #storedRepository(id: string, files: Files): Promise<boolean> {
     const captured = await captureRepository(...this.#code(id, 'repository'));
     for (const file of captured ?? []) files.set(file.path, file);
@@ -262,7 +262,7 @@ export class Capture {
     await this.#own(root, { only: ['objects'], but: GIT_UNFINISHED }, files);
   }
 
-  /** Reads the host's own files until there are no new ones: meanwhile git may pack many objects into one file. */
+  /** Reads the host's own files until a listing has no new ones: git may pack many objects into one file meanwhile. */
   async #own(root: string, { but, ...where }: Own, files: Files): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const listed = list(root, { databases: false, ...where });
@@ -367,7 +367,7 @@ interface StoragePlace {
   /** Whether to give its directories to the user: copied ones belong to the host until the app runs. */
   theirs: boolean;
   skip: string[];
-  /** Starts or ends deferring the removal of files; impossible for files that the app itself removes. */
+  /** Starts or ends deferring the removal of files. Undefined for files that the app itself removes. */
   hold?: (isHeld: boolean) => Promise<void>;
 }
 

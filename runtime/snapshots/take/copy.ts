@@ -1,4 +1,4 @@
-// Copies an app's storage for a preview while the app runs. As in a snapshot, each database is consistent in itself.
+// Copies an app's storage, as for a preview, while the app runs. As in a snapshot, each database is consistent in itself.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { S3Place } from '../../bucket/place.ts';
@@ -26,7 +26,7 @@ export interface Copied {
   files: number;
 }
 
-/** @throws {Error} then `into` does not exist */
+/** Copies an app's storage into the directory `into`. @throws {Error} then `into` does not exist */
 export async function copyStorage(
   { root, app, hasBuckets, bucket, into }: CopyJob,
   holdBuckets: HoldBuckets,

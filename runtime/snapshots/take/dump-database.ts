@@ -1,10 +1,10 @@
-// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service. In a Cellar of several
-// hosts, any host may have the newest data, and the files on this disk may be older.
+// Copies a database of the control plane into an SQLite file, over the socket of workerd's D1 service. In a Cellar of
+// several hosts, any host may have the newest data, and the files on this disk may be older.
 import Database from 'better-sqlite3';
 import { isOwn, quote } from '../../control/copy-database.ts';
 import { runQueries } from '../../control/run-queries.ts';
 
-/** Most bytes of all rows, as JSON. */
+/** Maximum bytes of all rows, as JSON. */
 const DUMP_BYTES = 256 * 2 ** 20;
 const SEQUENCES = 'sqlite_sequence';
 
@@ -54,7 +54,7 @@ function insertAll(database: Database.Database, table: string, rows: Record<stri
   for (const row of rows) insert.run(columns.map((column) => storedValue(row[column])));
 }
 
-/** Returns a value as SQLite takes it: bytes come as a list of numbers. */
+/** Converts a value of D1's response for SQLite: a list of numbers becomes bytes. */
 function storedValue(value: unknown): unknown {
   return Array.isArray(value) ? Buffer.from(value as number[]) : value;
 }

@@ -1,4 +1,5 @@
-// Adds apps of other hosts to a snapshot. Apps in the bucket are captured as this host's own; local data is only at its host.
+// Adds apps of other hosts to a snapshot, if they keep their data in the bucket: these are captured as this host's own.
+// Local data of another host cannot be captured here.
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { readRecords } from '../../bucket/records/continue.ts';

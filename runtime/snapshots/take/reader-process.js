@@ -1,5 +1,5 @@
-// Prints the contents of requested files, one after another, as the app's user. An attacker who escaped the sandbox may
-// have written them. The host ends this process when it takes too long or too much memory.
+// Prints the contents of requested files, one after another, as the user who owns them. An attacker who escaped the sandbox
+// may have written the files. This process is ended when it takes too long or too much memory.
 //
 // It reads lines of JSON, `{"path", "kind"}`. For each it prints a line of JSON, `{"size"}`, `{"gone"}` or `{"error"}`,
 // and then `size` bytes.
@@ -33,7 +33,7 @@ function print(bytes) {
   }
 }
 
-/** Whether the size of the current file has been printed: then an error can only end the process. */
+/** Whether the size of the current file has been printed. Then an error can no longer be printed, and ends the process. */
 let sized = false;
 
 function say(head) {

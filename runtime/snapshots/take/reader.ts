@@ -7,7 +7,7 @@ import { readerProgram, readerWords } from '../../processes/reader.ts';
 import type { Listed } from './listing.ts';
 
 const PROGRAM = readerProgram(new URL('./reader-process.js', import.meta.url));
-/** Memory limit: a database of 32 MiB is copied in memory. */
+/** Memory limit, in bytes: a database of up to 32 MiB is copied in memory. */
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line of its output, in bytes. */
 const LINE_BYTES = 8 * 1024;

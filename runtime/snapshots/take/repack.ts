@@ -11,7 +11,8 @@ const NEEDED_SHARE = 0.3;
 const MAX_BYTES = 128 * 2 ** 20;
 
 /**
- * Copies the needed chunks of mostly unused packs into new packs, and updates the files. Old packs stay while a snapshot needs them.
+ * Copies the needed chunks of mostly unused packs into new packs, and updates `parts`. The old packs stay while a snapshot
+ * needs them.
  * @param sizes bytes of the packs that existed before this snapshot, by name in the store
  */
 export async function repack(

@@ -16,7 +16,7 @@ import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { isUnreadable } from '../verify.ts';
 
 export interface Keep {
-  /** Maximum snapshots of deploys, and of ordinary ones. Snapshots with apps on a host's disk are counted for each host. */
+  /** Maximum number of deploys' snapshots, and of ordinary ones. Those with apps on a host's disk are counted by host. */
   count: number;
   /** Maximum hourly snapshots, counted in the same way. */
   hourly: number;
@@ -50,8 +50,9 @@ export interface Removal {
 }
 
 /**
- * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. To remove packs, all
- * snapshots are read. So hourly snapshots do it once a day (UTC), or when space is short.
+ * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. For that it reads
+ * the manifests of all snapshots. So after an hourly snapshot it removes packs only once a day (UTC), or if `sweep` is set
+ * or `hourlyBytes` is exceeded.
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
@@ -117,9 +118,9 @@ async function headOf(store: SnapshotStore, id: string) {
 }
 
 /**
- * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others. Snapshots with
- * apps on a host's disk are counted for each host: no other host's snapshots have these apps. A snapshot that cannot be read may be
- * of any kind. It is removed once newer ordinary snapshots reach their limit.
+ * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others. Snapshots
+ * with apps on a host's disk are counted for each host: no other host's snapshots have these apps. A snapshot that cannot be
+ * read may be of any kind. It is removed once newer ordinary snapshots reach their limit.
  */
 function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
   const tooMany = new Set<string>();

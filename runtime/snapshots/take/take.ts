@@ -72,8 +72,9 @@ const MAX_FAILURES = 50;
 const MAX_LEFT_OUT = 50;
 
 /**
- * Takes a snapshot. It goes on when an app cannot be read.
+ * Takes a snapshot. When an app cannot be read, the snapshot gets the app's files of the previous one.
  * @throws {Unusable} when the store has snapshots of another Cellar, or encrypted ones and this one has no key
+ * @throws {Error} when another part cannot be read, the store fails, or apps change in every round
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const store = openStore(job.store);
@@ -87,7 +88,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
     host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
-  // A chunk that an older key encrypted is written again. Otherwise the store would keep data that the new key does not protect.
+  // A chunk that an older key encrypted is written again. Otherwise new snapshots would need data that the old key can read.
   const isGood = ({ pack }: Chunk) => isMarked(pack, store) && !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
@@ -181,8 +182,8 @@ function* chunksOf(parts: Part[]): Generator<Chunk> {
 }
 
 /**
- * Reads every app, and again those deployed or moved meanwhile: the release and the storage in the snapshot must be those in the
- * copy of the host's database.
+ * Reads every app, and again those deployed or moved meanwhile: the release and the storage in the snapshot must be those in
+ * the copy of the host's database.
  */
 async function captureApps(
   job: TakeJob,

@@ -1,4 +1,5 @@
-// Captures R2 objects with all their bytes, also when another host removes bytes meanwhile: this host can defer only its own removals.
+// Captures R2 objects with all their bytes, even if another host removes bytes meanwhile. This host can defer only its own
+// removals.
 import type { S3Store } from '../../bucket/s3-store.ts';
 import { MissingObject } from '../../bucket/store.ts';
 import type { ObjectRecord } from '../../storage/r2/remote/records.ts';
@@ -6,11 +7,12 @@ import type { FileEntry } from '../store/manifest.ts';
 import { captureObjects, type ObjectsCapture, objectPieces, piecesOf } from './capture-objects.ts';
 
 const RECORD = /^[^/]+\/objects\//;
-/** Most attempts to read an object that is replaced meanwhile. */
+/** Maximum attempts to read an object that is replaced meanwhile. */
 const ROUNDS = 5;
 
 /**
- * As `captureObjects`. Then reads objects again whose records have changed: their bytes may have gone before they were read.
+ * Captures objects with `captureObjects`. Then reads objects again whose records have changed: their bytes may have been
+ * removed before they were read.
  * @throws {Error} when the bucket does not answer, or an object is replaced in every round
  */
 export async function captureWholeObjects(store: S3Store, capture: ObjectsCapture): Promise<FileEntry[]> {
