@@ -52,8 +52,8 @@ export class Apps extends OpenApps {
   }
 
   /**
-   * Starts the apps that ran before the restart; if apps never hibernate, all apps that are not stopped or asleep. Starts no
-   * previews. Resolves when all starts have succeeded or failed.
+   * Starts the apps that ran before the restart; if apps never hibernate, also those at rest. Starts no previews, stopped or
+   * sleeping apps. Resolves when all starts have succeeded or failed.
    * @param inBucket true: apps that keep their data in the bucket; false: the others
    */
   async resume(inBucket: boolean): Promise<void> {

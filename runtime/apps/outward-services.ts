@@ -51,7 +51,7 @@ interface Program {
 }
 
 const GIB = 1024 ** 3;
-/** The services of this file. Vectors belong to the storage, so the bucket service serves them. */
+/** The services of this file. Vectors belong to the storage, so `Buckets` has their service. */
 type OutwardService = Exclude<HostService, 'vectors'>;
 
 const PROGRAMS: Record<OutwardService, Program> = {

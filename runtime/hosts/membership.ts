@@ -82,7 +82,7 @@ export class Membership {
   }
 
   /**
-   * Reports until the control plane answers. From then on, sends a report every `REPORT_EVERY_MS`.
+   * Reports until the control plane answers, then resolves. From then on, sends a report every `REPORT_EVERY_MS`.
    * @throws {Error} when it refuses this host; the reason of `leave` when that is called meanwhile
    */
   async join(): Promise<void> {

@@ -24,7 +24,7 @@ const RECORD = /^[^/]+\/objects\//;
 export interface Counts {
   databases: number;
   namespaces: number;
-  /** Durable Objects, queues, crons and instances of Workflows. */
+  /** All other Durable Objects, with those of queues, crons, pipelines and Workflow instances. */
   objects: number;
   r2_objects: number;
   /** Bytes of all data, KV values included. */

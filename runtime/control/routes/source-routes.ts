@@ -202,7 +202,7 @@ async function commit(
   );
 }
 
-/** Commits a template, and deploys the commit. */
+/** Commits a template, and queues its deploy. */
 async function startFrom(
   options: SourceOptions,
   { request, words }: Call,
