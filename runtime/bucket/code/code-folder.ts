@@ -9,7 +9,7 @@ import { MissingObject, type Stored } from '../store.ts';
 import { type CodePart, codePlace } from './code-names.ts';
 import type * as transfer from './file-transfer.ts';
 
-/** 8 threads, because transfers mostly wait for the network. One account gets at most 4, so that others need not wait. */
+/** 8 threads, because transfers mostly wait for the network. One account gets at most 4, so that it cannot block others. */
 const transfers = new WorkerThreads(8, 4);
 const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 /** Timeout of the transfer of one file, in ms. */
