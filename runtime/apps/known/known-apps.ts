@@ -99,7 +99,8 @@ export abstract class KnownApps {
   /**
    * Calls `read` with the path of an app's repository, once the disk has what the bucket has. Keeps the repository on
    * the disk meanwhile.
-   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy; what `read` throws
+   * @throws {Refusal} when the disk has no copy: 503 if the bucket does not answer, 404 if the app was deleted
+   * @throws what `read` throws
    */
   async withRepository<T>(id: string, read: (path: string) => Promise<T>): Promise<T> {
     const path = this.#paths.repository(id);
