@@ -240,7 +240,7 @@ export class Previews {
       throw new Refusal(
         400,
         'invalid_input',
-        `the preview of the branch ${branchIn(other.source)} has the name ${alias}: choose another alias`,
+        `another preview or version has the name ${alias}: choose another alias`,
       );
   }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PullEvent } from '../../handlers/contract/source/pulls.ts';
+import { INTERRUPTED } from '../../runtime/builds/deploy/deploy.ts';
 import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -33,7 +34,10 @@ function open(
   const directory = temporaryDirectory(t);
   const store = openHostStore(join(directory, 'host.sqlite'));
   const { repository, sha } = commit(directory, { 'index.html': 'x' });
-  const previews = new Map<string, { slug: string; serves: boolean; deploy: { status: string } }>();
+  const previews = new Map<
+    string,
+    { slug: string; serves: boolean; deploy: { status: string; error?: string } }
+  >();
   const sources = new Sources({
     store,
     paths: { repository: () => repository },
@@ -107,6 +111,32 @@ test('a preview is live although the Git host cannot be told', async (t) => {
   await settles('shop', 'live');
   assert.equal(pull('shop').url, 'https://pull.example');
   assert.match(pull('shop').error!, /public address/);
+});
+
+test('a preview whose deploy a stop of the host interrupted has not failed: it is deployed again', async (t) => {
+  const { connect, deliver, previews, settles, sources, pull, store } = open(t);
+  await connect('shop');
+  deliver('shop', {});
+  const isBuilding = () => store.pulls.find('shop', 5)?.pull.state === 'building';
+  const ticks = () => {
+    sources.tick();
+    return isBuilding();
+  };
+  await eventually(ticks, 'the preview is pushed', WAIT_MS);
+  const [preview] = previews.values();
+  preview!.deploy = { status: 'failed', error: INTERRUPTED };
+  const saved = new Promise<void>((resolve) => {
+    const { save } = store.pulls;
+    t.mock.method(store.pulls, 'save', (...values: Parameters<typeof save>) => {
+      save(...values);
+      resolve();
+    });
+  });
+  sources.tick(Date.now() + HOUR_MS);
+  await saved;
+  assert.equal(pull('shop').state, 'building');
+  preview!.deploy = { status: 'live' };
+  await settles('shop', 'live');
 });
 
 test('a pull request from outside waits although the Git host cannot be told', async (t) => {

@@ -116,7 +116,9 @@ export class DeployQueue {
     if (deploy === undefined || !deploy.mayBeCancelled) {
       const status = deploy?.fact.status ?? this.#options.store.deploys.find(appId, deployId)?.status;
       if (status === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-      throw new Refusal(409, 'transition_conflict', `deploy ${deployId} has ended (${status})`);
+      const isEnding = status === 'queued' || status === 'building';
+      const state = isEnding ? 'is already being cancelled' : `has ended (${status})`;
+      throw new Refusal(409, 'transition_conflict', `deploy ${deployId} ${state}`);
     }
     if (deploy === waiting) this.#waiting.delete(appId);
     deploy.cancel(`cancelled by ${by}`, 'cancelled');

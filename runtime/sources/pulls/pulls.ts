@@ -3,6 +3,7 @@ import { type Pull, type PullEvent, SHOWN_PULLS } from '../../../handlers/contra
 import type { Remote } from '../../../handlers/contract/source/remote.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { PullRow, StoredPull } from '../../../sqlite/host/source/pulls.ts';
+import { isInterrupted } from '../../builds/deploy/deploy.ts';
 import type { FetchFrom } from '../../builds/source/import.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { log, reason } from '../../log.ts';
@@ -209,8 +210,15 @@ export class Pulls {
   #built(appId: string, pull: StoredPull): StoredPull {
     const deploy = this.#options.previews.ofSource(appId, pullRef(pull.number))?.deploy;
     if (deploy === undefined) return { ...pull, state: 'failed', error: 'the preview was removed' };
-    // A preview without a deploy was interrupted before the deploy was recorded. `Previews` then makes the deploy.
-    if (deploy === null || deploy.status === 'queued' || deploy.status === 'building') return pull;
+    // Without a deploy, the preview was interrupted before the deploy was recorded. `Previews` deploys it, and repeats an
+    // interrupted deploy.
+    if (
+      deploy === null ||
+      isInterrupted(deploy) ||
+      deploy.status === 'queued' ||
+      deploy.status === 'building'
+    )
+      return pull;
     if (deploy.status === 'live') return { ...pull, state: 'live', error: null };
     return { ...pull, state: 'failed', error: deploy.error ?? `the deploy was ${deploy.status}` };
   }

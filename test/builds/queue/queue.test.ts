@@ -219,7 +219,10 @@ test('a user can cancel a waiting or building deploy, and the next one starts', 
   for await (const text of output) if (/^begun$/m.test(String(text))) break;
   const waiting = await push();
   const byAda = async ({ fact }: Deploy) => {
-    const { status, error, finished_at } = await queue.cancel(APP, fact.id, 'Ada');
+    const cancelling = queue.cancel(APP, fact.id, 'Ada');
+    if (fact.status === 'building')
+      await assert.rejects(queue.cancel(APP, fact.id, 'Ada'), /is already being cancelled$/);
+    const { status, error, finished_at } = await cancelling;
     assert.deepEqual([status, error], ['cancelled', 'cancelled by Ada']);
     assert.ok(finished_at);
     assert.equal(store.deploys.find(APP, fact.id)!.status, 'cancelled');
