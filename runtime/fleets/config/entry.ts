@@ -29,7 +29,7 @@ const EMAIL = { name: 'cellar-email.js', text: textOf('./modules/email-event-mod
 const TCP = { name: 'cellar-tcp.js', text: textOf('./modules/tcp-event-module.js') };
 /** Counts running Workflow steps. */
 const STEPS = own('steps');
-/** Replaces `cloudflare:workers`. Its import path is as long as this name, so that later source positions stay the same. */
+/** Replaces `cloudflare:workers`. Its import path has the same length, so that later source positions stay the same. */
 export const WORKERS = { name: 'cellar-worker.js', text: textOf('./modules/workers-module.js') };
 /** Reloads pages when the app has changed. */
 export const RELOAD = own('reload');

@@ -47,7 +47,7 @@ export function queueService(index: number): string {
   return `service queue ${index}`;
 }
 
-/** Whether a module may have methods that other apps can call. Such methods need a class that extends one of these. */
+/** Whether a module may have methods that other apps can call: they need a class that extends one of the classes below. */
 export function mayHaveMethods(text: string): boolean {
   return text.includes('WorkerEntrypoint') || text.includes('DurableObject');
 }
@@ -120,8 +120,8 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
         ],
         compatibilityDate: SERVICE_DATE,
         bindings: ways.map((way) => ({ name: way, service: `service ${way}` })),
-        // These objects have no data, because they only forward calls. With storage in memory, each process of a cluster has
-        // its own.
+        // These objects only forward calls, and have no data. Their storage is in memory, so that they stay in the calling
+        // process, even in a cluster.
         ...(keys.length > 0 && {
           durableObjectNamespaces: keys.map((uniqueKey, index) => ({
             className: objectClass(index),

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_NAMED = 1_000;
 const MAX_NAME_BYTES = 1_000;
-/** SQL that converts an alarm's time to ms. workerd stores nanoseconds, which are too large for a number of JavaScript. */
+/** SQL that converts an alarm's time to ms. workerd stores nanoseconds, which are too large for JavaScript's numbers. */
 const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
 const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
 const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM

@@ -206,7 +206,7 @@ export class Fleet implements Backend {
   /**
    * Ends the processes because the app uses too much disk. The app runs again after a start, a deploy or `letGo`. Does
    * nothing for an app that is stopped, held or not deployed.
-   * @param atOnce whether requests in flight are aborted, and the process is killed during a running operation
+   * @param atOnce whether requests in flight are aborted. If so, the process is killed even during another operation
    */
   hold(why: string, atOnce: boolean): Promise<void> {
     const { phase, operations } = this.#process;

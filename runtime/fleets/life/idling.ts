@@ -1,4 +1,4 @@
-// Ends a process that is idle, that is stuck or whose memory others need, and starts one for due work.
+// Ends a process that is idle or stuck, or whose memory other apps need. Starts a process for due work.
 import { EXCEEDED_CPU } from '../../edge/refusals.ts';
 import type { Cell } from '../process/cell.ts';
 import { type Stuck, Watchdog } from '../process/watchdog.ts';

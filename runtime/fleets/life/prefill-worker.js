@@ -1,4 +1,4 @@
-// Puts the files of a cache into a bucket or a namespace inside workerd, as an app's process would.
+// Puts the files of a cache into a bucket or a KV namespace. Runs inside workerd, as an app's Worker would.
 
 /** Number of files put at once. It is small, because each file may be buffered in memory. */
 const AT_ONCE = 8;

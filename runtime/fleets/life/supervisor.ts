@@ -234,8 +234,8 @@ export class Supervisor implements StartingApp {
   /**
    * Starts the live release once it has a slot, and makes it serve.
    * @param failed returns when to try again after a failure of the release
-   * @throws {Error} when it does not start. Then a retry is scheduled; if the host refused it or an obstacle exists, the app
-   *   goes idle; if it was cancelled, the app is stopped
+   * @throws {Error} when it does not start. If the start was cancelled, the app is then stopped. If the host refused it or
+   *   an obstacle exists, the app goes idle. Otherwise a retry is scheduled
    */
   async bringUp(
     wanted: AbortSignal,

@@ -109,6 +109,7 @@ export class CellFilesCache {
    * @param release the release's directory
    * @param secrets names of the secrets
    * @param vars overrides of variables
+   * @param hasOutbound whether the app has an outbound Worker
    * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */

@@ -188,7 +188,9 @@ export class CellOutput {
   }
 }
 
-/** Returns a sink that splits the output into lines on this thread. Use it for a process that prints little, or is alone. */
+/**
+ * Returns a sink that splits output into lines on this thread, for a process that prints little or is the host's only one.
+ */
 export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): OutputSink {
   const reader = (pipe: OutputPipe) => new LineReader((line) => onLine(line, pipe));
   const readers = { stdout: reader('stdout'), stderr: reader('stderr') };

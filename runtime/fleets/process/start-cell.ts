@@ -56,10 +56,7 @@ const START_TIMEOUT_MS = 30_000;
 const START_CPU_MS = 10_000;
 /** How often a starting process's CPU time and memory are checked, in ms. */
 const EXCESS_EVERY_MS = 1_000;
-/**
- * Allowance for memory that workerd reserves but never writes, in MiB: 550 in a test. More threads of the machine reserve
- * more.
- */
+/** Allowance for memory that workerd reserves but never writes, in MiB. 550 was measured; a larger machine reserves more. */
 const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
 

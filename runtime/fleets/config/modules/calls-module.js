@@ -46,7 +46,7 @@ function begin(kind, name, detail) {
 }
 
 function end(call, failed) {
-  // workerd's clock advances only after I/O.
+  // workerd's clock advances only after I/O, so a call without I/O has the duration 0.
   call.endedAt = Date.now();
   call.failed = failed;
 }

@@ -9,7 +9,7 @@ const SEND_BYTES = 1024 * 1024;
 const BATCH_BYTES = 8 * 1024 * 1024;
 /** Time after which a smaller batch is written, in ms. Also the pause after a failed write. */
 const BATCH_MS = 60_000;
-/** Maximum size of the records that wait, in bytes. It is reached only while R2 accepts no object. */
+/** Maximum size of the records that wait, in bytes. Beyond it, `send()` fails, for example because R2 accepts no object. */
 const WAITING_BYTES = 64 * 1024 * 1024;
 
 const encoder = new TextEncoder();

@@ -82,7 +82,7 @@ async function answerTail(request, scriptName, tail) {
   return new Response(null, { status: 204 });
 }
 
-/** Returns an event as on Cloudflare for `tail()`, made from its JSON. */
+/** Returns an event in the form that `tail()` gets on Cloudflare, made from its JSON. */
 function traceItem({ unredacted, ...item }, scriptName) {
   const { event } = item;
   if (event?.request && unredacted) {

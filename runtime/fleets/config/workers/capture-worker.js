@@ -30,7 +30,7 @@ export function eventTraceId() {
   return traceIdOf(currentEvent());
 }
 
-/** Functions that the module that times calls replaces, where it is loaded. */
+/** Functions that `cellar-calls.js` replaces, where it is loaded. */
 export const watcher = {
   /** Called when the running event has called a method of another object. */
   called(_stub, _method, _result) {},
@@ -199,8 +199,8 @@ function carriedBy(value) {
 }
 
 /**
- * Names that are no plain method in some class of the app. Calls of them carry no trace, because it would not be removed
- * there.
+ * Names that are not a plain method in at least one class of the app. Calls of these names carry no trace, because this
+ * class would not remove it from the arguments.
  */
 const unsure = new Set();
 /** Names of methods whose calls carry the trace. */
@@ -270,7 +270,7 @@ function carryingMethod(stub, name, method) {
  * Makes method calls through a service binding carry the caller's trace. Such a binding has a method for every name that its
  * prototype lacks.
  * @param isOwn whether the binding leads to the app itself. Then only methods in `expected` carry the trace. In another app,
- * `calledBy` removes the trace where needed
+ *   `calledBy` removes the trace where needed
  */
 export function expectCallsBy(service, isOwn) {
   const stubs = ServiceStub.prototype;

@@ -44,7 +44,7 @@ export class D1Database extends Database {
           ? [JSON.stringify(await this.importFile(await request.text()))]
           : await this.runQueries(await request.json());
       await this.ctx.storage.sync();
-      // workerd's clock advances only after I/O.
+      // workerd's clock advances only after I/O, such as the `sync()` above.
       const duration = `,"duration_ms":${Date.now() - begun}}`;
       return new Response(new Blob(['{"done":', ...done, duration]));
     } catch (error) {
@@ -224,7 +224,7 @@ export class HostDatabases extends WorkerEntrypoint {
   }
 }
 
-/** Returns the error as JSON, with SQLite's message without workerd's prefix. */
+/** Returns an error as JSON, with SQLite's message but without workerd's prefix. */
 function failure(error) {
   return Response.json({ failed: String(error.message).replace(RESET, '').slice(0, 2000) });
 }

@@ -93,7 +93,7 @@ async function hintFor(words) {
     if (name === undefined || name in env) return '';
     return `<p>The app has no binding, variable or secret <code>${escaped(name)}</code>: add it to the Wrangler configuration, or set it as a secret.</p>\n`;
   } catch {
-    // The module is not one of the app's with a text.
+    // The text of this module is not available: it is not one of the app's, or it has no source map.
     return '';
   }
 }
