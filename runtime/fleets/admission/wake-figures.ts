@@ -7,7 +7,6 @@ const REMEMBERED = 1_000;
 export interface WakeCounts {
   /** Wakes that succeeded. */
   count: number;
-  /** Wakes that failed. */
   failed: number;
   p50_ms: number | null;
   p99_ms: number | null;

@@ -9,7 +9,6 @@ import { type CellModule, textOf } from './texts.ts';
 /** Cellar's entry module of the Worker. It wraps the app's exports. */
 const ENTRY = 'cellar-entry.js';
 const ENTRY_TEXT = textOf('./workers/entry-worker.js');
-/** The module with the error page. */
 const PAGE = 'cellar-page.js';
 const PAGE_TEXT = textOf('./workers/page-worker.js');
 /** Runs each call of the app's code as an event, to which logs, errors and traces refer. */

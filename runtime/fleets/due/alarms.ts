@@ -9,7 +9,6 @@ import { FairQueue } from '../../queues/fair-queue.ts';
 
 /** An alarm of a Durable Object, such as a cron's schedule. */
 export interface Alarm {
-  /** The object's name. */
   name: string;
   /** In ms since 1970; null for a cron not yet scheduled. */
   time: number | null;
@@ -17,7 +16,6 @@ export interface Alarm {
 
 /** An alarm as workerd stores it. */
 export interface StoredAlarm {
-  /** The object's id. */
   id: string;
   /** The object's name; null when it has none. */
   name: string | null;

@@ -28,7 +28,6 @@ export interface FleetUsage {
   cpuMs: number;
   /** Private memory of all its processes, as last read. */
   memoryBytes: number;
-  /** How many processes serve now. */
   processes: number;
   /** How often requests have started the app from rest since the last call of `takeUsage`. */
   wakes: number;

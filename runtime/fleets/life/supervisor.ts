@@ -98,7 +98,6 @@ export class Supervisor implements StartingApp {
     this.rest = new RestRecord(options.onRest);
   }
 
-  /** Writes a warning to the app's own log. */
   readonly warn = (words: string): void => this.options.say('warn', words);
 
   /** Created on first use, as `#due` is, to save memory: thousands of apps may be at rest. */
@@ -384,7 +383,6 @@ export class Supervisor implements StartingApp {
     this.#backoff.reset();
   }
 
-  /** Cancels the restart after a crash. */
   cancelRestart(): void {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#restart = null;

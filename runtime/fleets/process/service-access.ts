@@ -13,9 +13,7 @@ export interface Calls {
   services: OutsideBinding[];
   /** Queues that other apps consume. */
   queues: string[];
-  /** Bindings to dispatch namespaces. */
   namespaces: DispatchBinding[];
-  /** Secrets of the owner's Secrets Stores. */
   secrets: StoreSecretBinding[];
   /** Slugs of the apps with tail Workers. */
   tails: string[];
