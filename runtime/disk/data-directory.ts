@@ -19,7 +19,8 @@ import Database from 'better-sqlite3';
 import { log, reason } from '../log.ts';
 
 /**
- * Maximum bytes of the directory's path. Unix socket paths may have 103 bytes; the rest is for `/run/<app id>/new/<socket>`.
+ * Maximum bytes of the directory's path. A path of a Unix socket may have 103 bytes on every supported system. The rest is
+ * for `/run/<app id>/new/<socket>`.
  */
 export const DATA_DIRECTORY_MAX = 65;
 
@@ -78,9 +79,9 @@ export function layoutOf(root: string) {
     alertKey: join(root, 'alert-key'),
     /** Encrypts the secrets of apps in the database. */
     secretsKey: join(root, 'secrets-key'),
-    /** Signs the sessions of the control UI. */
+    /** Signs and encrypts what the control UI's server stores, such as sessions. */
     signInKey: join(root, 'sign-in-key'),
-    /** Authenticates the host to the control plane and the control UI. */
+    /** Authenticates calls between the host, the control plane and the control UI's server. */
     hostSecret: join(root, 'host-secret'),
     /** Secrets of apps in the bucket are derived from it. */
     clusterKey: join(root, 'cluster-key'),
@@ -218,7 +219,7 @@ export function openToUsers(paths: Layout): void {
   chmodSync(paths.root, 0o711);
 }
 
-/** Returns the secret in `path`. Makes it (256 bits, with `prefix`) when it is missing. Mode 0600. */
+/** Returns the secret in `path`. Makes it (256 bits, with `prefix`, mode 0600) when it is missing or empty. */
 export function keptSecret(path: string, prefix = '', encoding: 'base64url' | 'hex' = 'base64url'): string {
   try {
     const kept = readFileSync(path, 'utf8').trim();

@@ -6,8 +6,8 @@ const TIMEOUT_MS = 60_000;
 const KB_IN_MB = 1024;
 
 /**
- * Returns the MiB of directories, by path. Leaves out missing ones, and those not counted within a minute or before `signal`
- * aborts. A file with several links counts once.
+ * Returns the MiB of directories, by path. Leaves out missing ones, and those not counted within a minute; all of them when
+ * `signal` aborts. A file with several links counts once.
  */
 export async function directorySizes(paths: string[], signal: AbortSignal): Promise<Map<string, number>> {
   const words = [...limited(), 'nice', '-n', '19', 'du', '-sk', '--', ...paths];

@@ -82,7 +82,7 @@ export async function fetchedAnswer(form: FormData): Promise<Answer> {
   return format === 'json' ? factsOf(images[0]!, result) : result;
 }
 
-/** Multiplies lengths in pixels. @param within names of options that contain lengths themselves */
+/** Multiplies the options named in `LENGTHS` by `dpr`. @param within names of options that contain such options */
 function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unknown {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) return options;
   return Object.fromEntries(

@@ -123,7 +123,7 @@ function encoded(
     case 'image/jpeg':
       return image.jpeg({ quality });
     case 'image/png':
-      // With a quality, sharp reduces the colours, as Cloudflare does.
+      // With a quality, sharp reduces the colours to a palette, as Cloudflare does. That takes too long for large images.
       return image.png(given === undefined || pixels > PALETTE_PIXELS ? {} : { quality });
     case 'image/webp':
       return image.webp({ quality });

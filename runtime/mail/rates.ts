@@ -10,7 +10,7 @@ export class Rates {
   readonly #minute = new Window(MINUTE_MS, PER_MINUTE);
   readonly #day = new Window(DAY_MS, PER_DAY);
 
-  /** Counts recipients. @throws {MailError} when they exceed the limit; then counts none */
+  /** Counts recipients. @throws {MailError} when they exceed the limit of the day or the minute; then counts none */
   take(recipients: number, now = Date.now()): void {
     if (!this.#day.hasRoom(recipients, now))
       throw dailyExceeded(`An app may send ${PER_DAY} e-mails a day; each recipient counts as one.`);

@@ -72,7 +72,7 @@ export class LineReader {
 export function countLines(bytes: Uint8Array): number {
   const { length } = bytes;
   let lines = 0;
-  // Not by `indexOf`, which is fifty times slower when each byte is a newline.
+  // Does not use `indexOf`, which is fifty times slower when each byte is a newline.
   for (let at = 0; at < length; at++) if (bytes[at] === NEWLINE) lines++;
   return lines;
 }
@@ -98,7 +98,7 @@ export function messageOf(line: string): string {
 
 /** Removes escape sequences and control characters, for a log. Newlines stay, and a tab becomes two spaces. */
 export function plainText(text: string): string {
-  // Most lines have no such character, and there are many lines.
+  // Saves the replacements, because most lines have no such character.
   if (!CONTROL.test(text)) return text;
   return stripVTControlCharacters(text)
     .replaceAll('\t', '  ')

@@ -26,7 +26,7 @@ const TICK_MS = 10;
 function usage(pid: number): Usage | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name, in parentheses, may hold any character.
+    // The program's name, in parentheses, may hold any character.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
     return {
@@ -53,7 +53,7 @@ function kilobytes(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
 }
 
-/** Yields each process: its id, its user, and its `/proc/PID/status`. */
+/** Yields each process: its id, its user's id, and the text of its `/proc/PID/status`. */
 function* allProcesses(): Generator<{ pid: number; uid: number; status: string }> {
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
@@ -125,7 +125,7 @@ export function tasksOf(uid: number): number {
 }
 
 /**
- * Kills the processes of `uids`, and those whose working or home directory lies below `directory`.
+ * Kills the processes of `uids`, and those whose working directory or `HOME` lies in `directory`.
  * @returns the ids of the killed processes, which may take a while to end
  */
 export function killProcesses(directory: string | null, uids: number[]): number[] {

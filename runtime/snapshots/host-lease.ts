@@ -56,7 +56,7 @@ export class HostLease {
   /**
    * Does `work` once no other host does it. The signal of `work` aborts when another host may do it, because this host was
    * frozen or the bucket does not answer.
-   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket does not answer before `work`
+   * @throws what `work` throws; the reason of an aborted `signal`; {Error} when the bucket fails before `work` begins
    */
   async run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { leaseMs = LEASE_MS, renewMs = RENEW_MS } = this.#options;

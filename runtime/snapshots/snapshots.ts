@@ -106,7 +106,7 @@ export class Snapshots {
     };
   }
 
-  /** Whether the newest snapshot could not be restored whole. */
+  /** Whether the last verification found that the newest snapshot is damaged. */
   get isNewestDamaged(): boolean {
     return this.#verified.damaged.some(({ key }) => key === this.#newest);
   }
@@ -184,7 +184,7 @@ export class Snapshots {
     return this.#verifyOnce(async () => true);
   }
 
-  /** @param isDue is asked once no other host verifies */
+  /** @param isDue called once no other host verifies; when it resolves with false, nothing is verified */
   #verifyOnce(isDue: () => Promise<boolean>): Promise<Verified> {
     this.#verifying ??= this.#alone('verify', async (signal) =>
       (await isDue()) ? this.#verify(signal) : this.#verified,

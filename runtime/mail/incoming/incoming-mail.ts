@@ -58,8 +58,8 @@ export class IncomingMail {
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves with the port when it listens.
-   * @throws {Error} when the port cannot be bound. Also when the certificate cannot be read or the process ends; then it
-   * tries again
+   * @throws {Error} when the port cannot be bound
+   * @throws {Error} when the certificate cannot be read, or the process does not listen; further tries follow
    */
   async start(): Promise<number> {
     const { port, isLocal, tls } = this.#options;

@@ -2,7 +2,7 @@
 import type { Authentication } from './authentication.ts';
 import type { Head } from './head.ts';
 
-/** Number of threads that check e-mails. */
+/** Maximum threads that check e-mails. */
 export const CHECKS = 4;
 /** Maximum bytes of an e-mail, as on Cloudflare. */
 export const MAIL_BYTES = 25 * 2 ** 20;

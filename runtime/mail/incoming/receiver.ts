@@ -107,7 +107,7 @@ export class Receiver {
   readonly #queue = new FairQueue(DELIVERIES);
   readonly #budget = new Budget(BUDGET_BYTES, busy);
   readonly #threads = new WorkerThreads(CHECKS, CHECKS_OF_ADDRESS);
-  /** Connections by address, oldest first. */
+  /** Connections by IPv4 address or IPv6 network, the oldest first. */
   readonly #connections = new Map<number | string, Set<SMTPServerSession>>();
   /** Sessions whose command is being answered, or whose e-mail is being received. */
   readonly #busy = new Set<SMTPServerSession>();

@@ -35,7 +35,7 @@ export interface NamedStorage {
   name: string;
   /** The `uniqueKey` of its objects' namespace in workerd's configuration. */
   uniqueKey: string;
-  /** The object of a database or a namespace; null for a class, which has many. */
+  /** The id of the only object of a database or a namespace; null for a class, which has many. */
   object: string | null;
 }
 

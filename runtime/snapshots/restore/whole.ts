@@ -32,7 +32,7 @@ const IMPORTING = 'importing/';
 /** Folder of a snapshot with the code of apps in the bucket. */
 const CODE = 'code/';
 
-/** What a snapshot would restore of an app, in bytes. */
+/** An app that a snapshot would restore. `bytes`: the size of all its files. */
 export interface AppInSnapshot {
   slug: string;
   bytes: number;
@@ -41,7 +41,7 @@ export interface AppInSnapshot {
 }
 
 /**
- * Says what `restoreWhole` would restore, and writes nothing. It does not read the data of apps.
+ * Returns what `restoreWhole` would restore, and writes nothing. It does not read the data of apps.
  * @param without as in `restoreWhole`
  * @throws as `restoreWhole` does when the snapshot cannot be read
  */

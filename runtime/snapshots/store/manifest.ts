@@ -36,7 +36,7 @@ const headSchema = z.object({
   /** Bytes of all files of the snapshot. */
   bytes: z.number(),
   apps: z.number(),
-  /** Apps that could not be read: their files are those of the previous snapshot. */
+  /** Apps that could not be read: their files are those of the previous snapshot, if it has the app. */
   failures: z.array(failureSchema),
   /** Id of the host whose local apps (data on its disk) the snapshot has. Empty without them, or in a Cellar of one host. */
   host: z.string().default(''),
@@ -58,7 +58,7 @@ export interface FileEntry {
   path: string;
   size: number;
   mode: number;
-  /** Changes with the file; empty when a change might not show. */
+  /** A text that changes whenever the file changes; empty when a change might leave it the same. */
   stamp: string;
   chunks: Chunk[];
 }

@@ -1,4 +1,4 @@
-// Captures an app's code in the bucket for a snapshot, while the app is pushed to and deployed.
+// Captures an app's code in the bucket for a snapshot, while pushes and deploys go on.
 import { ARCHIVE, PACKS, packObject, REFS } from '../../bucket/code/code-names.ts';
 import { readRefsJson } from '../../bucket/code/refs-content.ts';
 import type { S3Store } from '../../bucket/s3-store.ts';

@@ -103,7 +103,7 @@ export class Capture {
     return { kind: 'host', id: '', slug: '', files: [file] };
   }
 
-  /** Captures the control plane's database and objects. */
+  /** Captures the control plane's databases, and its objects if it keeps its data on this machine. */
   async control(): Promise<Part> {
     const directory = this.#paths.control;
     const isClustered = isInBucket(directory);
@@ -200,8 +200,8 @@ export class Capture {
 
   /**
    * Captures a release in the bucket.
-   * @returns false when it is not there, but on the disk
-   * @throws {Error} when it is nowhere
+   * @returns false when it is only on the disk
+   * @throws {Error} when it is neither in the bucket nor on the disk
    */
   async #storedRelease(id: string, deployId: string, files: Files): Promise<boolean> {
     const [store, capture] = this.#code(id, 'releases');
@@ -282,7 +282,7 @@ export class Capture {
    */
   async #storage(root: string, { user, theirs, skip, hold }: StoragePlace, files: Files): Promise<void> {
     if (!existsSync(root)) return;
-    // Before the listing: a new owner changes a file's stamp.
+    // Done before the listing, because a change of the owner changes a file's stamp.
     if (theirs) await giveTo(user, root);
     const scratch = join(this.#paths.snapshotting, 'reader');
     let starting: Promise<Reader> | null = null;

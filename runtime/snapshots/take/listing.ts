@@ -10,7 +10,7 @@ export interface Listed {
   kind: 'directory' | 'plain' | 'sqlite';
   size: number;
   mode: number;
-  /** Changes with the file; empty when a change might not show. */
+  /** A text that changes whenever the file changes; empty when a change might leave it the same. */
   stamp: string;
 }
 

@@ -26,7 +26,7 @@ export async function addAppsOfOtherHosts(copy: string, bucket: S3Place, self: s
     const others = records.filter((record) => {
       if ('deletedApp' in record || record.preview !== null) return false;
       const { id, home = self } = record.wanted;
-      // This host's database is newer than the records of its own apps. An app that it does not know is about to arrive.
+      // This host's database is newer than the records of its own apps. An app that it lacks is just moving to this host.
       return home !== self || store.apps.generation(id) === 0;
     });
     store.transaction(() => store.records.take(store.snapshots.cellar(), others));

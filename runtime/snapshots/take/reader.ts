@@ -11,9 +11,9 @@ const PROGRAM = readerProgram(new URL('./reader-process.js', import.meta.url));
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line of its output, in bytes. */
 const LINE_BYTES = 8 * 1024;
-/** Timeout without output for an empty file, in ms. */
+/** Timeout without output, in ms, to which `TIMEOUT_PER_BYTE_MS` is added for each byte of the file. */
 const TIMEOUT_MS = 20_000;
-/** Additional timeout for each byte of a file, in ms: a large database is copied before there is output. */
+/** Additional timeout for each byte of a file, in ms, because a large database is copied before there is output. */
 const TIMEOUT_PER_BYTE_MS = 1 / 10_000;
 /** Maximum timeout without output, in ms. */
 const MAX_TIMEOUT_MS = 10 * 60_000;

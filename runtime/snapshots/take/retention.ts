@@ -16,7 +16,7 @@ import type { SnapshotStore } from '../store/snapshot-store.ts';
 import { isUnreadable } from '../verify.ts';
 
 export interface Keep {
-  /** Maximum number of deploys' snapshots, and of ordinary ones. Those with apps on a host's disk are counted by host. */
+  /** Maximum snapshots of kind `deploy`, and of kind `other`. Those with apps on a host's disk are counted for each host. */
   count: number;
   /** Maximum hourly snapshots, counted in the same way. */
   hourly: number;
@@ -27,9 +27,9 @@ export interface Keep {
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** Prefix of the reason of a deploy's snapshot. Everyone who may push can cause many of them. */
+/** Prefix of the reason (`why`) of a deploy's snapshot. Everyone who may push can cause many such snapshots. */
 export const BEFORE_DELETED_CLASSES = 'before deleted classes';
-/** The reason of snapshots that let an app return to any hour of the last day. */
+/** The reason (`why`) of hourly snapshots, with which an app can return to a recent hour. */
 export const HOURLY = 'hourly';
 
 /** Kinds of snapshots, each counted separately. Those of the kind `other` are called ordinary. */
