@@ -32,7 +32,7 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: QUESTION_MS,
   requestTimeout: QUESTION_MS,
-  // Longer than the timeout for a response of the AI server (`upstream.ts`).
+  // Longer than the timeout for a response of the AI server (`upstream.ts`). The wait in the queue counts, too.
   silenceMs: 11 * 60_000,
   connections: 256,
 };

@@ -12,7 +12,7 @@ const KEEN_MS = 250;
 const AHEAD_MS = 20_000;
 /** Free space that ends a shortage, as a multiple of the floor: a margin against flapping. */
 const ENOUGH = 1.1;
-/** Shortest interval between two clean-ups, in ms. */
+/** Shortest pause after a successful clean-up, in ms. */
 const MAKE_ROOM_EVERY_MS = 5_000;
 /** Largest disk reserve, in MiB. */
 const RESERVE_MB = 64;
@@ -36,7 +36,7 @@ export interface DiskWatchOptions {
 export interface DiskWatchActions {
   /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each poll. On an almost full disk, `StorageLimits` then may stop the app that writes most. */
+  /** Called after each successful poll. `StorageLimits` may then stop the app that writes most, if the disk is almost full. */
   onLook: () => void;
 }
 
@@ -186,7 +186,7 @@ export class DiskWatch {
     this.#madeRoomAt = performance.now();
   }
 
-  /** Starts `work`, unless work is in progress or a clean-up has ended within the last `pauseMs`. */
+  /** Starts `work`, unless work is in progress or a clean-up has succeeded within the last `pauseMs`. */
   #begin(pauseMs: number, work: () => Promise<void>): void {
     if (this.#busy || performance.now() - this.#madeRoomAt < pauseMs) return;
     this.#busy = true;
