@@ -36,7 +36,7 @@ export interface DiskWatchOptions {
 export interface DiskWatchActions {
   /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each successful poll. `StorageLimits` may then stop the app that writes most, if the disk is almost full. */
+  /** Called after each successful poll. On an almost full disk, `StorageLimits` may then stop the app that writes most. */
   onLook: () => void;
 }
 

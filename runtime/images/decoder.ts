@@ -8,8 +8,8 @@ export const MAX_PIXELS = 50_000_000;
 /** Timeout of one operation, in s. */
 const OPERATION_S = 20;
 
-// A cache is useless, because no image is opened twice. Each operation has one thread, so that only the queue in
-// `program.ts` decides how many processors are used.
+// A cache is useless, because different calls have different images. Each operation has one thread, so that only the queue
+// in `program.ts` decides how many processors are used.
 sharp.cache(false);
 sharp.concurrency(1);
 // Only the decoders of recognized formats may run.

@@ -44,7 +44,8 @@ export async function overlayOf(drawn: Drawn, canvas: Size, options: Draw): Prom
 }
 
 /**
- * Places an image along one side of a canvas: a repeated image at the start, another by its offset, or centred without one.
+ * Places an image along one side of a canvas. A repeated image begins at 0, and any other at its offset. Without an offset
+ * it is centred.
  * @returns `cut`: number of hidden pixels before the first visible one; `at`: position of that pixel on the canvas;
  * `length`: number of visible pixels, 0 or less when the image lies outside
  */

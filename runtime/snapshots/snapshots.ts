@@ -22,7 +22,7 @@ import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** Delay after the host's start of a Cellar's very first snapshot, and of its very first verification, in ms. */
+/** Delay from the host's start to the very first snapshot, or verification, of a Cellar, in ms. */
 const FIRST_MS = 10 * 60_000;
 /** Delay of a retry after a failed snapshot or verification, in ms, unless the interval of the schedule is shorter. */
 const RETRY_MS = HOUR_MS;

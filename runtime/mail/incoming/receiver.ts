@@ -184,7 +184,8 @@ export class Receiver {
    * Makes room for a new connection. At the limit, ends a connection of the address with the most connections, preferably an
    * idle one.
    * @param newcomerHas number of connections of the new connection's address
-   * @returns false, without ending any, when the new connection would give its address at least as many as any other has
+   * @returns false, without ending any, when the new connection's address would then have at least as many connections as
+   *   any other address
    */
   #makeRoom(newcomerHas: number): boolean {
     const all = [...this.#connections.values()];
