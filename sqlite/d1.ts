@@ -34,7 +34,7 @@ export async function applyMigrations(
     try {
       await db.batch([...statements, record]);
     } catch (error) {
-      // A concurrent request may have applied it: then this batch fails as a whole, and the work is done.
+      // A concurrent request may have applied this migration. Then the whole batch fails, and nothing is left to do.
       applied = await appliedMigrations(db);
       if (!applied.has(name)) throw error;
     }

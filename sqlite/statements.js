@@ -1,12 +1,15 @@
-// Splits a SQL file into statements, with the rules of SQLite's `sqlite3_complete`. The host and the control plane use it, and,
-// for an import, the Worker's entry: so it must also run in workerd.
+// Splits a SQL file into statements, with the rules of SQLite's `sqlite3_complete`. It runs in workerd only: in the control
+// plane, and for D1 in apps' processes (`d1-worker.js`, `migration-worker.js`).
 
-/** A comment, a quoted name or text, a word, white space, or any other character. An unclosed one reaches to the end. */
+/**
+ * A comment, a quoted name or text, a word, white space, or any other character. An unclosed comment or quote reaches to the
+ * end of the file.
+ */
 const TOKEN =
   /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?|[\w$\u0080-\uffff]+|\s+|[\s\S]/g;
 const BLANK = /^(?:--|\/\*|\s)/;
 
-/** Returns the statements of a file, without comments around them: workerd refuses text without a statement. */
+/** Returns a SQL file's statements, without comments before or after them: workerd refuses text without a statement. */
 export function splitStatements(text) {
   const statements = [];
   let place = 'start';
@@ -39,8 +42,8 @@ export function splitStatements(text) {
 }
 
 /**
- * Returns the next state of SQLite's own state machine. `start` after a token: the statement ends there. `body`: inside a
- * trigger, which only `END` after a `;` can end.
+ * Returns the next state of the state machine of `sqlite3_complete`. `start`: the token ended the statement. `body`: inside
+ * a trigger, which ends only with `;`, `END` and `;`.
  */
 function next(place, token) {
   const word = token.toUpperCase();

@@ -11,7 +11,7 @@ export interface DomainRow {
   proved_at: string | null;
   /** Time of the last lookup; null before the first. */
   checked_at: string | null;
-  /** Why the last lookup did not prove the hostname. */
+  /** Why the last lookup did not prove the hostname; null when it did. */
   reason: string | null;
 }
 
@@ -52,7 +52,10 @@ export interface DomainObstacles {
   removed_at: string | null;
 }
 
-/** Returns why an app may not get a hostname. @param reservedFrom hostnames removed after this time, ISO 8601, are reserved */
+/**
+ * Returns why an app may not get a hostname.
+ * @param reservedFrom hostnames removed after this time, ISO 8601, are reserved
+ */
 export async function domainObstacles(
   db: D1Database,
   appId: string,

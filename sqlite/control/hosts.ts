@@ -15,11 +15,11 @@ export interface HostRow {
   started_at: string;
   joined_at: string;
   is_draining: 0 | 1;
-  /** Null while it reports. */
+  /** When it was found not to report; null while it reports. */
   silent_since: string | null;
 }
 
-/** Counts of apps whose home is a host. `local`: those that cannot move to another host. */
+/** Counts of apps whose home is the host with the id `home`. `local`: those that cannot move to another host. */
 export interface HomeCounts {
   home: string;
   apps: number;
@@ -28,7 +28,7 @@ export interface HomeCounts {
 
 const COLUMNS = 'id, name, address, version, protocol, started_at, joined_at, is_draining, silent_since';
 
-/** Returns all hosts, the first that joined first. */
+/** Returns all hosts, in the order in which they joined. */
 export async function listHosts(db: D1Database): Promise<HostRow[]> {
   const { results } = await db.prepare(`SELECT ${COLUMNS} FROM hosts ORDER BY joined_at, id`).all<HostRow>();
   return results;
@@ -46,8 +46,8 @@ export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
 }
 
 /**
- * Writes what a host reports of itself, and ends its silence. If `report.adopts`, it becomes the home of every app without one:
- * it was the only host before.
+ * Writes what a host reports of itself, and ends its silence. If `report.adopts`, it becomes the home of every app without
+ * one: it was the only host before.
  * @param at the time of the report, ISO 8601
  */
 export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
@@ -69,19 +69,19 @@ export async function writeHost(db: D1Database, report: HostReport, at: string):
   return written!.results[0]!;
 }
 
-/** Records that a host does not report, since `at`. */
+/** Records that a host does not report. @param at the time at which that was found, ISO 8601 */
 export async function silenceHost(db: D1Database, id: string, at: string): Promise<void> {
   await db.prepare('UPDATE hosts SET silent_since = ?2 WHERE id = ?1').bind(id, at).run();
 }
 
-/** Records whether the apps of a host move to others. */
+/** Sets whether a host is draining: then its apps move to other hosts. */
 export async function drainHost(db: D1Database, id: string, drains: boolean): Promise<void> {
   await db.prepare('UPDATE hosts SET is_draining = ?2 WHERE id = ?1').bind(id, Number(drains)).run();
 }
 
 /**
- * Removes a host. Its apps keep it as their home. Forgets its deleted apps, except confirmed ones in the bucket, which
- * another host can undelete. If the host comes back, it removes the data of the forgotten ones.
+ * Removes a host. Its apps keep it as their home. Removes the rows of its deleted apps, except those in the bucket whose
+ * deletion is confirmed: another host can undelete these. If the host comes back, it deletes the data of apps without a row.
  */
 export async function deleteHost(db: D1Database, id: string): Promise<void> {
   await db.batch([
@@ -94,7 +94,7 @@ export async function deleteHost(db: D1Database, id: string): Promise<void> {
   ]);
 }
 
-/** Whether a host was removed. Also true for one that has never been there. */
+/** Whether a host has no row: it was removed, or never existed. */
 export async function isRemoved(db: D1Database, id: string): Promise<boolean> {
   return (await db.prepare('SELECT 1 FROM hosts WHERE id = ?').bind(id).first()) === null;
 }
@@ -125,7 +125,9 @@ export async function movableAmong(db: D1Database, home: string, ids: string[]):
   return results.map(({ id }) => id);
 }
 
-/** Returns the statement that gives an app of the bucket another home. It returns no row if the app has moved meanwhile. */
+/**
+ * Returns the statement that changes the home of an app in the bucket. It returns no row if `from` is no longer its home.
+ */
 export function changeHome(
   db: D1Database,
   id: string,
@@ -139,7 +141,7 @@ export function changeHome(
     .bind(id, from, to);
 }
 
-/** Gives another home to the deleted apps of a lost or removed host that are in the bucket. It confirms open deletions. */
+/** Changes the home of deleted apps in the bucket. The new home confirms deletions that the old one has not confirmed. */
 export async function moveDeletions(db: D1Database, from: string, to: string): Promise<void> {
   await db
     .prepare(`UPDATE apps SET home = ?2 WHERE home = ?1 AND storage = 'bucket' AND deleted_at IS NOT NULL`)
@@ -148,7 +150,7 @@ export async function moveDeletions(db: D1Database, from: string, to: string): P
 }
 
 /**
- * Makes a host the home of apps whose data is on its disk, if their home does not exist any more. A machine that was restored
+ * Makes a host the home of apps whose data is on its disk, if their home has no row any more. A machine that was restored
  * from a snapshot has another id than before.
  * @returns whether any app got this home
  */
@@ -176,14 +178,14 @@ export async function homeOf(db: D1Database, app: string): Promise<string | null
 /** Routes as of `revision`. */
 export interface Routes {
   revision: number;
-  /** Whether `routes` has all routes. Otherwise it has those that changed. */
+  /** Whether `routes` has all routes. Otherwise it has the routes that changed since the revision that the host knows. */
   whole: boolean;
   routes: AppRoute[];
   /** Ids of apps that were deleted; empty when `whole`. */
   deleted: string[];
 }
 
-/** Returns the routes that a host does not know. @param since the revision of those that it knows; 0 for none */
+/** Returns the routes that a host does not know. @param since the revision of the routes that it knows; 0 for none */
 export async function readRoutes(db: D1Database, since: number): Promise<Routes> {
   const known = `(CASE WHEN ?1 > (SELECT revision FROM meta)
     OR ?1 < coalesce((SELECT revision FROM deleted_apps ORDER BY revision DESC LIMIT 1 OFFSET ${DELETIONS_KEPT - 1}), 0)

@@ -57,7 +57,7 @@ export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey,
     .run();
 }
 
-/** Stores the answer of the request that holds the key. Has no effect if the request has lost its lease. */
+/** Stores the answer of the request that holds the key. Does nothing if the key was deleted or leased to another request. */
 export async function keepAnswer(
   db: D1Database,
   { caller, key, holder }: HeldKey,

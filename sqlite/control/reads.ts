@@ -15,7 +15,10 @@ interface Group {
   reject: (error: unknown) => void;
 }
 
-/** Sends the reads of one turn of the event loop as one batch. Not for writes: a batch is one transaction. */
+/**
+ * Sends reads that are requested together, before a queued microtask runs, as one batch. Not for writes: a batch is one
+ * transaction, and the statements of a failed batch run again.
+ */
 export class JoinedReads implements Reader {
   readonly #db: D1Database;
   #waiting: Group[] = [];
@@ -42,7 +45,7 @@ export class JoinedReads implements Reader {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
     } catch {
-      // Retries each separately: a read that fails must not fail the others of its batch.
+      // Retries the reads of each caller separately, because one failed read makes the whole batch fail.
       for (const { statements, resolve, reject } of groups) {
         const again = () => this.#db.batch(statements);
         again().catch(again).then(resolve, reject);

@@ -3,7 +3,9 @@
 /** Maximum rows that one statement removes, because other statements wait for it. */
 const STEP_ROWS = 500;
 
-/** Each removes at most `?2` rows from before `?1`, or from before a time of its own. */
+/**
+ * Each removes at most `?2` rows from before `?1`. Reserved hostnames stay for at least 7 days, audit entries for 90 days.
+ */
 const byAge = [
   'DELETE FROM events WHERE rowid IN (SELECT rowid FROM events WHERE created_at < ?1 LIMIT ?2)',
   `DELETE FROM users WHERE (app_id, user_id) IN (
@@ -26,9 +28,9 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
 
 /**
  * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601, and entries of the
- * audit log after 90 days. Hostnames stay reserved for 7 days at least. Removes all but the last `deploys` deploys of each app,
- * except unfinished and live ones and those to roll back to. Works in steps of up to 500 rows, until nothing is left or `mayGoOn`
- * returns false.
+ * audit log after 90 days. Hostnames stay reserved for 7 days at least. Removes the deploys of each app except its newest
+ * `deploys`, unfinished and live ones, and those that can be rolled back to. Works in steps of up to 500 rows, until nothing
+ * is left or `mayGoOn` returns false.
  */
 export async function removeOld(
   db: D1Database,

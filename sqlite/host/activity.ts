@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 
 /** One app's row. Times are ms since 1970. */
 export interface ActivityRow {
-  /** The last minute with a request. */
+  /** The start of the last minute with a request; null before the first request. */
   lastRequestAt: number | null;
   /** Whether its process was ended because it was idle. Only then `dueAt` is valid. */
   resting: boolean;

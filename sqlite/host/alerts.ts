@@ -45,7 +45,7 @@ export function alertQueries(database: Database) {
   const reported = database.prepare<[string, number, number], { count: number }>(
     'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
   );
-  // Skips from alert to alert in the index: each may have hundreds of deliveries.
+  // Jumps from alert to alert in the index, because each alert may have hundreds of deliveries.
   const due = database.prepare<{ at: number; beyond: number }, { alert: string }>(
     `WITH RECURSIVE waiting (alert) AS (
        SELECT min(alert_id) FROM alert_deliveries
@@ -93,12 +93,12 @@ export function alertQueries(database: Database) {
     addDelivery: (id: string, alertId: string, body: string, at: number): void => {
       add.run(id, alertId, body, at);
     },
-    /** Returns how many topics an alert last reported between two times, in ms since 1970. */
+    /** Returns the number of an alert's topics that were last reported between two times, in ms since 1970. */
     reportedBetween: (alertId: string, from: number, to: number): number =>
       reported.get(alertId, from, to)!.count,
     /**
-     * Returns alerts with a delivery due at `at`, or with none due up to `beyond`: then the clock was set back. Times are ms
-     * since 1970.
+     * Returns ids of alerts whose next delivery is due at `at` or earlier, or only after `beyond`: then the clock was set
+     * back. Times are ms since 1970.
      */
     due: (at: number, beyond: number): string[] => due.all({ at, beyond }).map(({ alert }) => alert),
     /** Returns the delivery of an alert that is due first; undefined when there is none. */

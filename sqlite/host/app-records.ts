@@ -5,15 +5,17 @@ import type { PreviewRow } from './previews.ts';
 import type { StoredPull } from './source/pulls.ts';
 
 /**
- * How many of the newest deploys a record has, and how many of the newest deploys of new commits. It also has those that can be
- * rolled back to. The newest show whether main is deployed, and which interrupted deploy to repeat.
+ * How many of the newest deploys a record has, and how many of the newest deploys of new commits. It also has all deploys
+ * that can be rolled back to. The newest deploys show whether main is deployed, and which interrupted deploy to repeat.
  */
 const NEWEST = 2;
-/** Maximum pull requests in a record: first those with work or not closed, then those that changed last. */
+/**
+ * Maximum pull requests in a record: first those with due work or not closed, then closed ones; each newest change first.
+ */
 const PULLS = 50;
 /** Maximum messages of alerts in a record. */
 const MESSAGES = 50;
-/** Maximum bytes of these messages together. */
+/** Maximum bytes of the bodies of these messages together. */
 const MESSAGES_BYTES = 64 * 1024;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
@@ -31,8 +33,8 @@ export interface AppRecord {
   asleepSince: string | null;
   wokeAt: string | null;
   /**
-   * For a script of a dispatch namespace: the slug of its outbound Worker, which gets its `fetch()` requests. An older Cellar
-   * leaves it out.
+   * For a script of a dispatch namespace: the slug of its outbound Worker, which gets its `fetch()` requests. An older
+   * Cellar leaves it out.
    */
   outbound?: string | null;
   /** Encrypted values as base64. */
@@ -40,12 +42,12 @@ export interface AppRecord {
   /** In the order in which they were added. */
   deploys: { fact: DeployFact; releaseOf: string | null }[];
   /**
-   * `deliveries`: the newest messages that wait for their webhook, `nextAt` in ms since 1970. Left out by an older Cellar.
+   * `deliveries`: the newest messages that are not yet delivered, `nextAt` in ms since 1970. Left out by an older Cellar.
    */
   alerts: { id: string; alert: object; deliveries?: WaitingDelivery[] }[];
   /**
-   * The repository on a Git host from which the app is deployed, with its encrypted keys as base64. An older Cellar leaves it
-   * out.
+   * The repository on a Git host from which the app is deployed, with its encrypted keys as base64. An older Cellar leaves
+   * it out.
    */
   connection?: { source: object; sealed: string } | null;
   /** Pull requests of that repository. Left out by an older Cellar. */
@@ -64,7 +66,7 @@ interface WaitingDelivery {
   nextAt: number;
 }
 
-/** A deleted app, or one that has moved to its machine, whose folder is still in the bucket. */
+/** An app that was deleted, or that moved from the bucket to its machine, whose folder is still in the bucket. */
 export interface DeletedApp {
   format: 1;
   deletedApp: string;
@@ -145,7 +147,7 @@ export function appRecordQueries(database: Database) {
   const connection = database.prepare<[string], { source: string; sealed: Buffer }>(
     'SELECT source, sealed FROM sources WHERE app_id = ?',
   );
-  // The repository is fetched at once, because deliveries of its webhook may have been missed meanwhile.
+  // The repository is fetched at once, unless it is deployed manually: deliveries of its webhook may have been missed.
   const addConnection = database.prepare<{ id: string; source: string; sealed: Buffer }>(
     `INSERT INTO sources (app_id, source, sealed, due_at)
      VALUES (@id, @source, @sealed, iif(@source ->> 'deploy_on' = 'manual', NULL, 0))`,
@@ -174,7 +176,7 @@ export function appRecordQueries(database: Database) {
   const removal = database
     .prepare<[string], string>('SELECT due_at FROM folder_removals WHERE app_id = ?')
     .pluck();
-  // Adds no removal for a restored app, which uses the folder again.
+  // Adds no removal for an app that keeps its data in the bucket: it uses the folder.
   const addRemoval = database.prepare<{ id: string; removeAt: string }>(
     `INSERT INTO folder_removals SELECT @id, @removeAt WHERE NOT EXISTS
        (SELECT 1 FROM apps WHERE id = @id AND deleted_at IS NULL AND wanted ->> 'storage' = 'bucket')
@@ -227,7 +229,7 @@ export function appRecordQueries(database: Database) {
   );
   const notKept = database.prepare<[string]>('DELETE FROM kept_apps WHERE app_id = ?');
   const forgetKept = database.prepare<[number]>('DELETE FROM kept_apps WHERE thrown_at < ?');
-  /** Returns the newest waiting messages of an app by alert, oldest first. */
+  /** Returns the newest undelivered messages of an app by the alert's id, oldest first. */
   const messagesOf = (id: string): Map<string, WaitingDelivery[]> => {
     let bytes = 0;
     const newest = deliveries.all(id, MESSAGES).filter(({ body }) => {
@@ -270,7 +272,9 @@ export function appRecordQueries(database: Database) {
       pulls: pulls.all(id, PULLS).map(({ pull, dueAt }) => ({ pull: JSON.parse(pull) as StoredPull, dueAt })),
     };
   };
-  /** Replaces an app's rows. Only removes its activity, and its own row as a preview: the caller adds these again if needed. */
+  /**
+   * Replaces an app's rows. Only removes its activity, and its own row as a preview: the caller adds these again if needed.
+   */
   const putApp = (record: AppRecord): void => {
     const {
       wanted,
@@ -310,7 +314,7 @@ export function appRecordQueries(database: Database) {
     notHeld.run(id);
     removeApp.run(id);
   };
-  /** Removes a preview that does not exist any more, and has its folder removed. */
+  /** Removes the rows of a deleted preview, and makes the removal of its folder in the bucket due at once. */
   const dropPreview = (id: string): void => {
     for (const statement of belongings) statement.run(id);
     removeApp.run(id);
@@ -318,19 +322,19 @@ export function appRecordQueries(database: Database) {
   };
 
   return {
-    /** Returns the changed records that the bucket does not have yet, by app. */
+    /** Returns the changed records that are not in the bucket yet, in the order of their apps' ids. */
     changed: (): ChangedRecord[] => changed.all(),
-    /** Returns the change of an app's record; null when the bucket has it. */
+    /** Returns the change of an app's record; null when the bucket has the newest record. */
     changeOf: (appId: string): ChangedRecord | null => changeOf.get(appId) ?? null,
     /** Marks a record as written, unless it has changed since it was read. */
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);
     },
-    /** Returns an app's record, or that it is deleted; null when it has nothing in the bucket. */
+    /** Returns an app's record, or a `DeletedApp` while its folder has to be removed; null when nothing is in the bucket. */
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
       const wanted = row && (JSON.parse(row.wanted) as WantedApp);
-      // The app was deleted, or has moved to this machine.
+      // The app was deleted, or keeps its data on this machine.
       if (row === undefined || wanted?.storage !== 'bucket') {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
@@ -346,7 +350,7 @@ export function appRecordQueries(database: Database) {
       const record = taken ?? (row && recordOf(row));
       if (record === undefined) return;
       const ended = record.deploys.filter(({ fact }) => !['queued', 'building'].includes(fact.status));
-      // Messages that waited would come too late.
+      // After the undeletion, messages about the time before the deletion would come too late.
       const alerts = record.alerts.map((each) => ({ ...each, deliveries: [] }));
       keep.run(id, JSON.stringify({ ...record, alerts, deploys: ended, previews: [], pulls: [] }), thrownAt);
     },
@@ -362,8 +366,8 @@ export function appRecordQueries(database: Database) {
       forgetKept.run(before);
     },
     /**
-     * Replaces rows of apps by records of another machine, and adds missing apps. Records that they have no process. The times
-     * of their alarms must be read from the bucket afterwards.
+     * Replaces rows of apps by records of another machine, and adds missing apps. Marks them as resting, without a process.
+     * The caller must read the times of their alarms from the bucket afterwards.
      * @param cellar the id of the Cellar
      */
     take: (cellar: string, records: readonly (AppRecord | DeletedApp)[]): void => {
@@ -379,7 +383,7 @@ export function appRecordQueries(database: Database) {
         putApp(record);
         addActivity.run(record.wanted.id);
       }
-      // Newest first, because an older preview of the same source was deleted, although its record is still there.
+      // Newest first: an older preview of the same source was deleted, although its record is still in the bucket.
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
         if (isThere.get(row.parentId) === undefined || addPreview.run({ share: null, ...row }).changes === 0)
           dropPreview(row.id);
@@ -391,7 +395,7 @@ export function appRecordQueries(database: Database) {
     /**
      * Adds an app that comes from another host, or is undeleted, with its previews. The bucket has these records, if the
      * app's data is there. Call it in a transaction.
-     * @param records the app's first
+     * @param records the app's record first, then those of its previews
      */
     takeOne: (records: readonly AppRecord[]): void => {
       for (const record of records) {
@@ -403,11 +407,11 @@ export function appRecordQueries(database: Database) {
       for (const { wanted } of records) unchange.run(wanted.id);
     },
     /**
-     * Removes the rows of an app that is another host's now, and of its previews. Its record is left to that host. Call it in a
-     * transaction.
+     * Removes the rows of an app that is another host's now, and of its previews. Its record is left to that host. Call it
+     * in a transaction.
      */
     forget: (id: string, previews: readonly string[]): void => {
-      // Deleted previews too, whose folders this host removes.
+      // Also removes the rows of deleted previews, which `previews` lacks. This host still removes their folders.
       for (const preview of allPreviewIds.all(id)) removeRows(preview);
       removeRows(id);
       for (const each of [id, ...previews]) unchange.run(each);
@@ -417,13 +421,13 @@ export function appRecordQueries(database: Database) {
       setCellar.run(cellar);
       join.run();
     },
-    /** Whether this host has joined others. Then no app is its own, unless the control plane says so. */
+    /** Whether this host has joined others. Then it is the home only of apps for which the control plane says so. */
     hasJoined: (): boolean => hasJoined.get() === 1,
     /** Marks a record as changed, so that it is written again. */
     change: (appId: string): void => {
       change.run(appId);
     },
-    /** Whether apps were taken whose alarms have not been read. */
+    /** Whether `take` added apps whose alarms have not been read yet. */
     areAlarmsUnread: (): boolean => areAlarmsUnread.get() === 1,
     alarmsAreRead: (): void => {
       alarmsAreRead.run();

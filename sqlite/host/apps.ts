@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 
-/** Times are ISO 8601. */
+/** When an app fell asleep and woke. Times are ISO 8601. */
 export interface SleepMarker {
   /** When the app fell asleep; null while it is awake. */
   asleepSince: string | null;
@@ -96,11 +96,11 @@ export function appQueries(database: Database) {
       })),
     /** Returns the ids of the apps that `all` returns. */
     ids: (): string[] => ids.all(),
-    /** Stores the whole desired state. The caller has checked the generation. */
+    /** Stores the whole desired state. Does nothing for a deleted app or an older generation. */
     want: (wanted: WantedApp): void => {
       want.run(wanted.id, JSON.stringify(wanted), wanted.generation);
     },
-    /** Turns an app, known or not, into a tombstone. */
+    /** Turns an app into a tombstone. Adds one for an unknown app. */
     delete: (id: string, generation: number, at: string): void => {
       bury.run(id, generation, at);
     },
@@ -111,7 +111,7 @@ export function appQueries(database: Database) {
     setSleep: (id: string, { asleepSince, wokeAt }: SleepMarker): void => {
       setSleep.run(asleepSince, wokeAt, id);
     },
-    /** Returns the slug of the app that gets what a script fetches; null for none. */
+    /** Returns the slug of the app that gets a script's `fetch()` requests; null for none. */
     outbound: (id: string): string | null => outbound.get(id) ?? null,
     setOutbound: (id: string, slug: string): void => {
       setOutbound.run(slug, id);
@@ -120,7 +120,7 @@ export function appQueries(database: Database) {
     setStorageNames: (id: string, storage: object): void => {
       name.run(JSON.stringify(storage), id);
     },
-    /** Returns the names of an app's storage, as stored last; `{}` before that. */
+    /** Returns the stored names of an app's storage; `{}` if none are stored. */
     storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,
   };
 }

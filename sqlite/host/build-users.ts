@@ -20,7 +20,10 @@ export function buildUserQueries(database: Database) {
   const all = database.prepare<[], { uid: number }>('SELECT uid FROM build_users');
 
   return {
-    /** Returns the user id of an app's builds, which is never reused. It changes only when the database moves (`recordPlace`). */
+    /**
+     * Returns the user id of an app's builds, which is never reused. It changes only when the database moves
+     * (`recordPlace`).
+     */
     uid: (appId: string): number => {
       for (;;) {
         const kept = find.get(appId);
@@ -28,9 +31,11 @@ export function buildUserQueries(database: Database) {
         add.run(appId, BUILD_UIDS.first + randomInt(BUILD_UIDS.count));
       }
     },
-    /** Returns the directory that the database had when the ids were given, by its name on this machine; null: unknown. */
+    /** Returns the place of the data directory (`Layout.place`) for which the ids were given; null: unknown. */
     place: (): string | null => place.get()?.value ?? null,
-    /** Records the directory of the database. When it was another before, every app gets a new id. */
+    /**
+     * Records the place of the data directory. If another place was recorded, all ids are deleted: every app gets a new one.
+     */
     recordPlace: database.transaction((now: string): void => {
       const before = place.get()?.value;
       if (before === now) return;

@@ -1,4 +1,4 @@
-// The host's own facts: which release serves, the deploy queue and its logs, storage names, and the outbox.
+// The host's database: its schema, and how it is opened and migrated.
 import Database from 'better-sqlite3';
 
 /** One entry for each schema version, in order. Never change a released one: add the next. */
@@ -47,8 +47,8 @@ const MIGRATIONS = [
     due_at INTEGER                        -- when it has work to do by itself
   ) STRICT, WITHOUT ROWID;
   `,
-  // Corrects older rows. Only one deploy of an app is live, so the others become replaced. Only the newest six of both can be
-  // rolled back to: the releases of the others were removed.
+  // Corrects older rows. Only one deploy of an app is live, so the others become replaced. Only the newest six of both can
+  // be rolled back to: the releases of the others were removed.
   `
   UPDATE deploys SET fact = json_set(fact, '$.status', 'replaced') WHERE fact ->> 'status' = 'live'
     AND id IS NOT (SELECT live_deploy_id FROM apps WHERE apps.id = deploys.app_id);
@@ -126,13 +126,13 @@ const MIGRATIONS = [
   CREATE INDEX alert_deliveries_of ON alert_deliveries (alert_id, next_at);
   CREATE INDEX alert_topics_told ON alert_topics (alert_id, told_at);
   `,
-  // When an app fell asleep, and when it woke last. The control plane had these before.
+  // When an app fell asleep, and when it woke last. Before, only the control plane had these times.
   `
   ALTER TABLE apps ADD COLUMN asleep_since TEXT;
   ALTER TABLE apps ADD COLUMN woke_at TEXT;
   UPDATE apps SET asleep_since = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE wanted ->> 'asleep' = 1;
   `,
-  // Deleted apps whose folder is still in the bucket.
+  // Deleted apps whose folder in the bucket is not removed yet.
   `
   CREATE TABLE folder_removals (
     app_id TEXT PRIMARY KEY,
@@ -239,7 +239,7 @@ const MIGRATIONS = [
   ${changesRecord('pull_removed', 'DELETE ON pulls', 'OLD.app_id', inBucket('OLD.app_id'))}
   INSERT OR IGNORE INTO changed_records SELECT DISTINCT app_id, 1 FROM pulls WHERE ${inBucket('app_id')};
   `,
-  // The slug of the app that gets what a script of a dispatch namespace fetches; NULL for none.
+  // The slug of the app that gets the `fetch()` requests of a script in a dispatch namespace; NULL for none.
   `
   ALTER TABLE apps ADD COLUMN outbound TEXT;
   ${changesRecord('outbound_changed', 'UPDATE OF outbound ON apps', 'NEW.id', inBucket('NEW.id'))}
@@ -271,9 +271,9 @@ const MAX_LOG_BYTES = 16 * 2 ** 20;
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Opens the host's database and migrates it. A commit does not wait for the disk: `WriteAheadLog` does. A crash of the machine
- * loses only the newest commits. Opening and reading need no disk space: SQLite needs no shared-memory file, because only
- * this process uses the database.
+ * Opens the host's database and migrates it. A commit does not wait for the disk: `WriteAheadLog` does. A crash of the
+ * machine loses only the newest commits. Opening and reading need no disk space: SQLite needs no shared-memory file, because
+ * only this process uses the database.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openHostDatabase(path: string): Database.Database {

@@ -46,7 +46,7 @@ export function deployQueries(database: Database) {
 
   return {
     /**
-     * Inserts or replaces a deploy. A new deploy of a deleted app is not stored.
+     * Inserts or replaces a deploy. Does nothing for a deleted app.
      * @param releaseOf for a new rollback: the deploy whose release it starts again
      */
     save: (fact: DeployFact, releaseOf: string | null = null): void => {
@@ -68,10 +68,13 @@ export function deployQueries(database: Database) {
     log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,
     /** Returns an app's deploy; undefined when the app has no such deploy. */
     find: (appId: string, id: string): DeployFact | undefined => parse(find.get(appId, id)),
-    /** Returns the app's deploys whose releases are kept. */
+    /** Returns the app's deploys that can be rolled back to. */
     released: (appId: string): DeployFact[] =>
       released.all(appId).map((row) => JSON.parse(row.fact) as DeployFact),
-    /** Returns when the app's newest deploy was asked for, and whether any waits or runs; undefined without a deploy. */
+    /**
+     * Returns when the app's newest unfinished deploy was requested, else its newest deploy. `isUnderWay`: whether that
+     * deploy is unfinished. Undefined for an app without a deploy.
+     */
     lastAsked: (appId: string): { at: string; isUnderWay: boolean } | undefined => {
       const found = lastAsked.get(appId);
       return found && { at: found.at, isUnderWay: ['queued', 'building'].includes(found.status) };
@@ -81,7 +84,9 @@ export function deployQueries(database: Database) {
     /** Returns the app's newest deploys of new commits, newest first: no rollbacks, redeploys, uploads or promotions. */
     newest: (appId: string, limit: number): DeployFact[] =>
       newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
-    /** Returns the app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */
+    /**
+     * Returns the app's newest deploys of any kind, newest first. `releaseOf`: the deploy whose release a rollback starts.
+     */
     last: (appId: string, limit: number): { fact: DeployFact; releaseOf: string | null }[] =>
       last
         .all(appId, limit)

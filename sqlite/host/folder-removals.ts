@@ -1,7 +1,7 @@
 // Rows of the host's `folder_removals` table: apps that were deleted or have moved, whose folder is still in the bucket.
 import type { Database } from 'better-sqlite3';
 
-/** Times are ISO 8601. */
+/** Returns the queries of `folder_removals`. Their times are ISO 8601. */
 export function folderRemovalQueries(database: Database) {
   const add = database.prepare<[string, string]>(
     'INSERT INTO folder_removals (app_id, due_at) VALUES (?, ?) ON CONFLICT (app_id) DO NOTHING',
@@ -26,9 +26,9 @@ export function folderRemovalQueries(database: Database) {
     },
     /** Returns the ids of the apps whose folder is due for removal, the earliest first. */
     due: (now: string): string[] => due.all(now).map(({ app_id }) => app_id),
-    /** Returns when the folder of an app is to be removed; null when the folder stays, as for an app that is in the bucket. */
+    /** Returns when an app's folder is to be removed; null when it stays, such as for an app that keeps its data there. */
     dueAt: (appId: string): string | null => dueAt.get(appId) ?? null,
-    /** Records that the folder due at `due` was removed. Leaves a removal that was added meanwhile. */
+    /** Records that the folder due at `due` was removed. Keeps a row with another time, which was added meanwhile. */
     removed: (appId: string, due: string): void => {
       removed.run(appId, due);
     },

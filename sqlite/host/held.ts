@@ -1,7 +1,9 @@
 // Rows of the host's `held` table: held apps, whose process was ended because of their disk usage.
 import type { Database } from 'better-sqlite3';
 
-/** Why an app is held. `limit`: its storage is above its limit. `disk`: the disk was almost full, and it wrote most. */
+/**
+ * Why an app is held. `limit`: its storage is above its limit. `disk`: the disk was almost full, and this app wrote most.
+ */
 export type HeldCause = 'limit' | 'disk';
 
 export interface HeldRow {

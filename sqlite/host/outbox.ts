@@ -47,7 +47,7 @@ export function outboxQueries(database: Database) {
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
 
   return {
-    /** Returns the name of this outbox, and the number of its newest fact ever. */
+    /** Returns the name of this outbox, and the number of the newest fact ever added to it; 0 before the first. */
     position: (): AsOf => ({ outbox: name.get()!.value, seq: last.get()?.seq ?? 0 }),
     /** Returns the name of this outbox. A new database has a new name, which separates its numbers from old ones. */
     name: (): string => name.get()!.value,

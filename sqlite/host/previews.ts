@@ -16,8 +16,8 @@ export interface PreviewRow {
   createdAt: number;
   expiresAt: number;
   /**
-   * In a split, two versions of an app share its requests. The percentage that this preview gets as the second version; null or
-   * left out: none.
+   * In a split, two versions of an app share its requests. The percentage that this preview gets as the second version; null
+   * or left out: none.
    */
   share?: number | null;
 }
@@ -77,13 +77,13 @@ export function previewQueries(database: Database) {
       endSplit.run(parentId);
       setShare.run(share, id);
     },
-    /** Lets the live release of an app have all requests. */
+    /** Ends the split of an app: its live release gets all requests. */
     endSplit: (parentId: string): void => {
       endSplit.run(parentId);
     },
     /**
-     * Removes a preview and its app, in the caller's transaction. Leaves no tombstone, because the control plane knows no
-     * previews.
+     * Removes a preview, its row in `apps` and its other rows, in the caller's transaction. Leaves no tombstone, because the
+     * control plane does not know previews.
      */
     remove: (id: string): void => {
       for (const statement of remove) statement.run(id);

@@ -19,7 +19,7 @@ export function snapshotQueries(database: Database.Database) {
     cellar: (): string => idOf('cellar'),
     /** Returns the id of this data directory. A directory that is restored from a snapshot gets another id. */
     machine: (): string => idOf('machine'),
-    /** Copies the whole database, a few pages per turn of the event loop. The copy has the state at the end. */
+    /** Copies the whole database, a few pages per turn of the event loop. The copy includes changes made while it runs. */
     copy: async (path: string): Promise<void> => {
       await database.backup(path);
     },

@@ -45,7 +45,7 @@ export class WriteAheadLog {
   }
 
   /**
-   * Resolves when all earlier commits are synced to the disk. Concurrent calls share a sync. A closed database is synced.
+   * Resolves when all earlier commits are synced to the disk; at once for a closed database. Concurrent calls share a sync.
    * @throws {Error} when the sync fails; the next call retries
    */
   async synced(): Promise<void> {

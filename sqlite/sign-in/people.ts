@@ -8,7 +8,8 @@ export interface Person {
 }
 
 /**
- * Sets a password by a link, which works once. Ends all sessions; every browser must pass the second factor again.
+ * Sets a password by a link, which works once. Ends all sessions. If the second factor stays, each browser must pass it
+ * again.
  * @param link SHA-256 of the link's secret, hexadecimal
  * @param password.id a new id for its row
  * @param keepsFactors whether passkeys and the second factor stay
@@ -24,7 +25,7 @@ export async function setPassword(
 ): Promise<boolean> {
   const statements = [
     db.prepare('INSERT INTO used_links (hash) VALUES (?)').bind(link),
-    // Removes a deleted account whose address another account has now.
+    // Removes the person of a deleted account, whose address this person has now.
     db.prepare('DELETE FROM user WHERE email = ?1 AND id <> ?2').bind(email, id),
     db
       .prepare(
@@ -65,7 +66,7 @@ export async function personOf(db: D1Database, provider: string, subject: string
   return found?.userId ?? null;
 }
 
-/** Ends a session if its person is known to a provider. @returns whether it was ended */
+/** Ends a session, by its id, if its person has an identity at a provider. @returns whether it was ended */
 export async function endSessionBy(db: D1Database, provider: string, session: string): Promise<boolean> {
   const ended = await db
     .prepare(
@@ -77,7 +78,7 @@ export async function endSessionBy(db: D1Database, provider: string, session: st
   return ended !== null;
 }
 
-/** Adds a person, or brings name and address up to date. The address was proved. */
+/** Adds a person, or updates name and e-mail address. The caller has proved the address. */
 export async function keepPerson(db: D1Database, { id, name, email }: Person, at: string): Promise<void> {
   await db.batch([
     db.prepare('DELETE FROM user WHERE email = ?1 AND id <> ?2').bind(email, id),

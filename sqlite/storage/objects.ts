@@ -197,13 +197,13 @@ function objectQueries(database: Database.Database) {
     },
     /** Returns the blobs of an object's version or of an upload, in order. */
     blobs: (owner: string): BlobRow[] => blobs.all(owner),
-    /** Adds or replaces a part. @returns the replaced file, which is no longer needed */
+    /** Adds or replaces a blob. @returns the replaced file, which is no longer needed, if any */
     putBlob: (row: BlobRow): string[] => {
       const before = files(deleteBlob.all(row.owner, row.part));
       addBlob.run(row);
       return before;
     },
-    /** Moves a part from an upload to an object. */
+    /** Moves a part from the upload `from` to the object's version `to`. */
     giveBlob: (from: string, part: number, to: string): void => void giveBlob.run(to, from, part),
     /** @returns the files that are no longer needed */
     deleteBlobs: (owner: string): string[] => files(deleteBlobs.all(owner)),
@@ -218,7 +218,7 @@ function objectQueries(database: Database.Database) {
     deleteUpload: (id: string): void => void deleteUpload.run(id),
     /** Returns the usage of every bucket that ever had an object. */
     usage: (): UsageRow[] => usage.all(),
-    /** Returns the bytes of all files. */
+    /** Returns the bytes of all blobs, those of unfinished uploads included. */
     keptBytes: (): number => kept.get()!.bytes,
     /** Runs `work` as one transaction. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),

@@ -1,5 +1,5 @@
-// A vector index of an app: vectors with their metadata, and a short code of each. The codes find candidates among many vectors.
-// sqlite-vec computes the distances: https://github.com/asg017/sqlite-vec
+// A vector index of an app: vectors with their metadata, and a short code of each. The codes find candidates in a large
+// index. sqlite-vec computes the distances: https://github.com/asg017/sqlite-vec
 import Database from 'better-sqlite3';
 import { getLoadablePath } from 'sqlite-vec';
 
@@ -95,7 +95,7 @@ export interface Property {
 /** A value of a property, as it is indexed: booleans are 0 and 1. */
 export type IndexedValue = string | number;
 
-/** A condition on an indexed property. A vector matches if all parts hold. */
+/** A condition on an indexed property. A vector matches if `any`, `none` and `bounds` all hold. */
 export interface Condition {
   property: number;
   /** The value must be one of these. Left out: any value. */
@@ -103,7 +103,7 @@ export interface Condition {
   /** The value must not be one of these. Vectors without the property match too. */
   none?: IndexedValue[];
   bounds: { operator: '<' | '<=' | '>' | '>='; value: IndexedValue }[];
-  /** Whether only vectors without the property match. Then the other parts are ignored. */
+  /** Whether only vectors without the property match. Then `any`, `none` and `bounds` are ignored. */
   isMissing: boolean;
 }
 
@@ -286,7 +286,7 @@ function indexQueries(database: Database.Database) {
       (database.pragma('page_size', { simple: true }) as number),
     count: (): number => count.get()!.vectors,
     vector: (id: string) => vector.get(id),
-    /** Adds a vector. @param indexed values of its properties */
+    /** Adds a vector. @param indexed its values of indexed properties */
     add: ({ id, namespace, metadata, value }: VectorRow, indexed: [Property, IndexedValue][]): void => {
       const { lastInsertRowid: number } = add.run(id, namespace, metadata, bytesOf(value));
       for (const [property, each] of indexed) addIndexed.run(property.number, each, number);
@@ -311,9 +311,9 @@ function indexQueries(database: Database.Database) {
       if (gone !== undefined) removeIndexed.run(gone.number);
       return gone !== undefined;
     },
-    /** Returns names of the properties of a vector that are indexed. */
+    /** Returns the names of the indexed properties that a vector has. */
     indexedOf: (number: number): string[] => indexedOf.all(number).map(({ name }) => name),
-    /** Returns the nearest vectors, the nearest first. */
+    /** Returns the nearest vectors, nearest first. Approximate among more than `EXACT_MOST` candidates, by the codes. */
     search: (search: Search): Match[] => {
       const { metric, center } = settings.get()!;
       const candidates = candidatesOf(search);

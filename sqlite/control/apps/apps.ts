@@ -29,15 +29,15 @@ export interface AppRow {
   storage: 'local' | 'bucket';
   /** The id of the host that runs it; null in a Cellar of one host. */
   home: string | null;
-  /** The name of that host; null while it is unknown. */
+  /** The name of the host `home`; null without a home, and when that host was removed. */
   home_name: string | null;
   replicas: number;
   maintenance: 0 | 1;
   /** The generation of its last undeletion; null if it was never undeleted. */
   undeleted: number | null;
-  /** The dispatch namespace of a script; null for another app. */
+  /** The dispatch namespace of a script; null for an app that is not a script. */
   dispatch_namespace: string | null;
-  /** The name of a script in its namespace; null for another app. */
+  /** The name of a script in its namespace; null for an app that is not a script. */
   dispatch_script: string | null;
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */
@@ -144,8 +144,8 @@ export async function readOfApp<Row>(
 }
 
 /**
- * Returns a page of an app's rows, ordered by a column whose values differ; null for an unknown app.
- * @param select the columns and the table
+ * Returns a page of an app's rows; null for an unknown app.
+ * @param select the columns, the table, and the column `by` that orders the rows: an app has each of its values once
  */
 export async function listOfApp<Row>(
   db: Reader,

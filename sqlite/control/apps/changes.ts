@@ -1,4 +1,5 @@
-// The statements that change an app, except its lifecycle. Each returns a row when it changed something.
+// The statements that change an app's name, settings, variables, hostnames, e-mail addresses and TCP ports. Each returns a
+// row if it was applied, even when the new value equals the old one.
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { LIVE_APP } from './apps.ts';
 import { HAS_DOMAIN } from './mail-routes.ts';
@@ -6,7 +7,7 @@ import { HAS_DOMAIN } from './mail-routes.ts';
 /** A change by a transition, besides the app's generation. */
 export type Change =
   | { kind: 'rename'; slug: string }
-  /** `limit`: maximum variables of an app; `bytes`: maximum size of all names and values */
+  /** `limit`: maximum variables of an app; `bytes`: maximum bytes of all their names and values together */
   | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
   | { kind: 'env_delete'; name: string }
   /** `value`: JSON; `limit`: maximum overrides of an app */
@@ -47,7 +48,7 @@ export type Change =
       kind: 'previews';
       branches: boolean | undefined;
       storage: 'empty' | 'copy' | undefined;
-      /** JSON values by name, as JSON */
+      /** A JSON object with the value of each variable by its name */
       vars: string | undefined;
     }
   /** An app that keeps its data on the machine can have one process only. */
@@ -56,7 +57,7 @@ export type Change =
 /** How DNS proves a hostname: it points to this machine, or a record names the app. */
 export type DomainProof = 'points' | 'names';
 
-/** Size of one variable, in bytes. */
+/** SQL for the bytes of one variable: its name and its value. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
 
 /** Returns the statement of a change. @param at the time of the change, ISO 8601 */
@@ -215,7 +216,7 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
   }
 }
 
-/** Deletes the row of an app whose column has a value. */
+/** Returns the statement that deletes the row of an app with this value in `column`. */
 function deleteOf(
   db: D1Database,
   id: string,

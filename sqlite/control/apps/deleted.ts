@@ -1,4 +1,4 @@
-// Deleted apps whose data still lies in the trash.
+// Deleted apps that can be undeleted: a host has confirmed the deletion, and keeps the data for a while.
 import { raiseRevision } from '../meta.ts';
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
@@ -12,12 +12,12 @@ export interface DeletedRow {
   storage: 'local' | 'bucket';
   home: string | null;
   deleted_at: string;
-  /** The dispatch namespace of a script; null for another app. */
+  /** The dispatch namespace of a script; null for an app that is not a script. */
   dispatch_namespace: string | null;
 }
 
 const COLUMNS = 'id, deleted_slug AS slug, owner_id, storage, home, deleted_at, dispatch_namespace';
-/** The owner and the admins of an app may undelete it. `?1` null: all. */
+/** Whether the account `?1` may undelete the app: it owns the app, or is an admin of it. With null, always true. */
 const MAY_UNDELETE = `(?1 IS NULL OR owner_id = ?1
   OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?1 AND role = 'admin'))`;
 
@@ -39,9 +39,9 @@ export async function trashApp(db: D1Database, id: string, at: string): Promise<
 }
 
 /**
- * Returns apps that can be undeleted, the last deleted first.
+ * Returns apps that can be undeleted, the most recently deleted first.
  * @param filter.by the account that must be able to undelete them; null for all
- * @param filter.since those that were deleted after this time, ISO 8601
+ * @param filter.since only apps that were deleted after this time, ISO 8601
  * @param filter.before `deleted_at` and id to continue from
  */
 export async function listDeleted(
@@ -60,7 +60,7 @@ export async function listDeleted(
   return pageOf(rows!.results, filter.limit, (row) => [row.deleted_at, row.id]);
 }
 
-/** Finds the deleted app with an id, or the last deleted one with a slug. For `by` and `since` see `listDeleted`. */
+/** Finds a deleted app by its id, or the most recently deleted one with a slug. For `by` and `since` see `listDeleted`. */
 export async function findDeleted(
   db: Reader,
   app: string,
@@ -77,10 +77,10 @@ export async function findDeleted(
 }
 
 /**
- * Makes a deleted app exist again, with those of its hostnames that nobody else has.
+ * Undeletes an app, with those of its hostnames that no other app has and that are not reserved for another account.
  * @param undeletion.slug its slug from now on
  * @param undeletion.quota maximum apps of an owner without a maximum of their own
- * @returns `quota_exceeded`, or null when it cannot be undeleted any more
+ * @returns the app; `quota_exceeded`; null when the app can no longer be undeleted
  * @throws when another app has the slug
  */
 export async function undeleteApp(
@@ -123,7 +123,7 @@ export async function undeleteApp(
   return wantedFrom(read) ?? (there!.results.length > 0 ? 'quota_exceeded' : null);
 }
 
-/** Removes at most `limit` apps that were deleted before `before`, ISO 8601. @returns how many */
+/** Removes the rows of at most `limit` apps that were deleted at `before`, ISO 8601, or earlier. @returns their number */
 export async function removeDeleted(db: D1Database, before: string, limit: number): Promise<number> {
   const { meta } = await db
     .prepare(

@@ -72,8 +72,8 @@ export async function findDeploy(
 }
 
 /**
- * Returns the statement that writes a deploy of the host, unless the row has a newer fact. A host that was the app's home before
- * updates only rows whose last fact is its own: it may come back after the next home has ended the deploy.
+ * Returns the statement that writes a deploy of the host, unless the row has a newer fact of this host. A host that is no
+ * longer the app's home updates only rows that it wrote last: the next home may have ended the deploy.
  * @param host the id of the host; null for the only host
  */
 export function writeDeploy(
@@ -121,7 +121,8 @@ export function writeDeploy(
 }
 
 /**
- * Returns deploys that are unfinished in this database, and live releases whose deploy is not `live` here.
+ * Returns the unfinished deploys of this database. Also returns the `live_deploy_id` of each app whose row in `deploys` is
+ * missing or not `live`.
  * @param home only deploys of apps with this home; null in a Cellar of one host
  */
 export async function doubtfulDeploys(
@@ -146,9 +147,9 @@ export async function doubtfulDeploys(
 }
 
 /**
- * Writes the host's deploys, and marks as failed those that it has lost.
+ * Writes the host's deploys, and marks unfinished deploys as failed if the host has no record of them.
  * @param lost ids of deploys that the host does not know
- * @param host its id; null for the only host
+ * @param host the id of the host; null for the only host
  */
 export async function repairDeployRows(
   db: D1Database,

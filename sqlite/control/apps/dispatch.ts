@@ -20,7 +20,7 @@ export function listDispatchNamespaces(db: Reader, owner: string): Promise<Dispa
 /**
  * Returns dispatch namespaces with the accounts that own them, by name.
  * @param filter.owner null: those of all accounts
- * @param filter.after name and owner of the last one of the page before
+ * @param filter.after name and owner of the last namespace of the previous page
  */
 export async function pageOfDispatchNamespaces(
   db: Reader,
@@ -48,7 +48,7 @@ export async function findDispatchNamespace(
 
 /**
  * Adds a namespace, unless the account has one of that name.
- * @returns null when the account has `limit` namespaces already
+ * @returns the new or existing namespace; null when the account already has `limit` others
  */
 export async function addDispatchNamespace(
   db: D1Database,
@@ -69,7 +69,7 @@ export async function addDispatchNamespace(
 const IS_EMPTY = `NOT EXISTS (SELECT 1 FROM apps WHERE apps.owner_id = dispatch_namespaces.owner_id
   AND apps.dispatch_namespace = dispatch_namespaces.name AND apps.deleted_at IS NULL)`;
 
-/** Renames a namespace without scripts. @returns false when there is none, or another one has the name */
+/** Renames a namespace. @returns false when it does not exist, has scripts, or another namespace has the new name */
 export async function renameDispatchNamespace(
   db: D1Database,
   owner: string,
@@ -85,7 +85,7 @@ export async function renameDispatchNamespace(
   return meta.changes > 0;
 }
 
-/** Deletes a namespace without scripts. @returns whether there was one */
+/** Deletes a namespace. @returns false when it does not exist, or has scripts */
 export async function deleteDispatchNamespace(db: D1Database, owner: string, name: string): Promise<boolean> {
   const { meta } = await db
     .prepare(`DELETE FROM dispatch_namespaces WHERE owner_id = ?1 AND name = ?2 AND ${IS_EMPTY}`)

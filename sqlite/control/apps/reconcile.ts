@@ -5,7 +5,7 @@ export interface ControlState {
   revision: number;
   /** Every app, also deleted ones whose deletion no host has confirmed. */
   apps: { id: string; generation: number; home: string | null; deleted: boolean }[];
-  /** Ids of apps that must never be moved to the trash. */
+  /** Ids of apps that reconcile must never move to the trash. */
   spared: Set<string>;
 }
 

@@ -1,4 +1,4 @@
-// Reads an app's variables: those of its builds, and the overrides of its Worker's.
+// Reads an app's build variables, the overrides of its Worker's variables, and its maintenance page.
 import type { Page, Position } from '../page.ts';
 import type { Reader } from '../reads.ts';
 import { listOfApp, readOfApp } from './apps.ts';
@@ -9,13 +9,13 @@ export interface EnvRow {
   updated_at: string;
 }
 
-/** Returns variables by name; null for an unknown app. */
+/** Returns the variables of an app's builds, by name; null for an unknown app. */
 export function listEnv(db: Reader, appId: string, page: Position): Promise<Page<EnvRow> | null> {
   const select = { columns: 'name, value, updated_at', from: 'env', by: 'name' } as const;
   return listOfApp(db, appId, select, page);
 }
 
-/** Returns the number of an app's variables, without the one of this name. */
+/** Returns the number of an app's build variables, without the one of this name. */
 export async function countOtherEnv(db: D1Database, appId: string, name: string): Promise<number> {
   const counted = await db
     .prepare('SELECT count(*) AS count FROM env WHERE app_id = ? AND name <> ?')
@@ -50,7 +50,7 @@ export async function readMaintenance(db: Reader, appId: string): Promise<Mainte
   return rows && rows[0]!;
 }
 
-/** Returns the overrides of an app's previews, as a JSON object; null for an unknown app. */
+/** Returns the overrides of variables in an app's previews, as a JSON object; null for an unknown app. */
 export async function readPreviewVars(db: Reader, appId: string): Promise<string | null> {
   const statement = db.prepare('SELECT previews_vars FROM apps WHERE id = ?').bind(appId);
   const rows = await readOfApp<{ previews_vars: string }>(db, appId, statement);

@@ -19,7 +19,7 @@ export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exc
 
 /**
  * Returns SQL for the maximum of an account's apps, or of its scripts if `namespace` is not null. `max_apps` limits apps
- * only, but 0 forbids scripts too. `?4`: the maximum for accounts without one of their own.
+ * only, but 0 forbids scripts too. `?4`: the maximum of scripts, or of apps for accounts without a maximum of their own.
  */
 export function quotaOf(namespace: string): string {
   return `coalesce(CASE WHEN ${namespace} IS NULL OR max_apps = 0 THEN max_apps END, ?4)`;
@@ -161,7 +161,10 @@ export async function buryApp(
   return buried!.results[0] ?? null;
 }
 
-/** Raises the generation of a tombstone above all that hosts have seen. @returns the generation; null without a tombstone */
+/**
+ * Raises the generation of a deleted app, so that hosts accept its deletion.
+ * @returns the generation; null if there is no deleted app with this id
+ */
 export async function raiseTombstone(db: D1Database, id: string): Promise<number | null> {
   const raise = db
     .prepare(

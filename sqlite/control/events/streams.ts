@@ -1,6 +1,6 @@
-// The last events of one app's live streams, in SQLite of its Durable Object.
+// The newest events of one app's live streams, in the SQLite database of its Durable Object.
 
-/** Events kept of each stream. */
+/** Maximum number of events kept of each stream. */
 export const KEPT_EVENTS = 1000;
 
 /** An event of a stream. `seq` counts from 1 within its stream; `data` is JSON. */
@@ -53,8 +53,8 @@ export class StreamStore {
   }
 
   /**
-   * Drops events older than `before`, in ms since 1970. The last one of each stream stays, so that numbers are not reused.
-   * @returns when the oldest event that may be dropped was added; null without one
+   * Drops events added before `before`, in ms since 1970. The newest one of each stream stays, so that `seq` is not reused.
+   * @returns when the oldest remaining event that a later call may drop was added, in ms since 1970; null without one
    */
   prune(before: number): number | null {
     const older =
@@ -77,7 +77,7 @@ export class StreamStore {
     return { events, gap: next !== seq + 1 };
   }
 
-  /** Records that facts of an outbox were applied up to `seq`. @returns the previous record, 0 without one */
+  /** Records that facts of an outbox were applied up to `seq`. @returns the `seq` recorded before; 0 for none */
   advance(outbox: string, seq: number): number {
     const [row] = this.#sql
       .exec<{ applied_seq: number }>('SELECT applied_seq FROM outboxes WHERE outbox = ?', outbox)

@@ -48,7 +48,7 @@ export async function mergeUser(
 }
 
 /**
- * Returns users, the last identified first.
+ * Returns users, the most recently identified first.
  * @param page.before the `seq` to continue from
  * @returns null for an unknown app
  */

@@ -4,7 +4,10 @@ import { type FoundKey, findKeyStatement } from './keys.ts';
 
 export type Role = 'view' | 'push' | 'admin';
 
-/** The role of a key's account on the app with a slug. `key` is null for an unknown key, `app_id` for an unknown slug. */
+/**
+ * The role of a key's account on the app with a slug. `key` is null for an unknown key, `app_id` for an unknown slug, `role`
+ * for an account without a role.
+ */
 export interface Access {
   key: FoundKey | null;
   app_id: string | null;
@@ -32,7 +35,7 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   };
 }
 
-/** Returns the new slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
+/** Returns the present slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
 export async function slugSince(db: D1Database, slug: string, accountId: string): Promise<string | null> {
   const found = await db
     .prepare(
@@ -70,7 +73,9 @@ export async function appAccess(
   return found!.results[0] ?? null;
 }
 
-/** Returns whether a hostname may have a certificate: it is a proved domain, or its app should run and has a live release. */
+/**
+ * Returns whether a hostname may have a certificate: it is a proved domain, or its app should run and has a live release.
+ */
 export async function mayHaveCertificate(
   db: D1Database,
   slug: string | null,

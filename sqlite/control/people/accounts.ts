@@ -32,7 +32,7 @@ export interface AccountRow {
   id: string;
   name: string;
   email: string | null;
-  /** `owner`: the first account, an admin too. `guest`: invited to an app, and owns none. */
+  /** `owner`: the first account, which is also an admin. `guest`: invited to an app, and may own no apps. */
   role: 'owner' | 'admin' | 'member' | 'guest';
   /** Maximum apps that it may own; null: the maximum in the settings. */
   max_apps: number | null;
@@ -43,7 +43,7 @@ export interface AccountRow {
 export const ACCOUNT = `id, name, email, max_apps, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
-/** Adds a member. @returns false when another account has the address */
+/** Adds a member. @returns false when another account has the e-mail address */
 export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
   const inserted = await db
     .prepare(
@@ -55,7 +55,7 @@ export async function insertAccount(db: D1Database, row: AccountRow): Promise<bo
   return inserted !== null;
 }
 
-/** Whether an account has an address. */
+/** Whether any account has this e-mail address. */
 export async function hasEmail(db: D1Database, email: string): Promise<boolean> {
   return (await db.prepare('SELECT 1 FROM accounts WHERE email = ?').bind(email).first()) !== null;
 }
@@ -76,7 +76,7 @@ export function setMaxApps(db: D1Database, id: string, maxApps: number | null): 
     .first<AccountRow>();
 }
 
-/** Returns an account by its id; with null, the first account. @returns null for an unknown id */
+/** Returns an account by its id, or the first account if `id` is null; null for an unknown id. */
 export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
   const statement =
     id === null

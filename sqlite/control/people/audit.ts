@@ -4,9 +4,9 @@ import type { Reader } from '../reads.ts';
 
 export interface AuditRow {
   at: string;
-  /** An account's id, or `runner`. */
+  /** An account's id, `runner`, or `nobody` (see `NOBODY`). */
   actor: string;
-  /** Id of the API key, if one was used. */
+  /** Id of the API key; null if none was used. */
   key_id: string | null;
   via: string;
   address: string;
@@ -29,7 +29,8 @@ export interface AuditEntryRow extends AuditRow {
 /** Maximum entries of one actor, so that nobody pushes out the entries of others. */
 const ENTRIES_LIMIT = 20_000;
 /**
- * Most refused sign-ins of an actor in a day. Even those of the whole retention push out none of the actor's other entries.
+ * Maximum entries about refused sign-ins of an actor in a day. In the retention of 90 days these are 9,000, so they use less
+ * than half of `ENTRIES_LIMIT`.
  */
 const REFUSED_SIGN_INS = 100;
 const DAY_MS = 24 * 3_600_000;
@@ -100,13 +101,13 @@ export async function insertRefusedSignIn(db: D1Database, row: RefusedSignIn): P
 }
 
 export interface AuditFilter {
-  /** An account's id, or `runner`; null for all. */
+  /** An account's id, `runner` or `nobody`; null for all. */
   actor: string | null;
   /** Id of the app, or its slug at that time. */
   app: string | null;
   operation: string | null;
   via: string | null;
-  /** Only entries that succeeded, or that did not. */
+  /** `ok`: only operations that succeeded; `refused`: only those that failed; null for all. */
   outcome: 'ok' | 'refused' | null;
   since: string | null;
   until: string | null;

@@ -1,4 +1,4 @@
-// Links that create an account, or set the password of one.
+// Links that create an account, set the password of one, or give an existing one a role.
 import { type Page, type Position, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
@@ -34,19 +34,19 @@ export interface OpenInvite extends ListedInvite {
 
 const COLUMNS =
   'id, email, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
-/** The columns, `role` and `app_slug`. */
+/** The columns of `ListedInvite`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')},
   CASE WHEN invites.is_guest THEN 'guest' ELSE invites.role END AS role, apps.slug AS app_slug`;
-/** The inviter is still an admin of the app, if an app's admin made the invite. */
+/** Whether the invite was made by the machine's admins, or by an account that is still an admin of the app. */
 const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
   AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
     WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
 /** `?1` is the hash of a link, `?2` the time. */
 const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
-/** An open link that creates an account, or gives an existing one its role on the app. */
+/** An open link that is not yet tied to an account: it creates one, or gives an existing one the invite's roles. */
 const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
 
-/** Maximum invites in a day: by all admins of an app, and by one of them for all apps. */
+/** Maximum invites by apps' admins in a day: those for the app, and those by the inviter for any app, counted together. */
 const APP_INVITES = 20;
 const DAY_MS = 24 * 3_600_000;
 
@@ -89,7 +89,7 @@ export async function insertInvite(
   return inserted !== null;
 }
 
-/** Maximum links for a new password of an account since `since`. */
+/** Maximum links for a new password that one account gets in a period; `insertRecovery` has its start as `since`. */
 const RECOVERIES = 3;
 
 /**
@@ -182,11 +182,12 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Links an invite to its account, which is created if needed, with the invite's role and address: the link proves no other
- * address. Without an address in the invite, the account gets the given one. An existing account without an address gets the
- * name and the address; others keep their own. The call is idempotent.
+ * Ties an invite to its account, and gives the account its role on the app. If the invite has no account yet, creates one
+ * with the invite's role and e-mail address: the link proves only that address. If the invite has no address, the new
+ * account gets `account.email`. An invite's existing account without an address gets the given name and address; one with an
+ * address keeps its own. The call is idempotent.
  * @param account.id id of a new account
- * @returns the updated invite, without an account when another has the address; null when the link cannot be used
+ * @returns the invite; its `account_id` is null when another account has the address. Null when the link cannot be used
  */
 export async function claimInvite(
   db: D1Database,
@@ -267,7 +268,7 @@ export async function joinByInvite(
   return results.at(-1)!.results[0]?.slug;
 }
 
-/** Marks a link as used, with all other links that the account got for a new password. */
+/** Marks a link as used, and all links that its account requested for a new password. */
 export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
   await db
     .prepare(

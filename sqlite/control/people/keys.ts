@@ -46,7 +46,7 @@ export async function hasKey(db: Reader, id: string): Promise<boolean> {
   return found!.results.length > 0;
 }
 
-/** Notes the use of a key, if the last one was before `before`. */
+/** Records the use of a key at `at`, if the last recorded use was before `before`. Times are ISO 8601. */
 export async function touchKey(db: D1Database, id: string, at: string, before: string): Promise<void> {
   await db
     .prepare(
@@ -59,7 +59,8 @@ export async function touchKey(db: D1Database, id: string, at: string, before: s
 /**
  * Adds a key.
  * @param hash SHA-256 of the key, hexadecimal
- * @returns null when the account does not exist; undefined when it has no role on the key's app; `full` with too many keys
+ * @returns null when the account does not exist; undefined when it has no role on the key's app; `full` with `KEYS_LIMIT`
+ *   keys
  */
 export async function insertKey(
   db: D1Database,

@@ -1,4 +1,4 @@
-// Accounts of people who sign in by a provider.
+// Accounts of people who sign in with an identity provider (OpenID Connect).
 import { ACCOUNT, type AccountRow } from './accounts.ts';
 
 /** A person whom the identity provider has signed in. */
@@ -17,9 +17,10 @@ export interface Arrival {
 }
 
 /**
- * Returns a person's account: the one from before, or the one with the address, or a new one. Sets its role, except the first
- * account's.
- * @returns the account, and whether the address led to a guest's. Null for a new person whose address is not verified
+ * Returns a person's account: the known one, else the one with the verified address, else a new one. Sets its role if `role`
+ * is given, except the first account's.
+ * @returns the account. `wasGuest`: whether it was found by its address, and was a guest's. Null if there is no account and
+ *   the address is not verified
  */
 export async function arriveAccount(
   db: D1Database,

@@ -45,7 +45,7 @@ export async function addStore(
   return meta.changes > 0;
 }
 
-/** Deletes a store without secrets. @returns whether it did */
+/** Deletes a store. @returns false when it does not exist, or has secrets */
 export async function deleteStore(db: D1Database, id: string): Promise<boolean> {
   const { meta } = await db
     .prepare(
@@ -95,7 +95,7 @@ export async function addStoreSecrets(
   added: (StoredSecret & { sealed: string })[],
   limit: number,
 ): Promise<boolean> {
-  // All rows count before any is written, so either all are added or none.
+  // One statement checks the limit for all new secrets and adds them, so either all are added or none.
   const statement = db.prepare(
     `INSERT INTO store_secrets (id, store_id, name, sealed, comment, scopes, created_at, updated_at)
      SELECT value ->> 'id', value ->> 'store_id', value ->> 'name', value ->> 'sealed', value ->> 'comment',

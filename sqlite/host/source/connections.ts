@@ -11,7 +11,7 @@ export type StoredSource = Pick<
   HostConnection,
   'url' | 'branch' | 'deploy_on' | 'poll_minutes' | 'has_token' | 'deploy_key'
 > & {
-  /** Lines of SSH's file of known hosts. */
+  /** Lines of SSH's `known_hosts` file. */
   known_hosts: string[];
 };
 
@@ -37,7 +37,7 @@ interface Stored {
   lastFetch: string | null;
 }
 
-/** Deliveries that are kept of each app, to recognise repeated ones. */
+/** Maximum deliveries that are kept of each app, to recognise repeated ones. */
 const KEPT_DELIVERIES = 1000;
 const COLUMNS = 'app_id AS appId, source, sealed, due_at AS dueAt, attempts, last_fetch AS lastFetch';
 
@@ -80,13 +80,13 @@ export function sourceQueries(database: Database) {
 
   return {
     find: (appId: string): SourceRow | undefined => parsed(find.get(appId)),
-    /** Returns connections that are to be fetched at `now`, those that wait longest first. */
+    /** Returns connections whose fetch is due at `now`, in ms since 1970, the earliest due first. */
     due: (now: number, limit: number): SourceRow[] => due.all(now, limit).map((row) => parsed(row)!),
     /** Adds a connection, or replaces that of the app. */
     save: (appId: string, source: StoredSource, sealed: Buffer, dueAt: number | null): void => {
       save.run(appId, JSON.stringify(source), sealed, dueAt);
     },
-    /** Keeps the keys of an SSH server, if the app is still connected to this address. */
+    /** Stores the host keys of an SSH server, if the app is still connected to this URL. */
     pin: ({ appId, source }: SourceRow, knownHosts: string[]): void => {
       pin.run(JSON.stringify(knownHosts), appId, source.url);
     },
@@ -98,7 +98,7 @@ export function sourceQueries(database: Database) {
     want: (appId: string, at: number): void => {
       want.run({ appId, at });
     },
-    /** Records a fetch, if the app is still connected to this address. */
+    /** Records the result of a fetch, if the app is still connected to this URL. */
     fetched: (
       { appId, source }: SourceRow,
       result: NonNullable<HostConnection['last_fetch']>,
@@ -110,7 +110,7 @@ export function sourceQueries(database: Database) {
     postpone: (appId: string, before: number | null, next: number | null): void => {
       postpone.run(next, appId, before);
     },
-    /** Records a delivery. @returns false when it came before */
+    /** Records a delivery. @returns false when one with the same digest is recorded already */
     addDelivery: (
       appId: string,
       { digest, delivery, event }: HookDelivery,

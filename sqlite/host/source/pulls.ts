@@ -60,16 +60,18 @@ export function pullQueries(database: Database) {
 
   return {
     find: (appId: string, number: number): PullRow | undefined => parsed(find.get(appId, number)),
-    /** Returns the pull requests of an app, those that changed last first. */
+    /** Returns the pull requests of an app, the most recently changed first. */
     list: (appId: string, limit: number): PullRow[] => list.all(appId, limit).map((row) => parsed(row)!),
-    /** Returns one pull request with work at `now` of each app that is not in `running`, the longest wait first. */
+    /**
+     * Returns the first pull request with work due at `now` of each app that is not in `running`, the earliest due first.
+     */
     due: (now: number, running: string[], limit: number): PullRow[] =>
       due.all({ now, running: JSON.stringify(running), limit }).map((row) => parsed(row)!),
     /** Adds a pull request, or replaces it. */
     save: (appId: string, pull: StoredPull, dueAt: number | null): void => {
       save.run(appId, pull.number, JSON.stringify(pull), dueAt);
     },
-    /** Removes the pull requests of an app, except the `most` newest. */
+    /** Removes the pull requests of an app, except the `most` most recently changed ones. */
     trim: (appId: string, most: number): void => {
       trim.run({ appId, most });
     },
