@@ -1,20 +1,20 @@
-// Limits the size of a release's description: the host reads it whole.
+// Limits the size of a release's description (`RELEASE_FILE`), because the host reads the whole file into memory.
 import { BuildFailure } from './failure.ts';
 import { BUNDLE_BYTES, BUNDLE_VALUES } from './limits.ts';
 import type { Bundle } from './release.ts';
 
-/** Maximum bindings of each kind. */
+/** Maximum bindings of each kind, except the kinds below. Also the maximum of class migrations and of required secrets. */
 const BINDINGS = 1_000;
-/** Maximum secrets of Secrets Stores, as an account may have. */
+/** Maximum bindings to secrets of Secrets Stores: an account may have only as many secrets. */
 const STORE_SECRETS = 100;
-/** Maximum client certificates: the shell passes each key on a file descriptor, whose number has one digit. */
+/** Maximum client certificates: workerd gets each private key on a file descriptor from 4 to 9, which a shell opens. */
 const MTLS_CERTIFICATES = 6;
 /** Maximum tail Workers, as on Cloudflare: each of them gets every event. */
 const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
 const MAIL_BINDING_LENGTH = 32 * 1024;
 
-/** Refuses a bundle whose description is too large to be read whole by the host. */
+/** Checks the size of a bundle's description. @throws {BuildFailure} naming the exceeded limit */
 export function requireBundleSize(bundle: Bundle): void {
   for (const [kind, list] of Object.entries({
     'Durable Object bindings': bundle.durableObjects,

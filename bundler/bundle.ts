@@ -45,7 +45,7 @@ import { bundleWorkersSite } from './workers-site/workers-site.ts';
 export interface Bundled {
   bundle: Bundle;
   notes: string[];
-  /** Whether every import of the Worker was found, and esbuild did not warn. */
+  /** Whether every import of the Worker was found, and its bundling gave no warnings. */
   isComplete: boolean;
 }
 
@@ -71,13 +71,13 @@ export interface BundleOptions {
   settings: BuildSettings;
   /** An empty or missing directory. */
   out: string;
-  /** The Wrangler environment to deploy; `null`: the top level. */
+  /** The Wrangler environment to deploy. `null`: `readConfig` chooses. */
   environment: string | null;
   /** See `Plan.deployLine`. */
   deployLine?: string | null;
   /** Maximum MiB of the project's assets. */
   assetsMb: number;
-  /** The sites that existed before the build; `null` when no build could have made one. */
+  /** The folders with an `index.html` before the build; `null` when the build could not write a site. */
   before: PageFolders | null;
 }
 
@@ -220,7 +220,8 @@ async function bundleConfig(
     classMigrations: classMigrations(file, config),
     databases: config.d1_databases.map((database, i) => {
       const { binding, database_id, database_name } = database;
-      // Takes the paths of the project's own configuration, as wrangler does: some build tools do not rewrite them.
+      // As in Wrangler, the paths of migrations come from the project's own configuration. In the configuration that a build
+      // writes, some build tools leave these paths relative to the project's folder.
       const named = own?.d1_databases.find((each) => each.binding === binding);
       const target = `migrations/${i}`;
       const from = named ? place.folder : base;
@@ -263,7 +264,7 @@ async function bundleConfig(
   return { bundle, notes, isComplete };
 }
 
-/** Returns the compatibility date of a configuration, which may omit it. */
+/** Returns the compatibility date of a configuration, or workerd's newest if it has none. */
 function datedConfig(file: string, asked: string | undefined, notes: string[]): string {
   if (asked !== undefined) return supportedDate(asked, `${file}: `, notes);
   notes.push(
@@ -299,7 +300,7 @@ function workerSource(
   };
 }
 
-/** Returns the folder that names of additional modules are relative to. */
+/** Returns the folder at which the names of additional modules start. */
 function moduleBase(root: string, base: string, { main, base_dir: named }: WranglerConfig): string {
   return named === undefined
     ? dirname(entryPath(root, base, main!, 'main'))
@@ -314,7 +315,7 @@ interface AssetsSource {
   assetsMb: number;
   /** `null` without a Worker. */
   worker: Bundle['worker'];
-  /** Gets a line for the deploy's log. */
+  /** `bundleAssets` adds lines for the deploy's log. */
   notes: string[];
 }
 

@@ -1,5 +1,5 @@
-// The bundler's process: wrangler and esbuild are large, and a project can make them fail in ways that must not
-// reach the host. It ends with the host, or when the host disconnects.
+// Runs the bundler in a process of its own. wrangler and esbuild need much memory, and a project can make them crash, which
+// must not end the host. This process exits when its channel to the host closes.
 import { flushCompileCache } from 'node:module';
 import { bundleProject } from './bundle.ts';
 import { BuildFailure } from './failure.ts';
@@ -9,7 +9,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 /** Maximum characters of a message to the project's author. One source line may be very long. */
 const MESSAGE_LENGTH = 16_000;
 
-/** Delay in ms after an answer before the process writes its compile cache to the disk: the deploy goes first. */
+/** Delay in ms between an answer and the write of the compile cache, so that the write does not slow the deploy. */
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
@@ -32,7 +32,7 @@ function shorten(text: string): string {
 
 process.on('message', async (request: BundlerRequest) => {
   process.send!(await reply(request));
-  // Not at exit: the process ends by SIGKILL.
+  // Node would write the cache at exit, but the host ends this process by SIGKILL.
   setTimeout(flushCompileCache, KEEP_AFTER_MS).unref();
 });
 process.on('disconnect', () => process.exit(0));

@@ -6,7 +6,7 @@ export const MAX_ENTRIES = 100_000;
 export const CONFIG_BYTES = 2 * 2 ** 20;
 /** Maximum bytes of a file that a Worker imports as a module or as text. */
 export const MODULE_BYTES = 64 * 2 ** 20;
-/** Maximum bytes of a Worker's separate module files. A file is copied, and counted, once for each link to it. */
+/** Maximum bytes of a Worker's additional modules, and of its WebAssembly and data modules. Each of the two counts apart. */
 export const ALL_MODULES_BYTES = 128 * 2 ** 20;
 /** Maximum bytes of a D1 migration. */
 export const MIGRATION_BYTES = 16 * 2 ** 20;
@@ -14,5 +14,5 @@ export const MIGRATION_BYTES = 16 * 2 ** 20;
 export const RULES_BYTES = 256 * 1024;
 /** Maximum bytes of a release's description as JSON, with its asset rules: the host reads it whole. */
 export const BUNDLE_BYTES = 2 * 2 ** 20;
-/** Maximum names and values in that JSON: reading so many takes 10 ms. */
+/** Maximum property names and values in a release's description. Parsing as many takes 10 ms. */
 export const BUNDLE_VALUES = 25_000;

@@ -11,7 +11,7 @@ export interface BundlerResults {
   bundle: Bundled;
 }
 
-/** `fault`: the side that caused the failure; a project's failure has a message for its author. */
+/** `fault`: what caused the failure. `message` is for the project's author if `project`, else it is a stack trace. */
 export type BundlerReply =
   | { id: number; result: BundlerResults[keyof BundlerResults] }
   | { id: number; fault: 'project' | 'bundler'; message: string };

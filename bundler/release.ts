@@ -33,9 +33,9 @@ export interface Assets {
 /** The text of each of `_headers`, `_redirects` and `.assetsignore` that exists. workerd applies it. */
 export type AssetRules = Partial<Record<'headers' | 'redirects' | 'ignore', string>>;
 
-/** One step of a Wrangler `migrations` list, in the project's own words. */
+/** One step of a Wrangler `migrations` list, with the project's names of classes. */
 export interface ClassMigration {
-  /** `null`: from a declarative `exports` list, to be applied on every deploy. */
+  /** `null`: from declarative `exports`, which every deploy applies. */
   tag: string | null;
   newClasses: string[];
   newSqliteClasses: string[];
@@ -60,7 +60,7 @@ interface Database {
 
 export type { Outward, QueueConsumer };
 
-/** Cron triggers and queues, which also call the Worker. A queue stores its messages under its name. */
+/** Cron triggers, and the queues that the Worker sends to or consumes. A queue stores its messages under its name. */
 export interface Triggers {
   /** Cron expressions without duplicates. */
   crons: string[];
@@ -76,7 +76,7 @@ export interface RateLimit {
   period: 10 | 60;
 }
 
-/** A Workflow: `className` is exported by the entry module, and instances are kept under `name`. */
+/** A Workflow. The Worker's entry exports the class `className`. Instances are stored under `name`. */
 export interface Workflow {
   binding: string;
   name: string;
@@ -91,9 +91,9 @@ export interface ServiceBinding {
   binding: string;
   /** The slug of an app of the same owner; `null`: the project's own Worker. */
   service: string | null;
-  /** The export that answers. Omitted: the default export. */
+  /** The export of the called app that receives the calls. Omitted: the default export. */
   entrypoint?: string;
-  /** The `ctx.props` of the export. */
+  /** The value of `ctx.props` in the called export. */
   props?: Record<string, unknown>;
 }
 
@@ -101,7 +101,10 @@ export interface ServiceBinding {
 export interface DispatchBinding {
   binding: string;
   namespace: string;
-  /** The app that gets each `fetch()` of the scripts, and the names of the parameters that a call gives it. */
+  /**
+   * The outbound Worker: the app `service` receives each `fetch()` of the called script. `parameters`: names of its
+   * variables.
+   */
   outbound?: { service: string; parameters: string[] };
 }
 
@@ -125,7 +128,7 @@ export interface MtlsBinding {
 export interface ReleasedMtlsBinding extends MtlsBinding {
   /** The certificate and its chain, in PEM. */
   chain: string;
-  /** The encrypted private key, in base64. Without one, requests are sent without the certificate. */
+  /** The encrypted private key, in base64. `null`: requests are sent without the certificate. */
   sealedKey: string | null;
 }
 
@@ -149,15 +152,15 @@ export interface Prefill {
 }
 
 interface Worker {
-  /** The first module is the entry. */
+  /** The first module is the Worker's entry. */
   modules: Module[];
   compatibilityDate: string;
   compatibilityFlags: string[];
-  /** The project file that the entry was bundled from. Omitted if it was bundled elsewhere, and by older builds. */
+  /** The project file from which Cellar bundled the Worker's entry. Omitted for uploads of Wrangler, and by older builds. */
   main?: string;
 }
 
-/** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
+/** A bundled project. All its paths lie in the directory of the bundle. */
 export interface Bundle {
   /** `null` for a static site without a Worker. */
   worker: Worker | null;
@@ -165,7 +168,7 @@ export interface Bundle {
   exports: string[];
   vars: Record<string, unknown>;
   assets: Assets | null;
-  /** Durable Object bindings. Classes are named by `className` and exported by the entry module. */
+  /** Durable Object bindings. The Worker's entry exports the class `className`. */
   durableObjects: { binding: string; className: string }[];
   /** Omitted when empty. */
   objectsElsewhere?: ObjectsElsewhere[];
@@ -223,7 +226,7 @@ export interface ClassContainer {
   instances: number;
 }
 
-/** A bundle with storage ids. Immutable once written; starting it reads nothing else. */
+/** A bundle with storage ids. Its file is never changed. */
 export interface Release {
   format: 1;
   deployId: string;
@@ -236,7 +239,7 @@ export interface Release {
   /** Every Durable Object class with storage. `storageId` is workerd's `uniqueKey`. */
   classes: { className: string; storageId: string; sql: boolean }[];
   durableObjects: { binding: string; className: string }[];
-  /** `storageId` is the unique key in the other app. */
+  /** `storageId` is the class's `uniqueKey` in the other app. */
   objectsElsewhere?: (ObjectsElsewhere & { storageId: string })[];
   /** `storageId` is the database's name inside the D1 service. */
   databases: (Database & { storageId: string })[];
@@ -254,7 +257,7 @@ export interface Release {
   mtlsCertificates?: ReleasedMtlsBinding[];
   tailConsumers?: string[];
   outward?: Outward[];
-  /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */
+  /** `id`: the version's id, omitted by older builds. `timestamp`: the time of its upload or build, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
   workerLoaders?: { binding: string }[];
   /** Classes whose objects have containers. Omitted when empty. */

@@ -1,4 +1,4 @@
-// Syncs a directory to the disk: a release that the database calls live must survive a power cut.
+// Syncs a directory to the disk (fsync): a power cut must not damage a release that the database names as live.
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 

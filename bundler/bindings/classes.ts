@@ -8,7 +8,7 @@ import { isOther } from './missing-bindings.ts';
 /**
  * Returns the bindings to the project's own Durable Object classes.
  * @param file the configuration's name in messages
- * @param exports what the Worker's entry exports
+ * @param exports the names that the Worker's entry exports
  * @throws {BuildFailure} when a class is not exported
  */
 export function durableObjects(
@@ -46,7 +46,7 @@ export function objectsElsewhere(
 }
 
 /**
- * Returns the class migrations: from `migrations`, or from `exports`. wrangler refuses both together.
+ * Returns the class migrations: from `migrations`, or from `exports`. wrangler refuses a configuration with both.
  * @throws {BuildFailure} when a tag occurs twice, or the type of an export is not supported
  */
 export function classMigrations(

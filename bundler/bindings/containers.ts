@@ -3,7 +3,7 @@ import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { ClassContainer } from '../release.ts';
 
-/** Matches an image's name, with or without a registry. Matches no Dockerfile: Wrangler makes its path absolute. */
+/** Matches an image's name, with or without a registry. Does not match a Dockerfile, whose path Wrangler makes absolute. */
 const IMAGE_NAME = /^[a-z0-9][a-z0-9._/:@-]{0,254}$/i;
 /** Cloudflare's types of instances: MiB of memory, and thousandths of a processor. */
 const TYPES: Record<string, { memoryMb: number; cpu: number }> = {
@@ -17,7 +17,7 @@ const TYPES: Record<string, { memoryMb: number; cpu: number }> = {
   'standard-4': { memoryMb: 12_288, cpu: 4000 },
 };
 const NORMAL = 'lite';
-/** Wrangler's default of `max_instances`. */
+/** Wrangler's default for `max_instances`. */
 const INSTANCES = 20;
 
 /**

@@ -1,9 +1,9 @@
-// Bindings to dispatch namespaces, by which a Worker calls the scripts in them.
+// Bindings to dispatch namespaces. Through such a binding a Worker calls the scripts in the namespace.
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { DispatchBinding } from '../release.ts';
 
-/** The name of a dispatch namespace, as in `handlers/contract/apps/slug.ts`. */
+/** A valid name of a dispatch namespace, as in `handlers/contract/apps/slug.ts`. */
 export const DISPATCH_NAME = /^[A-Za-z0-9_-]{1,63}$/;
 export const DISPATCH_NAME_RULE = 'must have 1 to 63 letters, digits, underscores and hyphens';
 /** Maximum parameters of an outbound Worker. */

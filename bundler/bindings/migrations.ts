@@ -1,4 +1,4 @@
-// The SQL migrations of a D1 database, in the order wrangler applies them.
+// The SQL migrations of a D1 database, in the order in which wrangler applies them.
 import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
@@ -8,14 +8,15 @@ import { insidePath, isThere, pathWithin, show } from '../project/path-containme
 import { readProjectFile } from '../project/regular-file.ts';
 import type { DatabaseMigration } from '../release.ts';
 
-/** Where Wrangler records migrations when a project names no table. */
+/** The table in which Wrangler records migrations when a project names no other. */
 const USUAL_TABLE = 'd1_migrations';
 
 /**
  * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
  * @param base directory of the configuration
- * @param notes for the deploy's log; a missing `migrations_dir` only adds a warning: Wrangler also deploys without it
+ * @param notes lines for the deploy's log. A missing `migrations_dir` only adds a warning, because Wrangler also deploys
+ * then
  * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern outside `migrations_dir`
  */
 export function copyMigrations(
@@ -58,7 +59,7 @@ export function migrationsTable({
   return table === USUAL_TABLE || table === '' ? {} : { migrationsTable: table };
 }
 
-/** Compares each part by leading number, then by name: `2_b.sql` comes before `10_a.sql`. */
+/** Compares each part of two paths by its leading number, then by name: `2_b.sql` comes before `10_a.sql`. */
 function compareMigrations(a: string, b: string): number {
   const left = a.split('/');
   const right = b.split('/');

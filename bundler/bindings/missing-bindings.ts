@@ -1,4 +1,4 @@
-// Bindings that Cellar does not have. The Worker gets an object in their place that throws when it is used.
+// Bindings that Cellar does not support. In place of each, the Worker gets an object that throws when it is used.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { alternativeTo, topLevelKeys } from '../configuration/wrangler-keys.ts';
@@ -23,13 +23,15 @@ export function missingWithinKeys(config: WranglerConfig): Missing[] {
   return [...otherWorkflows(config), ...unsafeBindings(config)];
 }
 
-/** Returns the object in place of a binding. @param key the binding's key in Wrangler's configuration */
+/** Describes the object in place of an unsupported binding. @param key the binding's key in Wrangler's configuration */
 export function missing(binding: string, key: string, advice = alternativeTo(key)): Missing {
   const message = `${binding} is not available on this Cellar, which does not run "${key}"`;
   return { type: 'missing', binding, message: advice === null ? message : `${message}. Instead, ${advice}` };
 }
 
-/** Returns the binding names in a key's value. Most values have `binding`, alone or in a list. */
+/**
+ * Returns the names of the bindings in a key's value. Most values are an object with `binding`, or a list of such objects.
+ */
 function bindingNames(key: string, value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   if (key.endsWith('_blobs') || key === 'wasm_modules') return Object.keys(value);
@@ -47,7 +49,7 @@ function otherWorkflows({ name: own, workflows = [] }: WranglerConfig): Missing[
     .map(({ binding, script_name }) => workflowOfOtherScript(binding, script_name!));
 }
 
-/** Returns the object in place of a binding to a Workflow of another Worker. */
+/** Describes the object in place of a binding to a Workflow of another Worker. */
 export function workflowOfOtherScript(binding: string, script: string): Missing {
   const message = `${binding} is not available on this Cellar: its class belongs to another Worker, ${script}`;
   return { type: 'missing', binding, message: `${message}. Instead, call that app through "services"` };
@@ -63,7 +65,7 @@ function unsafeBindings({ unsafe }: WranglerConfig): Missing[] {
   return others.map(({ name, type }) => missing(name, `unsafe.bindings: ${type}`, null));
 }
 
-/** The type of a rate limit below `unsafe`, and in uploads. */
+/** The type of a rate limit in `unsafe.bindings`. */
 export const RATE_LIMIT = 'ratelimit';
 
 function list(value: unknown): unknown[] {

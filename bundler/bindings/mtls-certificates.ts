@@ -1,4 +1,4 @@
-// Bindings that fetch with a client certificate of the account.
+// Bindings that fetch with a client certificate of the app's owner.
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { MtlsBinding } from '../release.ts';

@@ -1,4 +1,5 @@
-// Bindings of a Wrangler configuration to services outside of the app and its storage, which Cellar calls for it.
+// Bindings of a Wrangler configuration to services outside of the app and its storage. Cellar calls these services for the
+// app.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
@@ -7,8 +8,8 @@ import { missingBindings } from './missing-bindings.ts';
 
 /**
  * Returns the bindings to services outside of the app, and an object for each binding that Cellar does not support.
- * Wrangler has checked them, except the lists of addresses.
- * @throws {BuildFailure} naming the wrong field
+ * Wrangler has checked the fields of the bindings, except the lists of e-mail addresses.
+ * @throws {BuildFailure} naming the invalid list
  */
 export function outwardBindings(config: WranglerConfig): Outward[] {
   const { ai, images, browser, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;

@@ -4,8 +4,8 @@ import type { Outward } from '../release.ts';
 
 /**
  * Returns the bindings to pipelines. A pipeline writes into the bucket that has its name, or into the only bucket.
- * @param buckets of the same configuration; `key` is the name of the bucket
- * @throws {BuildFailure} for an invalid name of a pipeline, and when it has no bucket
+ * @param buckets the buckets of the same configuration; `key` is the name of the bucket
+ * @throws {BuildFailure} for an invalid name of a pipeline, and for a pipeline without a bucket
  */
 export function pipelineBindings(
   pipelines: readonly { binding: string; pipeline?: string; stream?: string }[],

@@ -5,7 +5,7 @@ import { BuildFailure } from '../failure.ts';
 import type { RateLimit } from '../release.ts';
 import { RATE_LIMIT } from './missing-bindings.ts';
 
-/** Windows that a limit may have, in seconds. */
+/** Periods that a rate limit may have, in seconds. */
 export const RATE_LIMIT_PERIODS = [10, 60] as const;
 
 /**

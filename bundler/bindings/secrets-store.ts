@@ -1,14 +1,14 @@
-// Bindings to secrets of the account's Secrets Store.
+// Bindings to secrets in Secrets Stores of the app's owner.
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { StoreSecretBinding } from '../release.ts';
 
-/** The name of a secret, as in `handlers/contract/host/store-secrets.ts`. */
+/** A valid name of a secret, as in `handlers/contract/host/store-secrets.ts`. */
 export const STORE_SECRET_NAME = /^[A-Za-z0-9_-]{1,255}$/;
 export const STORE_SECRET_NAME_RULE = 'must have 1 to 255 letters, digits, underscores and hyphens';
 
 /**
- * Returns the bindings to secrets of stores. Whether a secret exists is only checked when the app reads it.
+ * Returns the bindings to secrets of stores. Does not check that the secrets exist.
  * @param file the configuration's name in messages
  * @throws {BuildFailure} for an invalid name of a secret, and for bindings without a Worker
  */

@@ -1,10 +1,10 @@
-// Decides which secrets of an app its release uses, and for what.
+// Decides which secrets of an app the Worker gets, and which a Hyperdrive binding uses.
 import type { Outward, Release } from '../release.ts';
 
 /**
- * Returns two lists: the secrets that a release's Worker gets, and the secrets whose name another binding has. A secret
- * replaces a variable. Secrets of Hyperdrive bindings are in neither list: the bindings use them.
- * @param names of all secrets of the app
+ * Sorts the secrets of an app. `given`: the Worker gets them, also in place of variables of the same name. `taken`: a
+ * binding has the same name, so the Worker does not get them. Secrets of Hyperdrive bindings are in neither list.
+ * @param names the names of all secrets of the app
  */
 export function dividedSecrets(
   {
@@ -54,7 +54,7 @@ export function dividedSecrets(
   };
 }
 
-/** Connection strings that a Hyperdrive binding can use, for messages. */
+/** Examples of connection strings for a Hyperdrive binding, for messages. */
 export const CONNECTION_STRING = 'postgres://user:password@db.example.com/name or mysql://…';
 const DATABASES = ['postgres:', 'postgresql:', 'mysql:'];
 
@@ -64,7 +64,7 @@ export function isConnectionString(text: string): boolean {
   return url !== null && DATABASES.includes(url.protocol) && url.hostname !== '';
 }
 
-/** Returns the Hyperdrive bindings: each takes its connection string from the secret of its name. */
+/** Returns the names of the Hyperdrive bindings. The connection string of each is the secret of the same name. */
 export function hyperdriveNames(outward: Outward[] = []): string[] {
   return outward.filter(({ type }) => type === 'hyperdrive').map(({ binding }) => binding);
 }

@@ -1,4 +1,5 @@
-// The service bindings of a Wrangler configuration: to the project's own Worker, or to other apps of the same owner.
+// The service bindings of a Wrangler configuration: to the project's own Worker, to other apps of the same owner, or to
+// Cellar itself. Also the apps that receive the Worker's tail events.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
@@ -37,7 +38,7 @@ export function serviceBindings(
   });
 }
 
-/** Returns the apps whose `tail()` gets the Worker's events. @throws {BuildFailure} if it names some, but has no Worker */
+/** Returns the apps whose `tail()` gets the Worker's events. @throws {BuildFailure} for such apps without a Worker */
 export function tailConsumers(
   file: string,
   { main, tail_consumers: consumers = [] }: Pick<WranglerConfig, 'main' | 'tail_consumers'>,

@@ -1,4 +1,4 @@
-// The cron triggers and queues of a Wrangler configuration. Settings have the same limits as at Cloudflare.
+// The cron triggers and queues of a Wrangler configuration. Consumers' settings have the same limits as on Cloudflare.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
@@ -6,7 +6,7 @@ import type { QueueConsumer, Triggers } from '../release.ts';
 
 type Consumer = NonNullable<WranglerConfig['queues']['consumers']>[number];
 
-/** Minimum and maximum of a consumer's settings. */
+/** Minimum and maximum of a consumer's settings. `max_batch_timeout` and `retry_delay` are in seconds. */
 export const CONSUMER_RANGES = {
   max_batch_size: [1, 100],
   max_batch_timeout: [0, 60],
@@ -16,9 +16,9 @@ export const CONSUMER_RANGES = {
 } as const;
 
 /**
- * Returns the triggers that call the Worker besides requests: crons and queues.
+ * Returns the crons, and the queues that the Worker sends to or consumes.
  * @param file the configuration's name in messages
- * @param notes gets lines for the deploy's log
+ * @param notes receives lines for the deploy's log
  * @returns the triggers; `null` for a configuration without triggers
  * @throws {BuildFailure} when there is no Worker, a queue has two consumers, or a setting is out of its range
  */

@@ -5,13 +5,13 @@ import { BuildFailure } from '../failure.ts';
 import type { Workflow } from '../release.ts';
 import { isOther } from './missing-bindings.ts';
 
-/** A valid name of a Workflow, by Wrangler's rule. It is the name of a directory here. */
+/** A valid name of a Workflow, by Wrangler's rule. Cellar uses it as the name of a directory. */
 export const WORKFLOW_NAME = /^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,63}$/;
 
 /**
  * Returns the Workflows that a configuration binds.
  * @param file the configuration's name in messages
- * @param exports what the Worker's entry exports; `null` when that is not known yet
+ * @param exports the names that the Worker's entry exports; `null` when they are not known yet
  * @throws {BuildFailure} when a class is not exported, or two Workflows share a name or a class
  */
 export function workflows(file: string, config: WranglerConfig, exports: string[] | null): Workflow[] {
@@ -37,8 +37,8 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 }
 
 /**
- * Refuses Workflows that share a name or a class: workerd's Workflows engine finds a class by the name, and a name by
- * the class. Wrangler itself refuses equal names.
+ * Refuses Workflows that share a name or a class, because workerd's Workflows engine finds the class by the name, and the
+ * name by the class. Wrangler refuses only equal names.
  * @param where begins the message
  * @throws {BuildFailure} naming two Workflows that share a name or a class
  */

@@ -8,7 +8,8 @@ export const { compatibilityDate: newestCompatibilityDate } = createRequire(impo
 };
 
 /**
- * Returns the date to run with, at most workerd's newest: generators write the current day, which is some days later.
+ * Returns the compatibility date to run with: `asked`, or workerd's newest if that is earlier. Project generators write the
+ * current day, which may be later than workerd's newest date.
  * @param where prefix of the messages
  * @throws {BuildFailure} for a date in the future
  */

@@ -15,7 +15,10 @@ import { supportedDate } from './compatibility-date.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 import { NO_PYTHON } from './wrangler-words.ts';
 
-/** A configuration's references to other apps of the owner: services, classes of Durable Objects, outbound Workers, tail Workers, and queues. */
+/**
+ * A configuration's references to other apps of the owner: services, classes of Durable Objects, outbound Workers, tail
+ * Workers, and queues.
+ */
 export type NamedOutside = Pick<
   Bundle,
   'services' | 'objectsElsewhere' | 'dispatchNamespaces' | 'tailConsumers' | 'triggers'
@@ -59,7 +62,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   return named;
 }
 
-/** @param main absolute path of the Worker's entry */
+/** Refuses a Worker in Python. @param main absolute path of the Worker's entry @throws {BuildFailure} */
 export function refusePython(root: string, main: string): void {
   if (main.endsWith('.py')) throw new BuildFailure(`${show(root, main)}: ${NO_PYTHON}`);
 }

@@ -32,7 +32,7 @@ const EMPTY: WranglerConfig = {
  * Reads the configuration of a project of the kind `wrangler`.
  * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top
  * level, or `production` of a Pages project
- * @param written whether the build has run, so that a configuration it wrote counts
+ * @param written whether the build has run, so that a configuration that it wrote is used
  * @throws {BuildFailure} as `readWranglerConfig` does, and when a script names a configuration that does not exist
  */
 export async function readConfig(
@@ -59,7 +59,7 @@ function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfi
     config.main === undefined &&
     config.assets?.directory === undefined &&
     config.pages_build_output_dir === undefined;
-  // A script that may be for a trial counts only if the configuration names nothing to deploy.
+  // A script that may deploy a trial version is used only if the configuration names nothing to deploy.
   if (!call.isCertain && !isSilent) return read;
   if (call.pages !== null)
     return { ...read, config: { ...config, pages_build_output_dir: join(folder, call.pages) } };
@@ -86,7 +86,7 @@ export function withPages(place: Place, read: ReadConfig, output: string | null)
   return asWorker(place, read, directory);
 }
 
-/** Returns a Worker's configuration for a Pages project that has none. */
+/** Returns a Worker's configuration for a Pages project without a configuration. */
 export function pagesOfSite(place: Place, directory: string): ReadConfig {
   return asWorker(place, { ...noConfig(place.folder), config: EMPTY }, directory);
 }

@@ -1,4 +1,4 @@
-// Reads wrangler.toml, .json or .jsonc with wrangler's own reader, and warns of the keys that Cellar does not run.
+// Reads wrangler.toml, .json or .jsonc with wrangler's own function, and warns about the keys that have no effect in Cellar.
 
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -28,17 +28,19 @@ interface RateLimitConfig {
   simple: { limit: number; period: number };
 }
 
-/** The parts of a configuration that Cellar uses. wrangler has checked their shapes. Paths are wrangler's. */
+/**
+ * The parts of a configuration that Cellar uses. wrangler has checked their shapes, except where a comment says otherwise.
+ */
 export interface WranglerConfig {
   name?: string;
   /** The static files of a Pages project. */
   pages_build_output_dir?: string;
-  /** Names of all environments. */
+  /** Names of the environments that the configuration defines. */
   definedEnvironments?: string[];
   /** Absolute path. */
   main?: string;
   find_additional_modules?: boolean;
-  /** The folder that names of additional modules are relative to; omitted: the entry's folder. */
+  /** The folder at which the names of additional modules start; omitted: the folder of `main`. */
   base_dir?: string;
   compatibility_date?: string;
   compatibility_flags: string[];
@@ -70,7 +72,7 @@ export interface WranglerConfig {
     renamed_classes?: { from: string; to: string }[] | undefined;
     deleted_classes?: string[] | undefined;
   }[];
-  /** Declarative exports, the newer form of migrations: by class, whether it exists, was renamed or deleted. */
+  /** Declarative exports, the newer form of migrations: for each class, whether it exists, was renamed or was deleted. */
   exports: Record<
     string,
     {
@@ -114,7 +116,7 @@ export interface WranglerConfig {
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   pipelines?: { binding: string; pipeline?: string; stream?: string }[];
   hyperdrive?: { binding: string; id: string }[];
-  /** Wrangler does not check the items of these lists. */
+  /** Wrangler does not check the two lists of addresses. */
   send_email?: {
     name: string;
     destination_address?: string;
@@ -124,7 +126,7 @@ export interface WranglerConfig {
   version_metadata?: { binding: string };
   worker_loaders?: { binding: string }[];
   limits?: { cpu_ms?: number };
-  /** Workers Sites, which came before assets. */
+  /** Workers Sites, the older form of `assets`. */
   site?: { bucket: string; 'entry-point'?: string; include?: string[]; exclude?: string[] };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   dispatch_namespaces?: {
@@ -156,7 +158,9 @@ export interface ReadConfig {
   file: string;
   /** The directory that relative paths in `config` start at. */
   base: string;
-  /** The repository's own configuration. Null when it has none, or when `config` is that one. */
+  /**
+   * The project's own configuration when a build wrote `config`; null when the project has none, and when `config` is it.
+   */
   own: WranglerConfig | null;
   /** Lines for the deploy's log. */
   notes: string[];
@@ -168,9 +172,9 @@ export interface ReadConfig {
  * Reads the configuration of a project, or the one that its build wrote in place of it.
  * @param place the project
  * @param path of the project's own configuration, or `null`
- * @param written path of the configuration that the build wrote, or `null`; one of the two paths exists
- * @param environment the environment to deploy, or `null` for the top level. The build's configuration has only one
- * environment, so this value is not used for it
+ * @param written path of the configuration that the build wrote, or `null`; at least one of the two paths is given
+ * @param environment the environment to deploy, or `null` for the top level. A configuration that a build wrote has no
+ * environments, so `environment` is not used to read it
  * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
@@ -181,7 +185,7 @@ export async function readWranglerConfig(
 ): Promise<ReadConfig> {
   const wrangler = require('wrangler') as typeof import('wrangler');
   const read = (from: string, ...call: Parameters<typeof wrangler.unstable_readConfig>) => {
-    // wrangler itself checks neither the size nor the kind of the file.
+    // Checks that the path is a regular file of limited size: wrangler does not check this.
     readProjectFile(root, from, CONFIG_BYTES);
     return captureWarnings(() => {
       try {
@@ -217,7 +221,10 @@ export async function readWranglerConfig(
   };
 }
 
-/** Finds the Worker of Workers Sites below the older key `entry-point`. Without a Worker the site is assets. */
+/**
+ * Sets `main` to the Worker that Workers Sites name as `entry-point`, an older key. Without a Worker, the site becomes
+ * assets.
+ */
 function withSite(config: WranglerConfig): WranglerConfig {
   const { main, assets, site } = config;
   if (main !== undefined || assets !== undefined || site === undefined) return config;
@@ -228,7 +235,7 @@ function withSite(config: WranglerConfig): WranglerConfig {
   return { ...config, assets: { directory: site.bucket } };
 }
 
-/** Runs `read` and collects its warnings, which go only to the console. A warning may have several lines. */
+/** Runs `read` and collects wrangler's warnings, which wrangler prints to the console. A warning may have several lines. */
 function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   const warnings: string[] = [];
   const { warn, info } = console;
@@ -283,13 +290,13 @@ function judge(
   return { unavailable, ignored };
 }
 
-/** Removes the keys that wrangler adds about the file itself. */
+/** Removes the keys that wrangler adds to describe the file. */
 function withoutDerived(config: Record<string, unknown>): Record<string, unknown> {
   const { configPath, userConfigPath, topLevelName, targetEnvironment, ...rest } = config;
   return rest;
 }
 
-/** Whether a value is not empty. wrangler fills missing keys with empty values, so an empty value counts as missing. */
+/** Returns whether a value is neither empty nor false. wrangler fills missing keys with such values. */
 function isGiven(value: unknown): boolean {
   if (value === undefined || value === null || value === false) return false;
   if (typeof value === 'object') return Object.values(value).some(isGiven);

@@ -1,10 +1,11 @@
-// How Cellar treats every key of a Wrangler configuration. A key that this table lacks is unknown: the deploy warns about it.
+// How Cellar treats each key of a Wrangler configuration. The deploy warns about a key that these tables lack.
 
 /**
  * `used`: the deploy reads it.
- * `quiet`: it is for other tools; the deploy says nothing.
+ * `quiet`: it is for other tools, or without effect; the deploy says nothing.
  * `ignored`: it does not apply here, for this reason; the log says so.
- * `instead`: it is not available here. The deploy warns and says what to do instead; its binding throws when used.
+ * `instead`: it is not available here. The deploy warns and says what to do instead. If it is a binding, it throws when
+ * used.
  * `false`: like `instead`, but without advice.
  */
 export type KeyHandling = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;
@@ -59,7 +60,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   workflows: 'used',
   triggers: 'used',
 
-  // Neither storage nor calls
+  // Rate limits, other Workers, secrets and certificates
   ratelimits: 'used',
   unsafe: 'used',
   version_metadata: 'used',
@@ -70,7 +71,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   mtls_certificates: 'used',
   tail_consumers: 'used',
 
-  // Outside of the app and of its storage
+  // Services outside of the app and its storage
   ai: 'used',
   images: 'used',
   browser: 'used',
@@ -80,7 +81,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   pipelines: 'used',
   send_email: 'used',
 
-  // Does not change what the Worker answers here
+  // Mostly without effect here
   account_id: noAccount,
   compliance_region: noAccount,
   workers_dev: noAccount,
@@ -100,7 +101,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   dev: 'quiet',
   first_party_worker: noAccount,
 
-  // Not run here
+  // Not available here
   access: false,
   addresses: false,
   agent_memory: false,
@@ -128,7 +129,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
 
 const localOnly = { ignored: 'bindings are always local to the runner' };
 
-/** Keys below a top-level one. `[]` stands for each item of a list, `{}` for each value of an object. */
+/** Keys below a top-level key. `[]` stands for each item of a list, `{}` for each value of an object. */
 export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   assets: {
     directory: 'used',
@@ -268,7 +269,7 @@ export function alternativeTo(key: string): string | null {
   return typeof treatment === 'object' && 'instead' in treatment ? treatment.instead : null;
 }
 
-/** Returns the key for a binding type of Cloudflare's API. Keys are mostly plural. */
+/** Returns the top-level key for a binding type of Cloudflare's API: mostly its plural. Returns `type` when no key fits. */
 export function keyOfType(type: string): string {
   return [type, `${type}s`, `${type}_datasets`].find((key) => key in topLevelKeys) ?? type;
 }

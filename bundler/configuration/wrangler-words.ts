@@ -1,4 +1,5 @@
-// Rewrites messages of wrangler's reader, so that the author finds the place and the fix.
+// Rewrites wrangler's errors and warnings about a configuration file. They name the line, or the key and its likely
+// spelling.
 import { stripVTControlCharacters } from 'node:util';
 import { nestedKeys, topLevelKeys } from './wrangler-keys.ts';
 
@@ -13,7 +14,7 @@ export const NO_PYTHON = 'Workers in Python are not supported: write it in JavaS
 /** Returns why wrangler could not read a configuration. @param file its path, as shown to the author */
 export function explain({ message, location }: WranglerError, file: string): string {
   const text = stripVTControlCharacters(message).trim();
-  // wrangler advises to set a flag, which has no effect here.
+  // wrangler's message advises to set the flag `python_workers`, which has no effect here.
   if (text.includes('python_workers')) return `${file}: ${NO_PYTHON}`;
   if (location) return `${file}:${location.line}:${location.column}: ${spelledOut(text)}`;
   return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '').replace(/^ *- /gm, '')}`;
@@ -25,9 +26,9 @@ function spelledOut(text: string): string {
   return text.replace(/(?<!^)[A-Z]/g, ' $&').toLowerCase();
 }
 
-/** Keys that are not in the configuration's format. */
+/** Keys that Wrangler's format does not have. */
 export interface UnknownKeys {
-  /** Where they stand, such as `d1_databases[0]`; null: at the top. */
+  /** The path of the object that has them, such as `d1_databases[0]`; null: the top level. */
   place: string | null;
   keys: string[];
 }
@@ -40,7 +41,7 @@ export function unknownKeysIn(warning: string): UnknownKeys | null {
   return { place: place === 'top-level' ? null : place, keys };
 }
 
-/** Removes the item indexes from the path of a key, such as `d1_databases[0]`. */
+/** Removes indexes, `[]` and `{}` from the path of an object: `d1_databases` for `d1_databases[0]`. */
 export function placeOfAny(place: string): string {
   return place.replace(/\[\d*\]|\{\}/g, '');
 }

@@ -1,4 +1,4 @@
-// Finds the folder that the root's script deploys: `cd apps/web && wrangler deploy`, `npm run deploy -w web`.
+// Finds the folder that the root's deploy script deploys, as in `cd apps/web && wrangler deploy` or `npm run deploy -w web`.
 import { posix } from 'node:path';
 import { certainSteps, joined } from './deploy-script.ts';
 
@@ -36,7 +36,7 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
         first = i + 1;
       }
       const asked = askedFor(words);
-      // Wrangler's `--cwd` is mostly a folder that the build writes.
+      // The folder of Wrangler's `--cwd` may not exist yet, because a build mostly writes it. So it counts as entered.
       if (asked?.named) return { script, named: asked.named, isEntered: kind === 'deploy', line: null };
       const isWrangler = kind === 'deploy';
       if (isWrangler && folder === '.') return null;

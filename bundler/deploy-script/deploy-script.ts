@@ -1,4 +1,4 @@
-// Splits a deploy script of package.json into the commands before Wrangler, which are the build, and the call of Wrangler.
+// Splits a deploy script of package.json into the commands before the call of Wrangler, which are the build, and the call.
 import { groupIn, type ShellStep, shellSteps } from './shell.ts';
 import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
 
@@ -7,7 +7,7 @@ export interface DeployScript {
   call: DeployCall;
   /** Whether the script `build` runs before all other commands. */
   startsWithBuild: boolean;
-  /** Whether the words of a command show that it builds. */
+  /** Whether the words of a command before Wrangler show that it builds. */
   builds: boolean;
   /** One shell line with the other commands before Wrangler; `null` without such commands. */
   before: string | null;
@@ -30,12 +30,12 @@ export interface Step {
   script: string | null;
 }
 
-/** Names of scripts that deploy to production, the first choice first. */
+/** Names of scripts that deploy to production, in order of preference. */
 const CERTAIN = [
   /^(?:deploy|publish)$/,
   /^(?:cf|cloudflare|workers?|pages):deploy$|^deploy:(?:cf|cloudflare|workers?|pages|prod(?:uction)?)$/,
 ];
-/** Programs that run the command after `--` with more environment variables. */
+/** Programs that set environment variables and run the command after `--`. */
 const ENVIRONMENTS = ['dotenv', 'dotenvx', 'doppler', 'infisical', 'op', 'varlock'];
 const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'];
 /** Flags of a package manager that choose another package than the project. */
@@ -47,7 +47,7 @@ const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
 /** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
 
-/** Finds the script that deploys: `deploy`, or else another; `null` if no script does. Scripts are read, not run. */
+/** Finds the script that deploys, first by the names in `CERTAIN`; `null` if no script deploys. Runs no script. */
 export function deployScript(scripts: Scripts): DeployScript | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));
   for (const name of names) {
@@ -102,7 +102,8 @@ function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
 }
 
 /**
- * Returns the steps of a script, its `pre` and its `post`. Expands a called script that deploys or needs an account.
+ * Returns the steps of the scripts `pre<name>`, `<name>` and `post<name>`. Expands a called script that deploys or needs an
+ * account.
  */
 function expand(scripts: Scripts, name: string, depth: number, more: string[] = []): Step[] {
   return [`pre${name}`, name, `post${name}`].flatMap((each) =>
@@ -128,7 +129,7 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
   const found = called.find(({ kind }) => kind === 'deploy') ?? called.find(({ kind }) => kind === 'account');
   if (found && group === null) return [{ ...found, text, joint, script: null }];
   const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
-  // A command that also sets variables does more than run the script.
+  // `script` is null for a command that also sets variables: it does more than run the script.
   const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
   const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
   const step: Step = { kind: 'other', text, joint, words, script };
@@ -155,11 +156,11 @@ interface Called {
   names: string[];
   /** Arguments for the script, if the command runs only one. */
   more: string[];
-  /** Variables for its program, such as `A=b`. */
+  /** Variables that the command sets for its program, such as `A=b`. */
   variables: string[];
 }
 
-/** Finds the program of a command after variables, `npx` and the like. */
+/** Finds the program that a command runs after variables, `npx` and the like, and the scripts that it runs. */
 function calledBy(scripts: Scripts, command: string[]): Called {
   const variables: string[] = [];
   let words = command;
@@ -185,7 +186,7 @@ function calledBy(scripts: Scripts, command: string[]): Called {
   return { kind: commandKind(program), words: program, names, more, variables };
 }
 
-/** Returns what a package manager runs: scripts of the project, or the program of a package. */
+/** Returns what a command runs: scripts of the project, or a program. */
 function scriptsRun(
   scripts: Scripts,
   words: string[],
@@ -208,7 +209,7 @@ function scriptsRun(
   return manager === 'npm' ? none : { ...none, program: [name, ...more] };
 }
 
-/** Removes the leading flags, with their values. */
+/** Removes the leading flags, and the values of `-p` and `--package`. */
 function withoutFlags(words: string[]): string[] {
   const at = words.findIndex(
     (word, i) => !word.startsWith('-') && !/^(?:-p|--package)$/.test(words[i - 1] ?? ''),

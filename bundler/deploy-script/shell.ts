@@ -1,6 +1,6 @@
 // Parses a line for the shell, without running it: its commands and their words.
 
-/** One of the steps of a line, which run one after another. */
+/** A step of a line. The steps run one after another. */
 export interface ShellStep {
   /** The step as it stands in the line, with its quotes. */
   text: string;

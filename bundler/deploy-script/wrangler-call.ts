@@ -1,6 +1,6 @@
 // Parses a call of Wrangler, or of a tool that calls it.
 
-/** The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths are unchanged. */
+/** The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths are as written. */
 export interface DeployCall {
   script: string;
   /** Whether the script's name shows that it deploys to production. Another script may deploy a trial version. */
@@ -17,7 +17,7 @@ export interface DeployCall {
   vars: Record<string, string>;
 }
 
-/** Flags of both commands that take the next word as their value. */
+/** Flags of `wrangler deploy` and `wrangler pages deploy` that take the next word as their value. */
 const WITH_VALUE = new Set(
   `c config e env name assets compatibility-date compatibility-flag compatibility-flags var define alias triggers
   schedule schedules route routes domain domains site site-include site-exclude jsx-factory jsx-fragment tsconfig outdir
@@ -25,7 +25,7 @@ const WITH_VALUE = new Set(
   commit-hash commit-message upload-source-maps cacheChunkSize`.split(/\s+/),
 );
 const DEPLOYS = /^(?:deploy|publish)$/;
-/** Commands of Wrangler that need no account, and may write files for a build. */
+/** Matches commands of Wrangler that need no account. Some of them write files for a build. */
 const LOCAL = /^(?:types|build|check|telemetry|docs|pages functions build)\b/;
 const PROGRAM = /^(?:.*\/)?wrangler(?:@\S+)?$/;
 const OPEN_NEXT = /^(?:.*\/)?(?:opennextjs-cloudflare|@opennextjs\/cloudflare)(?:@\S+)?$/;
@@ -51,7 +51,7 @@ export function commandKind(words: string[]): CommandKind {
 export function readCall(script: string, isCertain: boolean, words: string[]): DeployCall {
   const { given, flags } = parse(words.slice(1));
   const isPages = given[0] === 'pages';
-  // Only the shell knows the value of a variable.
+  // Ignores a value with a variable or a command in it, because only the shell knows the result.
   const known = (text: string | undefined) => (text === undefined || /[$`]/.test(text) ? null : text);
   const one = (...names: string[]) => known(names.flatMap((name) => flags.get(name) ?? [])[0]);
   const isOpenNext = OPEN_NEXT.test(words[0]!);

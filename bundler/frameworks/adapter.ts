@@ -1,4 +1,5 @@
-// What a deploy adds to a project whose framework renders on a server, and which has no Wrangler configuration.
+// The adapter for Cloudflare that a deploy adds to a project without a Wrangler configuration, if its framework renders on a
+// server.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONFIG_BYTES } from '../limits.ts';
@@ -18,12 +19,12 @@ export interface Adapter {
   wrangler: string[][];
 }
 
-/** Returns the log's line about an adapter that a deploy adds. */
+/** Returns the line for the deploy's log about an adapter that the deploy adds. */
 export function adapterNote({ framework, ownCommand }: Adapter): string {
   return `${framework} without a Wrangler configuration: this build adds its adapter for Cloudflare. To choose its settings yourself, run \`${ownCommand}\`, and commit what it writes`;
 }
 
-/** Returns the text of a framework's configuration; `null`: there is none. @param names matches the name of its file */
+/** Returns the text of a framework's configuration; `null` without one. @param names matches the file's name */
 export function configText({ root, folder }: Place, names: RegExp): string | null {
   const name = readdirSync(folder).find((each) => names.test(each));
   return name === undefined ? null : readProjectFile(root, join(folder, name), CONFIG_BYTES).toString('utf8');

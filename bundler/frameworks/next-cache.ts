@@ -1,5 +1,5 @@
-// Copies pages that Next.js made at build time into the cache of the Worker, as `opennextjs-cloudflare deploy` does.
-// The Worker's code contains the name of its cache. OpenNext's `populateCache` searches for the same names.
+// Copies pages that Next.js made at build time into the cache of the Worker, as `opennextjs-cloudflare deploy` does. The
+// kind of the cache is found by its name in the Worker's code: OpenNext's `populateCache` uses the same names.
 import { createHash } from 'node:crypto';
 import {
   constants,
@@ -32,7 +32,7 @@ const TAGS_BINDING = 'NEXT_TAG_CACHE_D1';
 const TAGS_TABLE =
   'CREATE TABLE IF NOT EXISTS revalidations (tag TEXT NOT NULL, revalidatedAt INTEGER NOT NULL, stale INTEGER, expire INTEGER DEFAULT NULL, UNIQUE(tag) ON CONFLICT REPLACE);\n';
 
-/** A project's Worker, bundled into `out`. */
+/** A project with OpenNext. Its Worker is bundled into `out`. */
 interface Bundled {
   place: Place;
   file: string;
@@ -46,7 +46,8 @@ interface Bundled {
 
 /**
  * Copies the cache of a project with OpenNext into `out`, under the names that the Worker expects.
- * @returns the files to put into a bucket or a namespace, and the assets, which may contain the cache instead
+ * @returns `prefill`: the files to put into a bucket or a namespace; `assets`: the given assets, which may now contain the
+ * cache
  * @throws {BuildFailure} for a cache that is too large, and a Worker without the binding to its cache
  */
 export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {
@@ -81,7 +82,7 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
   };
 }
 
-/** Hides the cache from visitors: requests for its paths go to the Worker. */
+/** Hides the cache from visitors: adds its paths to those that the Worker answers. */
 function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
   return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
 }
@@ -96,7 +97,7 @@ export function tagsMigration(binding: string, out: string, target: string): Dat
   return [{ name, path }];
 }
 
-/** Copies each file to its key, without the prefix. @returns the number of files */
+/** Copies each file to the path that is its key, without the prefix. @returns the number of files */
 function copyByKey({ root }: Place, from: string, to: string, limitMb: number): number {
   let files = 0;
   let bytes = 0;
@@ -121,7 +122,7 @@ function tooMuch(limit: string): BuildFailure {
   return new BuildFailure(`${CACHE} has more than ${limit}: make fewer pages at build time`);
 }
 
-/** Returns a file's key. @param path `<build>/<key>.cache` or `__fetch/<build>/<key>` @throws {BuildFailure} for any other */
+/** Returns a file's key in the cache. @param path `<build>/<key>.cache` or `__fetch/<build>/<key>`; other paths throw */
 function keyOf(path: string): string {
   const [, fetched, build, key] = /^(__fetch\/)?([^/]+)\/(.+)$/.exec(path) ?? [];
   if (key === undefined || (!fetched && !key.endsWith('.cache')))

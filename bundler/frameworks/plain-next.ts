@@ -1,5 +1,5 @@
-// Next.js without a Wrangler configuration. A deploy adds OpenNext's adapter to its worktree, as `wrangler deploy` adds it to the
-// project. `wrangler setup` itself does not fit: it asks for a file, and signs in at Cloudflare for a bucket.
+// Next.js projects without a Wrangler configuration. A deploy adds OpenNext's adapter to the worktree, as `wrangler deploy`
+// adds it to the project. `wrangler setup` cannot be used: it prompts for a file, and signs in at Cloudflare for a bucket.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { newestCompatibilityDate } from '../configuration/compatibility-date.ts';
@@ -34,8 +34,7 @@ const WRANGLER_CONFIG = {
 export const OPEN_NEXT_BUILD = 'opennextjs-cloudflare build';
 
 /**
- * Returns OpenNext's adapter for a project that `next build` builds for a server, without an adapter of its own; else
- * `null`.
+ * Returns OpenNext's adapter; `null` for a project that `next build` does not build for a server, or that has an adapter.
  * @throws {BuildFailure} when a file of the adapter exists, but its package is missing
  */
 export function nextAdapter(place: Place, manifest: PackageJson): Adapter | null {

@@ -1,5 +1,6 @@
-// Frameworks that render on a server, without a Wrangler configuration. A deploy runs `wrangler setup`, which adds their adapter.
-// Nuxt and SolidStart need nothing: Nitro sees that a build for Workers runs.
+// Projects without a Wrangler configuration whose framework renders on a server. A deploy runs `wrangler setup`, which adds
+// the framework's adapter. Nuxt and SolidStart need no adapter: their builder, Nitro, detects Workers by environment
+// variables.
 import type { Place } from '../project/place.ts';
 import { dependsOn, type PackageJson } from '../project/project.ts';
 import { type Adapter, configText } from './adapter.ts';
@@ -9,11 +10,11 @@ interface ServerFramework {
   /** A project with one of these packages uses the framework. */
   packages: string[];
   config: RegExp;
-  /** Returns whether a project with this configuration renders on a server. Without one, `config` is empty. */
+  /** Returns whether a project renders on a server. @param config the text of its configuration; empty without one */
   isServer: (config: string) => boolean;
-  /** Text by file name. Added to a project without a configuration, because the set-up would fail. */
+  /** Files, text by name, for a project without a configuration: `wrangler setup` would fail without them. */
   files?: Record<string, string>;
-  /** Arguments of Wrangler's commands after the set-up. */
+  /** Arguments of Wrangler's commands after `wrangler setup`. */
   afterSetup?: string[][];
 }
 
@@ -37,7 +38,7 @@ const FRAMEWORKS: ServerFramework[] = [
     packages: ['@sveltejs/kit'],
     config: /^svelte\.config\.[cm]?[jt]s$/,
     isServer: () => true,
-    // The set-up makes the project's build check generated types, but does not generate them.
+    // `wrangler setup` makes the project's build check generated types, but does not generate them.
     afterSetup: [['types']],
   },
   {
@@ -47,7 +48,7 @@ const FRAMEWORKS: ServerFramework[] = [
     isServer: (config) => !/\b(?:spa|prerender)\s*:/.test(config),
   },
 ];
-/** Packages that make a site or a Worker from a project of these frameworks, without `wrangler setup`. */
+/** Packages with which a project of these frameworks becomes a site or a Worker without `wrangler setup`. */
 const ADAPTERS = [
   '@astrojs/cloudflare',
   '@cloudflare/vite-plugin',
@@ -61,7 +62,7 @@ const ADAPTERS = [
   'vinxi',
 ];
 
-/** Returns how a project gets its adapter, if its framework needs one of `wrangler setup`; else `null`. */
+/** Returns the adapter that `wrangler setup` adds to a project; `null` when the project needs none, or has one. */
 export function serverAdapter(place: Place, manifest: PackageJson): Adapter | null {
   const framework = FRAMEWORKS.find(({ packages }) => packages.some((name) => dependsOn(manifest, name)));
   if (framework === undefined || ADAPTERS.some((name) => dependsOn(manifest, name))) return null;

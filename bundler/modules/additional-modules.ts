@@ -30,7 +30,7 @@ const TYPES: Record<string, Module['type']> = {
  * @param main absolute path of the Worker's entry, which is not copied
  * @param out directory that the modules are copied to
  * @param prefix path of `out` in the release, as in `Module.path`
- * @throws {BuildFailure} when there are too many, or one cannot be read
+ * @throws {BuildFailure} when there are too many files or bytes, or a file cannot be read
  */
 export function additionalModules(
   root: string,

@@ -2,7 +2,7 @@
 import { extname } from 'node:path';
 import { insidePath, isThere, pathWithin } from '../project/path-containment.ts';
 
-/** File extensions that Wrangler tries when `main` has none, in its order. */
+/** File extensions that Wrangler tries, in this order, when `main` has none. */
 const ENDINGS = ['.ts', '.tsx', '.js', '.jsx', '.mjs'];
 
 /**

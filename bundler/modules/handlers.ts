@@ -6,7 +6,7 @@ import type { BuildOptions } from 'esbuild';
 import { build } from './esbuild.ts';
 import { sourcesKey } from './sources-key.ts';
 
-/** Folders with the sources of the handlers and of their bundler. */
+/** Folders with the sources of the handlers and of the bundler. */
 export const HANDLER_SOURCES = ['handlers', 'sqlite', 'bundler'];
 
 const SHARED = {
@@ -31,9 +31,9 @@ export function bundleHandlers(): Promise<string> {
 }
 
 /**
- * Returns the bundled handlers, from the cache if `sourcesKey` is unchanged. Each start of a host waits for this, and
- * bundling takes ten times as long as the check.
- * @param directory of the cache; only the host may write there. Null: no cache
+ * Returns the bundled handlers, from the cache if `sourcesKey` is unchanged. Each start of a host waits for them, and
+ * bundling takes ten times as long as computing the key.
+ * @param directory the cache, to which only the host may write. Null: no cache
  * @throws {Error} esbuild's, with file and line
  */
 export async function keptHandlers(directory: string | null): Promise<string> {

@@ -1,5 +1,5 @@
-// Loads imported files that are not JavaScript. Text is bundled in. WebAssembly and data become modules of their own:
-// only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
+// Loads imported files that are not JavaScript. Text is bundled as a string. WebAssembly and data become separate modules,
+// because only workerd can load them as a `WebAssembly.Module` or an `ArrayBuffer`.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
@@ -11,7 +11,7 @@ import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
 import type { NodePolyfills } from './node-polyfills.ts';
 
-/** A Wrangler module rule: which files are imported as what. The first rule that matches counts. */
+/** A Wrangler module rule: files that match one of `globs` are imported as `type`. The first rule that matches counts. */
 export interface Rule {
   type: string;
   globs: string[];
@@ -30,14 +30,16 @@ const RESOLVED = 'resolved';
 export const OUTSIDE = ' lies outside the project';
 const MARK = 'cellar-module:';
 
-/** Returns the type of the first rule that matches `path`. As in Wrangler, wildcards also match names that begin with a dot. */
+/**
+ * Returns the type of the first rule that matches `path`. As in Wrangler, wildcards also match names that begin with a dot.
+ */
 export function typeOf(path: string, rules: Rule[]): string | undefined {
   const shown = withoutLeadingDots(path);
   const matches = (glob: string) => matchesGlob(path, glob) || matchesGlob(shown, withoutLeadingDots(glob));
   return rules.find(({ globs }) => globs.some(matches))?.type;
 }
 
-/** Returns a filter of the text of imports. As in Wrangler, a star in an import stands for any text, even slashes. */
+/** Returns a pattern for the text of imports. As in Wrangler, a star in `glob` matches any text, even slashes. */
 function importFilter(glob: string): RegExp {
   const parts = glob.split(/\*+/).map((part) => part.replace(/[\\^$.+?()[\]{}|]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`);
@@ -49,8 +51,8 @@ function withoutLeadingDots(path: string): string {
 }
 
 /**
- * Returns an esbuild plugin that loads files by `rules`, then by Wrangler's default rules. It refuses files outside `root`, except
- * files of `polyfills`.
+ * Returns an esbuild plugin that loads files by `rules`, then by Wrangler's default rules. It refuses files outside `root`,
+ * except files of `polyfills`.
  * @param root real path of the project
  * @param out directory that the modules are written to
  * @param prefix path of `out` in the release, as in `Module.path`
@@ -107,8 +109,8 @@ export function moduleFiles(
       }));
       const load = (asked: string): OnLoadResult | undefined => {
         const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
-        // A file that a package excludes for browsers has a path where no file is: esbuild makes it an empty module. But
-        // a package that detects Node's `process`, such as iconv-lite, needs the real file.
+        // A package can exclude a file for browsers by a path without `.js`. For such a path esbuild loads an empty module.
+        // But a package that detects Node's `process`, such as iconv-lite, needs the file.
         if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
         const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path)) {

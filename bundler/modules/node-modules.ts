@@ -1,5 +1,5 @@
-// Resolves Node's built-in modules. A module that workerd has stays an import, under its `node:` name. A polyfill replaces any
-// other module.
+// Resolves Node's built-in modules. A module that workerd has stays an import, under its `node:` name. A polyfill replaces
+// any other module.
 import { builtinModules } from 'node:module';
 import { dirname } from 'node:path';
 import type { OnResolveResult, Plugin } from 'esbuild';
@@ -52,8 +52,8 @@ export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
               resolveDir,
               pluginData: REQUIRED,
             });
-            // Makes esbuild resolve it again. With the found path, a module that a package excludes for browsers would
-            // be loaded instead of an empty one.
+            // A package replaces the module: `null` makes esbuild resolve it. If this returned the path, esbuild would load
+            // a module that a package excludes for browsers. By itself, it loads an empty module in its place.
             if (found.errors.length === 0) return null;
           }
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;

@@ -32,7 +32,7 @@ function hasCompatV2(date: string, flags: string[]): boolean {
   return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= COMPAT_V2_SINCE);
 }
 
-/** Returns the polyfills to bundle at a compatibility date, with flags; `null`: none. */
+/** Returns the polyfills for a compatibility date and flags; `null` when the Worker needs none. */
 export async function nodePolyfills(date: string, flags: string[]): Promise<NodePolyfills | null> {
   if (!hasCompatV2(date, flags)) return null;
   const [{ defineEnv }, { getCloudflarePreset, nonPrefixedNodeModules }] = await Promise.all([
@@ -43,7 +43,7 @@ export async function nodePolyfills(date: string, flags: string[]): Promise<Node
   const { alias, inject, polyfill, external } = defineEnv({ presets: [preset], npmShims: true }).env;
   const files = new Map<string, string>();
   for (const [name, target] of Object.entries(alias)) {
-    // Wrangler leaves the package `debug` as it is: unenv's prints nothing.
+    // As in Wrangler, the package `debug` is not replaced: unenv's replacement prints nothing.
     if (name !== 'debug' && !external.includes(target)) files.set(name, resolve(target));
   }
   const globals = Object.entries(inject).map(([name, target]): [string, string] => {

@@ -6,14 +6,14 @@ import { isInside } from '../project/path-containment.ts';
 import type { NodePolyfills } from './node-polyfills.ts';
 
 const MISSING = 'missing-package';
-/** A package by its name, `@scope/name` or `name`, with or without a path in it. */
+/** Matches an import of a package: `@scope/name` or `name`, with or without a path. Captures the package's name. */
 const PACKAGE = /^((?:@[^/]+\/)?[^./][^/]*)(?:\/|$)/;
 const LOOKING = { isLooking: true };
 
 /**
- * Returns an esbuild plugin that hides packages in folders above the project. `require` and `import()` of one throw at
- * run time, as they would without the package: code detects optional packages this way. The build only warns.
- * `moduleFiles` refuses a static `import` of one.
+ * Returns an esbuild plugin that hides packages in folders above the project. `require` and `import()` of such a package
+ * throw at run time, as for a missing package: code detects optional packages this way. The build only warns. `moduleFiles`
+ * refuses a static `import` of such a package.
  * @param root real path of the project
  */
 export function packagesAbove(root: string, polyfills: NodePolyfills | null): Plugin {

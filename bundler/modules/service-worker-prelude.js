@@ -1,5 +1,5 @@
-// Adapts a service-worker script, with `addEventListener('fetch', …)`, to a module. Sets bindings as globals, and calls
-// listeners from the module's handlers. It is bundled before the script.
+// Adapts a script in the syntax of service workers, `addEventListener('fetch', …)`, to a module. Sets bindings as globals,
+// and calls the listeners from the module's handlers. `serviceWorkerEntry` imports this file before the script.
 import { env } from 'cloudflare:workers';
 
 const HANDLED = ['fetch', 'scheduled', 'queue'];

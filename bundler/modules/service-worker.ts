@@ -7,14 +7,15 @@ const PRELUDE = 'cellar:service-worker';
 const PRELUDE_TEXT = readFileSync(new URL('./service-worker-prelude.js', import.meta.url), 'utf8');
 const LISTENS = /\baddEventListener\s*\(\s*(["'`])(?:fetch|scheduled|queue)\1/;
 
-/** Returns whether a bundle without exports is a Worker in the syntax of service workers. */
+/** Returns whether the code of a bundle without exports listens to events of a Worker. */
 export function isServiceWorker(bundle: string): boolean {
   return LISTENS.test(bundle);
 }
 
 /**
- * Returns the entry of the module that wraps a service worker's script. `plugin` resolves its imports.
- * @param manifest the module whose text becomes a global variable of the same name; `null`: none
+ * Returns an entry for esbuild that wraps the script `main` in a module. `plugin` loads the prelude, which the entry
+ * imports.
+ * @param manifest name of a module whose default export becomes a global variable of this name; `null`: no such module
  */
 export function serviceWorkerEntry(
   main: string,

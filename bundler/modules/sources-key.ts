@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Names the packages, with versions. */
+/** File with the names and versions of the packages. */
 const LOCK = 'package-lock.json';
-/** Changes at each boot of the machine. */
+/** File with an id that changes at each boot of the machine. */
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /**
- * Returns a hash of sources in this repository, of package versions and of the boot. The boot counts because cached bundles
- * are not synced to the disk: a power cut may lose them.
- * @param folders paths below the repository's root
- * @param files more paths below it
+ * Returns a hash of sources in this repository, of package versions and of the boot id. The boot id is included because
+ * cached bundles are not synced to the disk: a power cut may damage them.
+ * @param folders paths of folders, relative to the repository
+ * @param files paths of files, relative to the repository
  * @returns 64 hexadecimal digits
  */
 export async function sourcesKey(folders: readonly string[], files: readonly string[] = []): Promise<string> {

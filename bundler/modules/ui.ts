@@ -18,7 +18,7 @@ export interface UiFile {
 }
 
 export interface BundledUi {
-  /** Includes `/index.html`, which answers every path that is not a file. */
+  /** Includes `/index.html`, which the server sends for every path without a file. */
   files: UiFile[];
   /** Paths of the files that the first view of the home screen needs besides the page. */
   first: string[];
@@ -43,9 +43,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const RARE_PARTS = ['chart', 'diff', 'grid', 'invites', 'json-dialog', 'qr-code', 'tables'];
 
 /**
- * Puts code that screens share into one chunk, which the first view loads. esbuild makes a chunk for each set of entry points
- * with a common file. So every entry point here imports all shared files. Few chunks load sooner, because a browser loads
- * only six files of a server at a time.
+ * Puts code that screens share into one chunk, which the first view loads. esbuild makes a chunk for each set of entry
+ * points with a common file. So every entry point here imports all shared files. Few chunks load sooner, because a browser
+ * loads only six files of a server at a time.
  */
 const oneSharedChunk: Plugin = {
   name: 'one shared chunk',
@@ -87,7 +87,7 @@ const common = {
   tsconfigRaw: { compilerOptions: { jsx: 'react-jsx', jsxImportSource: 'preact' } },
 } satisfies BuildOptions;
 
-/** Bundles `ui/`. Takes some tenths of a second, in a process of esbuild. */
+/** Bundles `ui/`. esbuild does the work in its own process, in some tenths of a second. */
 export async function bundleUi(): Promise<BundledUi> {
   const [main, before] = await Promise.all([
     build({ ...common, entryPoints: [MAIN], format: 'esm', splitting: true, plugins: [oneSharedChunk] }),
@@ -136,7 +136,7 @@ function file(path: string, contents: Uint8Array, immutable: boolean): UiFile {
   return { path, contents, type: TYPES[path.slice(path.lastIndexOf('.') + 1)]!, immutable };
 }
 
-/** Returns an output and its static imports, not its dynamic ones. */
+/** Returns the path of an output and of all outputs that it imports statically, at any depth. */
 export function withImports(outputs: Metafile['outputs'], path: string, seen: string[] = []): string[] {
   if (seen.includes(path)) return seen;
   seen.push(path);

@@ -39,20 +39,20 @@ export interface WorkerSource {
 const MODULES = 'modules';
 const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
-/** Maximum messages: one mistake may cause thousands. */
+/** Maximum errors to show: one mistake may cause thousands. */
 const MAX_ERRORS = 20;
-/** esbuild reports this in addition to the error of the import that failed for this reason. */
+/** Matches an error without a location that esbuild reports in addition to the error of the failed import. */
 const UNREADABLE = /^Cannot read directory /;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
-/** An import of another module of the bundle, or of one that workerd has. */
+/** Matches an import of another module of the bundle, or of a module that workerd has. */
 const BESIDE_OR_BUILT_IN = /^\.|^(?:node|cloudflare|workerd):/;
 const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
 
 /**
  * Bundles the Worker into `<out>/modules`.
- * @returns its modules, the entry first; the names that the entry exports; warnings for the log. `isComplete`: every import was
- * found, and there are no warnings
+ * @returns the Worker's modules, its entry first; the names that the entry exports; warnings for the log. `isComplete`:
+ * every import was found, and there are no warnings
  * @throws {BuildFailure} with esbuild's messages, each with file, line and column
  */
 export async function bundleWorker(
@@ -144,8 +144,8 @@ export async function bundleWorker(
 }
 
 /**
- * Makes source paths in a module's source map relative to the project: the map outlives the build's directory. Paths of
- * polyfills, which are Cellar's own, start at `node_modules/`.
+ * Makes source paths in a module's source map relative to the project, because the map outlives the build's directory. Paths
+ * of polyfills, which lie in Cellar's own folder, start at `node_modules/`.
  */
 function nameSources(root: string, directory: string, name: string): void {
   const path = join(directory, `${name}.map`);
@@ -158,8 +158,9 @@ function nameSources(root: string, directory: string, name: string): void {
 }
 
 /**
- * Whether an entry is a Node server. It imports Node's network modules, mentions neither `fetch` nor `cloudflare:node`,
- * and calls `listen()` or is CommonJS: another module may call `listen()` for a CommonJS entry.
+ * Returns whether a project is probably a Node server. It imports one of Node's network modules. Its entry mentions neither
+ * `fetch` nor `cloudflare:node`, and calls `listen()` or is CommonJS. For a CommonJS entry another module may call
+ * `listen()`.
  */
 function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
@@ -168,7 +169,7 @@ function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { input
   return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
 }
 
-/** Whether a bundle still imports a package: a Worker may try to load one that is optional. */
+/** Returns whether a bundle still imports a package. esbuild leaves such an import if the Worker handles its failure. */
 function importsPackage({ imports }: Metafile['outputs'][string]): boolean {
   return imports.some(
     ({ path, external }) => external && path !== SITE_MANIFEST && !BESIDE_OR_BUILT_IN.test(path),
@@ -179,7 +180,7 @@ function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
-/** Returns `file:line:column: text` and the source line. For a file outside the project it says only that. */
+/** Returns `file:line:column: text` and the source line. For a file outside the project, says only that it lies outside. */
 function explain(root: string, message: Message): string {
   const { location, text, notes } = asMissing(message);
   const more = notes.map((note) => advice(text, note.text)).join('');

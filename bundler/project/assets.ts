@@ -8,9 +8,9 @@ import { PAGES_FILES } from './cloudflare-pages.ts';
 import { isInside, realInside, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 
-/** Never served, in any folder: secrets of local development, and a repository's internal files. */
+/** Names that are not served, in any folder: secrets of local development, and files of Git, Cellar, Wrangler and macOS. */
 const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
-/** Not served when the project's root is the assets' directory: hidden files, and the files of build tools. */
+/** Names that are not served directly in the project's folder: hidden files, files of build tools, and functions/. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 
@@ -18,7 +18,7 @@ const TOOLS =
  * Copies the assets in `from` to `to`.
  * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
  * @param isCopied whether to copy a file or a folder, by its path relative to `from`
- * @returns the number of files, and how many of those are pages
+ * @returns the number of files, and the number of HTML files among them
  * @throws {BuildFailure} when a symbolic link leaves the project, leads nowhere or to a folder that contains it, and when
  * there are more files or MiB than the limits allow
  */
@@ -57,7 +57,10 @@ export function assetRules(directory: string): AssetRules {
   return rules;
 }
 
-/** Returns log lines about code beside the assets in `from` that only a Cloudflare Pages project runs. */
+/**
+ * Returns log lines about `_worker.js` and functions/, which run only in a Cloudflare Pages project.
+ * @param from the assets
+ */
 export function pagesOnlyCode({ root, folder }: Place, from: string): string[] {
   const notes: string[] = [];
   if (isInside(root, join(from, '_worker.js')))
@@ -119,7 +122,7 @@ function refusal(source: string): BuildFailure {
 }
 
 /**
- * Counts the entries to copy: with symbolic links a small project can have very many paths.
+ * Limits the number and bytes of the entries to copy: with symbolic links a small project can have very many paths.
  * @returns a function that takes the bytes of the next file, or 0 for a folder
  */
 function counter(directory: string, limitMb: number): (bytes: number) => void {

@@ -8,9 +8,9 @@ import { isThere } from './path-containment.ts';
 import { dependsOn, type PackageJson } from './project.ts';
 
 /**
- * A line for the shell, or the script `build`. `cwd`: relative to the project's folder. `mayFail`: the
- * deploy goes on when the script fails, because it needs nothing that the script writes. `mayWantAccount`: the deploy goes on
- * when the command fails because it needs a Cloudflare account.
+ * A line for the shell, or the script `build` of package.json. `cwd`: relative to the project's folder. `mayFail`: the
+ * deploy continues when the script fails, because the Worker's files exist without it. `mayWantAccount`: the deploy
+ * continues when the command fails because it needs a Cloudflare account.
  */
 export type BuildCommand =
   | { kind: 'command'; command: string; cwd: string; mayWantAccount?: true }
@@ -26,7 +26,7 @@ interface Sources {
   deploy: DeployScript | null;
   /** The project's package.json; `null` without one. */
   manifest: PackageJson | null;
-  /** The package.json of the workspace above the project; `null` without a workspace. */
+  /** The package.json in `installed`, such as that of a workspace; `null` when `installed` is the project's folder. */
   above: PackageJson | null;
   /** Whether the deploy adds OpenNext's adapter. */
   addsOpenNext: boolean;
@@ -35,8 +35,9 @@ interface Sources {
 }
 
 /**
- * Returns the commands that build a project, in order. The app's setting replaces all others. Else the script `build` runs
- * first, unless another command builds. Then come the deploy script's commands before Wrangler, then Wrangler's own command.
+ * Returns the commands that build a project, in order. The setting `build_command` replaces all others. Without this
+ * setting, the script `build` runs first, unless another command builds. Then come the commands of the deploy script before
+ * Wrangler, then the command in Wrangler's configuration.
  */
 export function buildCommands(sources: Sources): BuildCommand[] {
   const { settings, config, deploy } = sources;
@@ -45,7 +46,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
     ? [line(config.build.command, config.build.cwd ?? '.')]
     : [];
   const before = deploy?.before ?? null;
-  // Only a line of one command may fail for lack of an account. In a longer line, the commands after it would not run.
+  // A line may fail for lack of an account only if it is one command. In a longer line, later commands would not run.
   if (before !== null)
     commands.unshift(deploy!.isOneBefore ? { ...line(before), mayWantAccount: true } : line(before));
   const isOpenNext = before?.includes(OPEN_NEXT_BUILD);
@@ -60,7 +61,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
 function scriptCommand({ root, manifest, above, installed, addsOpenNext }: Sources): BuildCommand | null {
   const script = manifest?.scripts.build;
   if (script === undefined) return null;
-  // The script builds for Node. OpenNext runs it, and turns its output into a Worker.
+  // The script builds for Node. OpenNext's command runs the script, and turns its output into a Worker.
   const isOpenNext =
     addsOpenNext ||
     (dependsOn(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare'));

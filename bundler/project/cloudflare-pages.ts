@@ -1,5 +1,5 @@
-// Projects of Cloudflare Pages: static files, and a Worker, from functions/ or `_worker.js`, that answers the paths of its
-// routes. Each project becomes a Worker with assets.
+// Projects of Cloudflare Pages: static files, and possibly a Worker, from `_worker.js` or functions/. The Worker answers the
+// paths in `_routes.json`. The project becomes a Worker with assets, or assets alone.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ReadConfig } from '../configuration/wrangler-config.ts';
@@ -12,9 +12,9 @@ import { readHead, readProjectFile } from './regular-file.ts';
 
 /** Where Wrangler's compiler puts the Worker of functions/, relative to the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
-/** A Worker's code in the folder of the static files. */
+/** File or folder with a Worker's code, in the folder of the static files. */
 export const PAGES_WORKER = '_worker.js';
-/** The Worker's code and its routes. Never served. */
+/** The Worker's code and its routes, in the folder of the static files. They are not served. */
 export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
 /** Maximum rules in `_routes.json`. */
 const ROUTES = 100;
@@ -29,7 +29,9 @@ const MAX_FILES = 500;
 /** Bytes to read from the start of each file in functions/. */
 const FUNCTION_BYTES = 256 * 1024;
 
-/** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
+/**
+ * Returns whether functions/ has a handler of Pages Functions. Other tools use a folder of this name for other functions.
+ */
 export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
   // A link out of the project would make Cellar read the host's own files, and name them in the log.
@@ -49,7 +51,7 @@ export function hasFunctions({ root, folder }: Place): boolean {
   return false;
 }
 
-/** Whether a site has a Worker that Pages would run. */
+/** Returns whether a site has a Worker that Cloudflare Pages would run. */
 export function hasPagesWorker(place: Place, directory: string): boolean {
   return workerOf(place, directory) !== null;
 }
@@ -94,7 +96,7 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
   };
 }
 
-/** Returns the Worker's entry and its routes file. */
+/** Returns the paths of the Worker's entry and of its routes file, which may not exist; `null` without a Worker. */
 function workerOf({ root, folder }: Place, directory: string): { main: string; routes: string } | null {
   const own = join(directory, PAGES_WORKER);
   const routes = join(directory, '_routes.json');
@@ -108,7 +110,7 @@ function workerOf({ root, folder }: Place, directory: string): { main: string; r
   return { main, routes: isThere(root, routes) ? routes : join(compiled, '_routes.json') };
 }
 
-/** Returns the paths that the Worker answers, as in `run_worker_first`: all without a routes file. */
+/** Returns the paths that the Worker answers, as in `run_worker_first`. `true`: all paths, also without a routes file. */
 function routesOf(root: string, path: string): true | string[] {
   if (!isThere(root, path)) return true;
   const file = show(root, path);

@@ -1,4 +1,4 @@
-// Walks the folders of a project, with limits: it may have very many.
+// Walks the folders of a project, with limits, because a project may have very many.
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,8 +11,8 @@ const ENTRIES = 50_000;
 const OUTPUT = ['.output', '.vitepress', '.vuepress'];
 
 /**
- * Yields folders breadth-first by path from `root`, which is the first. Skips `node_modules`, and hidden folders except
- * those of `OUTPUT`. Stops after `ENTRIES` entries.
+ * Yields `root` and the folders below it, breadth-first, with paths relative to `root` and the names in each folder. Skips
+ * links, `node_modules`, and hidden folders except those of `OUTPUT`. Stops after `ENTRIES` files and folders.
  */
 export function* foldersOf(root: string, depths = DEPTH): Generator<{ path: string; names: string[] }> {
   let left = ENTRIES;

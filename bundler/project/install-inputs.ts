@@ -1,11 +1,11 @@
-// Decides whether an install can be cached: its result must depend only on manifests, lock file and settings.
+// Decides whether an install can be cached: its result must depend only on package.json files, the lock file and settings.
 import { dirname, join } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
 
 /** Scripts that package managers run for an install. Their result depends on other files of the project. */
 const INSTALL_SCRIPTS = /^(?:(?:pre|post)?(?:install|prepare)|prepublish|dependencies|pnpm:devPreinstall)$/;
-/** Versions of packages that are local files. */
+/** Matches the version of a package that is a local folder or file. */
 const LOCAL = /^(?:file:|link:|portal:|\.|\/|~)/;
 
 /**

@@ -1,4 +1,4 @@
-// The lock files of package managers, by which `package-manager.ts` chooses one.
+// The lock files of a project. `package-manager.ts` chooses the package manager by them.
 import { join, relative } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
@@ -6,10 +6,12 @@ import { readHead, readProjectFile } from './regular-file.ts';
 
 /** Bytes at the beginning of a lock file that contain its format. */
 const HEAD_BYTES = 1000;
-/** Maximum bytes of a `package-lock.json` that is compared with package.json: those of large projects have some megabytes. */
+/**
+ * Maximum bytes of an npm lock file that is compared with package.json. Lock files of large projects have some megabytes.
+ */
 const NPM_LOCK_BYTES = 32 * 2 ** 20;
 
-/** Lock files and their package managers. The first that exists counts. */
+/** Lock files and their package managers, in order of preference. */
 export const LOCK_FILES = {
   'package-lock.json': 'npm',
   'npm-shrinkwrap.json': 'npm',
@@ -27,7 +29,7 @@ export interface LockFile {
 
 /**
  * Returns the lock files in a folder, in order of preference. An npm lock file that lacks packages of package.json comes
- * after those of other package managers: npm would refuse it. The project probably changed to the other package manager.
+ * after the lock files of other package managers: npm would refuse it. The project probably changed its package manager.
  * @param root real path of the repository
  * @throws {BuildFailure} when a lock file is not a file of the project
  */
@@ -52,10 +54,10 @@ function lacksPackages(root: string, folder: string, name: LockFile['name']): bo
   try {
     locked = JSON.parse(readProjectFile(root, join(folder, name), NPM_LOCK_BYTES).toString('utf8'));
   } catch {
-    // An invalid lock file makes the install fail, and its error names the fault.
+    // The lock file is invalid or too large. If it is invalid, the install fails with an error that names the fault.
     return false;
   }
-  // Older versions of npm wrote `dependencies` alone.
+  // Older versions of npm wrote `dependencies` without `packages`.
   const packages = new Set(
     Object.keys(locked?.packages ?? {}).concat(Object.keys(locked?.dependencies ?? {}).map(inModules)),
   );

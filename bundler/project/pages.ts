@@ -1,10 +1,11 @@
-// Finds folders with an `index.html`: each could be a site. A comparison before and after a build shows what the build wrote.
+// Finds folders with an `index.html`: each could be a site. A comparison before and after a build shows what the build
+// wrote.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { foldersOf } from './folders.ts';
 import { isInside } from './path-containment.ts';
 
-/** A fingerprint of each folder's `index.html`, by the folder's path from the root. Every write changes it. */
+/** A fingerprint of each folder's `index.html`, by the folder's path from the project's folder. Each write changes it. */
 export type PageFolders = Record<string, string>;
 
 /**
@@ -24,7 +25,7 @@ export function findPages(root: string, linked: string[]): PageFolders {
   return pages;
 }
 
-/** Returns the folders that were written since `before`, the outermost of each tree. */
+/** Returns the folders whose `index.html` was written since `before`, without folders below another such folder. */
 export function writtenPages(before: PageFolders, after: PageFolders): string[] {
   const written = Object.keys(after).filter((path) => after[path] !== before[path]);
   return written.filter((path) => !written.some((other) => path.startsWith(`${other}/`))).sort();

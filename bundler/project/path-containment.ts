@@ -1,5 +1,5 @@
-// Keeps files from outside a project out of its release, also behind symbolic links: the bundler can read the host's
-// own files.
+// Keeps files from outside a project out of its release, also behind symbolic links. This is necessary because the bundler
+// can read the host's own files.
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { BuildFailure } from '../failure.ts';
@@ -35,10 +35,10 @@ export function insidePath(root: string, from: string, path: string, what: strin
   return full;
 }
 
-/** Where next-on-pages writes a site. A project on Cloudflare Pages has its command in the dashboard, not in a file. */
+/** Where next-on-pages writes a site. Its build command is a setting in Cloudflare's dashboard, so Cellar cannot read it. */
 const NEXT_ON_PAGES = join('.vercel', 'output', 'static');
 
-/** Returns a hint for the error message: which command would have built the missing path; empty when that is not known. */
+/** Returns advice for the error message on how to build the missing path; empty without advice. */
 function buildHint(root: string, from: string, missing: string): string {
   if (missing.endsWith(sep + NEXT_ON_PAGES))
     return ". next-on-pages writes it: set the app's build_command to `npx @cloudflare/next-on-pages@1`";
@@ -67,8 +67,8 @@ export function pathWithin(root: string, from: string, path: string, what: strin
 }
 
 /**
- * Whether a path exists in the project. To reveal nothing about files outside, a link to one fails in the same way whether
- * the file exists or not.
+ * Returns whether a path exists in the project. A link to a path outside fails in the same way whether that path exists or
+ * not, so that it reveals nothing.
  * @throws {BuildFailure} for a link that leaves the project, or leads nowhere
  */
 export function isThere(root: string, path: string): boolean {
@@ -83,7 +83,7 @@ export function isThere(root: string, path: string): boolean {
   return true;
 }
 
-/** Returns a path as its author knows it: relative to the project. */
+/** Returns a path for messages: relative to the repository at `root`. */
 export function show(root: string, path: string): string {
   return relative(root, path) || '.';
 }

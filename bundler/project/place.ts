@@ -28,7 +28,7 @@ export function placeOf(root: string, rootDirectory: string | null): Place {
   return { root, folder: realInside(root, path)! };
 }
 
-/** Returns the path, relative to the repository, of something in the project's folder. */
+/** Converts a path relative to the project's folder into a path relative to the repository. */
 export function inFolder({ root, folder }: Place, name: string): string {
   return join(relative(root, folder), name);
 }

@@ -1,4 +1,5 @@
-// Plans what a worktree needs before it can be bundled, before any command of it has run.
+// Plans the build of a worktree: which packages to install and which commands to run. No command of the worktree has run
+// yet.
 import { realpathSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
@@ -29,7 +30,7 @@ import {
 } from './project.ts';
 import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 
-/** Scripts that run before a project is bundled, and may write files of it. */
+/** Scripts that run before a project is bundled, and may write its files. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
 /** The commands to run in a worktree, and facts about the worktree before the first command. */
@@ -38,7 +39,7 @@ export interface Plan {
   folder: string;
   /** Shell line that the root's deploy script runs in `folder`, in place of the folder's own deploy script; `null`: none. */
   deployLine: string | null;
-  /** Folder where its packages are installed, relative to the worktree; empty: the worktree. */
+  /** The folder where the project's packages are installed, relative to the worktree; empty: the worktree. */
   installFolder: string;
   /** The commands that run before the project is bundled, in order. */
   build: BuildCommand[];
@@ -48,7 +49,7 @@ export interface Plan {
   notes: string[];
   hasDependencies: boolean;
   /**
-   * Whether the deploy may need no packages: the project names only tools for development, and runs no command. Then Cellar first
+   * Whether the deploy may need no packages: the project has only `devDependencies`, and runs no command. Then Cellar first
    * tries to bundle without packages.
    */
   mayNeedNoPackages: boolean;
@@ -58,20 +59,22 @@ export interface Plan {
   /** Why the next build cannot reuse this install; `null` when it can. */
   installAnew: string | null;
   hasConfig: boolean;
-  /** Whether Cloudflare Pages would build the project. */
+  /** Whether the project is a Cloudflare Pages project. */
   isPages: boolean;
   /** Whether functions/ is to be compiled to its Worker. */
   hasFunctions: boolean;
-  /** The configuration's references to other apps; `null`: there is no configuration, or the build writes it. */
+  /**
+   * The configuration's references to other apps; `null` without a configuration, or when a build writes the one to deploy.
+   */
   outside: NamedOutside | null;
-  /** The sites that exist before the build; `null` when the build cannot make a site. */
+  /** The folders with an `index.html` before the build; `null` with a Wrangler configuration, or without a build command. */
   pages: PageFolders | null;
 }
 
 export interface PlanOptions {
   worktree: string;
   settings: BuildSettings;
-  /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
+  /** The environment of its Wrangler configuration to deploy. `null`: `readConfig` chooses. */
   environment: string | null;
   /** Paths of all package.json files in the worktree. */
   manifests: string[];
@@ -164,8 +167,8 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
 }
 
 /**
- * Returns the folder of the package.json that covers the Worker or assets which a configuration names; `null` without
- * one. Called for a project without a package.json beside `wrangler.toml`.
+ * Returns the nearest folder with a package.json above the Worker or the assets that a configuration names, but below the
+ * project's folder; `null` without one. Called for a project without a package.json beside its configuration.
  */
 function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): string | null {
   for (const named of [config.main, config.assets?.directory]) {
@@ -175,12 +178,12 @@ function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): st
   return null;
 }
 
-/** Whether a Worker can be bundled without a build: the files that its configuration names exist. */
+/** Returns whether a Worker can be bundled without a build: its configuration has no build command, and its files exist. */
 function isDeployable(root: string, read: ReadConfig): boolean {
   return read.config.main !== undefined && !read.config.build.command && isWritten(root, read);
 }
 
-/** Whether the files that a configuration names exist. */
+/** Returns whether the files and folders that a configuration names exist. */
 function isWritten(root: string, { config: { main, assets, site }, base }: ReadConfig): boolean {
   try {
     if (main !== undefined) entryPath(root, base, main, 'main');
@@ -202,9 +205,9 @@ function notRun({ call, notRun }: DeployScript): string {
 }
 
 /**
- * Finds the project's folder: that of the settings, or of the deploy script. Otherwise the root if it can be deployed, or the
- * only folder with a configuration. The last choice is the root. `why` explains the choice of another folder in the deploy's
- * log.
+ * Finds the project's folder: the folder in the settings, else the folder that the deploy script names. Without either, the
+ * root if it can be deployed, else the only folder with a configuration, else the root. `why` is a line for the deploy's log
+ * if the settings do not name the chosen folder, and it is not the root.
  */
 function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
   const place = placeOf(root, settings.root_directory);

@@ -13,14 +13,14 @@ import { insidePath, isInside, isThere, pathWithin, show } from './path-containm
 import { inFolder, type Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 
-/** Folders besides the root in which a static site's `index.html` may lie. Folders that tools write come first. */
+/** Usual folders of a static site's `index.html`, besides the root. Folders that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
 /** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
-/** Matches a page that loads sources, which one of these tools has to build. */
+/** Matches a page that loads sources, which a tool must compile. */
 const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
-/** Maximum bytes of a page to read. */
+/** Bytes to read from the start of a page. */
 const PAGE_BYTES = 256 * 1024;
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 /** A command that runs a program of the project in Node, with or without variables before it. */
@@ -54,7 +54,7 @@ export type Project =
    * are in `call`, from a script of package.json.
    */
   | { kind: 'wrangler'; config: string | null; call: DeployCall | null }
-  /** `directory` holds `index.html`. */
+  /** `directory` is the absolute path of the static files. */
   | { kind: 'site'; directory: string }
   | { kind: 'worker'; main: string };
 
@@ -77,17 +77,17 @@ export interface PackageJson {
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   hasDependencies: boolean;
-  /** Whether all its packages are `devDependencies`. */
+  /** Whether the project has `devDependencies`, and neither other dependencies nor workspaces. */
   isForDevelopment: boolean;
-  /** The globs of its packages, as written. */
+  /** The globs of its workspaces, as written. */
   workspaces: string[];
-  /** Name and version of each dependency. */
+  /** Name and version range of each dependency, also of `devDependencies` and `optionalDependencies`. */
   dependencies: [name: string, version: string][];
 }
 
 /**
- * Returns what a project's folder holds now. A build may turn a Worker into a site, so call it again after the build.
- * @param before the sites that existed before the build; `null` when nothing was built, or not yet
+ * Detects the kind of project in a folder. A build may turn a Worker into a site, so call this again after the build.
+ * @param before the result of `siteFolders` before the build; `null` without a build, and before it
  * @param output the setting `output_directory`: the site's folder
  * @returns `null` when nothing can be deployed
  * @throws {BuildFailure} when it is not clear what to deploy
@@ -125,18 +125,21 @@ export function findProject(place: Place, before: PageFolders | null, output: st
   return only === null ? null : { kind: 'site', directory: join(folder, only) };
 }
 
-/** Whether the folder of a project has a Wrangler configuration, or one that a build wrote. */
+/** Returns whether a project has a Wrangler configuration, or names one that a build wrote. */
 export function hasConfig(place: Place): boolean {
   const { root, folder } = place;
   return CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place) !== null;
 }
 
-/** Returns the folders that could be a site, to compare after the build. */
+/** Returns the folders with an `index.html`, to compare with those after the build. */
 export function siteFolders({ folder }: Place): PageFolders {
   return findPages(folder, SITE_DIRECTORIES);
 }
 
-/** Returns the folder of a site that needs no build, relative to the project's; `null` without one. */
+/**
+ * Returns the folder of a site that needs no build, relative to the project's folder; `null` without such a site.
+ * @throws {BuildFailure} when the site needs a build, and the project has none
+ */
 function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
@@ -152,8 +155,8 @@ function sourceSite({ root, folder }: Place, manifest: PackageJson | null): stri
 }
 
 /**
- * Returns the only folder inside of the project's folder whose `index.html` browsers can show; `null` without one. `wrangler
- * deploy` serves it too when it finds no configuration.
+ * Returns the only folder directly in the project's folder with an `index.html` that needs no build; `null` without such a
+ * folder. `wrangler deploy` without a configuration deploys this folder too.
  * @throws {BuildFailure} when there are several
  */
 function onlySite(place: Place, manifest: PackageJson | null): string | null {
@@ -176,7 +179,12 @@ function onlySite(place: Place, manifest: PackageJson | null): string | null {
   return pages[0] ?? null;
 }
 
-/** Returns the folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
+/**
+ * Returns the folder of the site that the build wrote, else of a site that existed before, relative to the project's folder;
+ * `null` without a site.
+ * @param entry absolute path of the project's Worker, if there is one
+ * @throws {BuildFailure} when it is not clear which folder is the site
+ */
 function builtSite(place: Place, before: PageFolders, entry: string | undefined): string | null {
   const { root, folder } = place;
   const written = writtenPages(before, siteFolders(place));
@@ -207,7 +215,10 @@ function nameFolder(folder: string): string {
   return `name the folder to serve, with \`cellar builds set --output-directory ${typed(folder)}\` or in the app's settings, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
 }
 
-/** Whether a site is only the pages of a Node server: no build wrote it, and `start` runs Node. */
+/**
+ * Returns whether a site is probably a part of a Node server: it is `public/` or the project's folder, and `start` runs
+ * Node.
+ */
 export function isPartOfServer(place: Place, site: string): boolean {
   const start = packageJsonOf(place)?.scripts.start ?? '';
   return ['public', '.'].includes(show(place.folder, site)) && NODE_COMMAND.test(start);
@@ -248,7 +259,9 @@ export function wranglerFolders(folder: string): string[] {
   return found;
 }
 
-/** Returns the folders below a project's that depend on a framework that renders on a server, relative to it. */
+/**
+ * Returns the folders below a project's folder whose package.json names a framework of `SERVER_FRAMEWORKS`, relative to it.
+ */
 function frameworkFolders(place: Place): string[] {
   const found: string[] = [];
   for (const { path, names } of foldersOf(place.folder)) {
@@ -260,7 +273,7 @@ function frameworkFolders(place: Place): string[] {
 }
 
 /**
- * Returns the failure for a repository with projects in folders, when no setting names one of them.
+ * Returns the failure for a repository with several projects in folders, when no setting names one of them.
  * @param what what the folders contain
  */
 export function unnamedFolder(folders: string[], what = 'Wrangler configurations'): BuildFailure {
@@ -276,7 +289,7 @@ export function dependsOn(manifest: PackageJson | null, dependency: string): boo
   return manifest?.dependencies.some(([name]) => name === dependency) ?? false;
 }
 
-/** Reads the `package.json` of a project. See `readPackageJson`. */
+/** Reads the `package.json` of a project. `Place.deployLine` replaces its script `deploy`. See `readPackageJson`. */
 export function packageJsonOf(place: Place): PackageJson | null {
   const manifest = readPackageJson(place.root, inFolder(place, 'package.json'));
   const { deployLine } = place;
@@ -288,7 +301,7 @@ export function packageJsonOf(place: Place): PackageJson | null {
  * Reads a `package.json`.
  * @param name its path from the root
  * @returns `null` when there is none
- * @throws {BuildFailure} when it is not a file with a JSON object
+ * @throws {BuildFailure} when it is not a file with a JSON object, or is a link that leaves the project
  */
 export function readPackageJson(root: string, name = 'package.json'): PackageJson | null {
   const path = join(root, name);
@@ -322,14 +335,14 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
   };
 }
 
-/** Reads `workspaces`: a list, or Yarn's object with one. */
+/** Reads `workspaces`: a list, or Yarn's object with the list `packages`. */
 function workspacesOf(value: unknown): string[] {
   const list = Array.isArray(value) ? value : (value as { packages?: unknown } | null | undefined)?.packages;
   return Array.isArray(list) ? list.map(String) : [];
 }
 
 /**
- * Returns the failure for a project whose configuration and settings both name what to deploy.
+ * Returns the failure for a project whose configuration and setting `output_directory` both name what to deploy.
  * @param file the Wrangler configuration, as shown
  */
 export function misnamedConfiguration(file: string): BuildFailure {

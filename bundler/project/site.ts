@@ -4,14 +4,14 @@ import type { Assets } from '../release.ts';
 import { assetRules } from './assets.ts';
 import { readHead } from './regular-file.ts';
 
-/** Maximum size of a single-page app's page. */
+/** Maximum bytes of a single-page app's page. */
 const PAGE_BYTES = 2 ** 20;
 
 /**
  * Describes the assets in `directory` of a release. A site whose only page loads a script is a single-page app.
- * @param root real path of the project that has them
- * @param from where `index.html` is, in the project
- * @param pages the number of its HTML files
+ * @param root real path of the project
+ * @param from the folder of the site in the project, which may have an `index.html`
+ * @param pages the number of the site's HTML files
  * @throws {BuildFailure} for rules that are too large
  */
 export function siteAssets(
@@ -31,7 +31,7 @@ export function siteAssets(
   return { assets, what: isSinglePage ? 'single-page app' : 'static site' };
 }
 
-/** Returns a number of files in words. */
+/** Returns the text `1 file` or `<n> files`. */
 export function counted(files: number): string {
   return files === 1 ? '1 file' : `${files} files`;
 }

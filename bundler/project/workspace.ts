@@ -12,10 +12,13 @@ import type { Place } from './place.ts';
 import { readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
-/** The part of pnpm-workspace.yaml that names packages. The file may hold only settings. */
+/** The part of pnpm-workspace.yaml that names packages. It may be missing, because the file also has settings. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
-/** Returns the real path of the folder to install in: the project's if it has a lock file, else its workspace's, if any. */
+/**
+ * Returns the real path of the folder in which to install packages: the workspace that has the project as a member, or the
+ * project's folder if it has a lock file or no workspace.
+ */
 export function installFolder({ root, folder }: Place): string {
   if (findLockFiles(root, folder).length > 0) return folder;
   for (let at = folder; at !== root; ) {
@@ -27,7 +30,7 @@ export function installFolder({ root, folder }: Place): string {
 
 /**
  * Finds the only project of a repository whose root cannot be deployed.
- * @param builds whether the root has a build: then only packages of its workspace count
+ * @param builds whether the root has a build: then the project must be a package of the root's workspace
  * @returns the project's folder, relative to the root; `null` without a project
  * @throws {BuildFailure} when there are several
  */
@@ -41,8 +44,8 @@ export function onlyProject(root: string, builds: boolean): string | null {
 
 /**
  * Returns the folder that a script names by path, or by the name of its package or Nx project.
- * @returns `null` for a folder that the script enters and that only a build can make
- * @throws {BuildFailure} when there is none, or several
+ * @returns `null` for a missing folder that the script enters: a build may create it
+ * @throws {BuildFailure} when no folder or several folders have the name
  */
 export function namedFolder(root: string, { script, named, isEntered }: DeployFolder): string | null {
   const path = normalize(named);
@@ -73,7 +76,7 @@ function hasMember(globs: string[], path: string): boolean {
 }
 
 /**
- * Returns the globs of a workspace's packages; none where there is no workspace.
+ * Returns the globs of the packages of a workspace in the folder `at`; an empty list without a workspace.
  * @throws {BuildFailure} for a file that pnpm could not read
  */
 function workspaceGlobs(root: string, at: string): string[] {

@@ -1,5 +1,5 @@
-// Stores the assets of an upload. Wrangler lists all assets by content hash, and sends the missing ones in a session. The
-// upload of the Worker then names that session.
+// Links the assets of an upload into a release. Wrangler first sends a list of all assets with their hashes, which starts a
+// session. Then it sends the assets that Cellar lacks. The upload of the Worker names the session.
 import {
   copyFileSync,
   linkSync,
@@ -36,13 +36,13 @@ export const NO_SESSION = 'the session of the assets is not known here, or has e
 /** The assets of a Worker, by URL path with a leading slash. */
 export type Manifest = Record<string, { hash: string; size: number }>;
 
-/** The content of `SESSION_FILE`. */
+/** The content of `SESSION_FILE`. `owner`: see `SessionPlace.owner`. */
 export interface Session {
   owner: string;
-  /** How files were hashed. Omitted: as Wrangler does. */
+  /** The hash function of `manifest`. Omitted: Wrangler's. */
   hashing?: 'sha256';
   manifest: Manifest;
-  /** Hashes of the assets still to be sent. */
+  /** Hashes of the assets that Cellar lacked at the start of the session. */
   missing: string[];
 }
 
@@ -51,9 +51,9 @@ export interface SessionPlace {
   out: string;
   /** The directory of all sessions. */
   sessions: string;
-  /** The account's id and the script's name. A session serves only the owner that started it. */
+  /** The account's id, a slash and the script's name. Only the owner that started a session can use it. */
   owner: string;
-  /** The directory of the app's releases. Null for a new app, which has no assets to use again. */
+  /** The directory of the app's releases, whose assets can be used again. Null for a new app. */
   releases: string | null;
 }
 
@@ -109,8 +109,8 @@ export function extensionsOf(manifest: Manifest): Map<string, string> {
 }
 
 /**
- * Returns the paths of assets by hash, from the uploaded ones of an app's releases that are still on the disk.
- * @param releases their directory, or `null`
+ * Returns the paths of assets, by content hash. Searches the app's uploaded releases that are still on the disk.
+ * @param releases the directory of the app's releases; `null` for a new app
  */
 export function knownAssets(releases: string | null): Map<string, string> {
   const known = new Map<string, string>();
@@ -147,9 +147,9 @@ function sessionOf(token: string): string {
 }
 
 /**
- * Creates hard links to the assets of an upload in its directory: they take no space.
- * @returns `null` when it has none
- * @throws {BuildFailure} naming the missing asset
+ * Creates hard links, which take no space, to the assets of an upload in the upload's directory.
+ * @returns `null` when the upload has no assets
+ * @throws {BuildFailure} as `linkAssets` does; for an assets binding without assets, and for rules that are too large
  */
 export function placeAssets(
   { assets, bindings }: Metadata,
@@ -181,7 +181,7 @@ export function placeAssets(
 /**
  * Creates hard links to the files of a session in `out`.
  * @returns the manifest of the session
- * @throws {BuildFailure} for an unknown session, for a session of another Worker, and naming the missing asset
+ * @throws {BuildFailure} for an unknown session, for a session of another owner, and for a missing or incomplete asset
  */
 export function linkAssets(id: string, { out, sessions, owner, releases }: SessionPlace): Manifest {
   const session = readSession(sessions, id);
@@ -203,11 +203,12 @@ export function linkAssets(id: string, { out, sessions, owner, releases }: Sessi
 
 /**
  * Creates a hard link to an asset at its path in the directory of all assets.
- * @param size its bytes, as the manifest said
- * @throws {BuildFailure} when the file is not complete
+ * @param assets the directory of all assets
+ * @param size the asset's bytes, as the manifest says
+ * @throws {BuildFailure} when the file has another size, or does not exist
  */
 export function placeAsset(from: string, assets: string, path: string, size: number): void {
-  // After a power cut a file may exist without its contents, and an old session may be removed just now.
+  // After a power cut a file may exist without its contents. An expired session may have been removed since the search.
   if (statSync(from, { throwIfNoEntry: false })?.size !== size)
     throw new BuildFailure(
       `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: deploy again`,
@@ -228,7 +229,7 @@ function link(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {
-    // A file system limits the hard links to a file.
+    // EMLINK: the file has as many hard links as the file system allows.
     if ((error as NodeJS.ErrnoException).code !== 'EMLINK') throw error;
     copyFileSync(from, to);
   }

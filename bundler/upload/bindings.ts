@@ -1,13 +1,13 @@
-// Reads the bindings of an upload: its own, and the bindings that it inherits from the live release.
+// Reads the bindings of an upload: those that it defines, and those that it inherits from the live release.
 import { pipelineBindings } from '../bindings/pipelines.ts';
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
 import type { Binding, Metadata } from './metadata.ts';
 
-/** What an upload may inherit bindings from. */
+/** The live release and the app's secrets, from which an upload may inherit bindings. */
 export interface LiveBindings {
-  /** The live release, if there is one. */
+  /** The live release; `null` without one. */
   live: Release | null;
   /** Names of the app's secrets. */
   secrets: string[];
@@ -45,8 +45,10 @@ type Bound = Pick<
 };
 
 /**
- * Returns the bindings of an upload. Crons and queue consumers are copied from the live release: Wrangler sets them afterwards.
- * @throws {BuildFailure} naming a binding that cannot be inherited, or whose class the Worker does not export
+ * Returns the bindings of an upload. Crons and queue consumers are copied from the live release: Wrangler sets them
+ * afterwards.
+ * @throws {BuildFailure} for a binding that cannot be inherited, a class that the Worker does not export, Workflows that
+ * share a name or a class, and a pipeline without a bucket
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {
   const { live } = from;
@@ -257,7 +259,9 @@ function classOf(
   return { binding: name, className };
 }
 
-/** Keeps the live release's limits and retention: Wrangler sets them afterwards, in a separate call. */
+/**
+ * Returns a Workflow with the limits and retention of the live release: Wrangler sets them afterwards, in a separate call.
+ */
 function workflowOf(
   { name: binding, workflow_name: name, class_name: className }: Extract<Binding, { type: 'workflow' }>,
   live: Release | null,

@@ -38,7 +38,10 @@ const Worker = z.strictObject({
   main: path.optional(),
 });
 
-/** A bundle as `cellar deploy --upload` sends it. Its files are parts of the upload, named by path; its assets are in a session. */
+/**
+ * A bundle as `cellar deploy --upload` sends it. Its files are parts of the upload, named by path; its assets are in a
+ * session.
+ */
 export const SentBundle = z.strictObject({
   worker: Worker.nullable(),
   exports: z.array(name),
@@ -192,7 +195,8 @@ export const SentBundle = z.strictObject({
 /**
  * Checks a bundle that was sent with files.
  * @param has whether the upload has a file of this path
- * @throws {BuildFailure} naming a missing file or class, a misplaced module, or Workflows that share a name or a class
+ * @throws {BuildFailure} naming a missing file or class, a misplaced module, a missing manifest of Workers Sites, or
+ * Workflows that share a name or a class
  */
 export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
   const { worker, databases, durableObjects, workflows = [], exports } = sent;
@@ -213,7 +217,7 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
     throw new BuildFailure(
       `the binding ${unknown.binding}: the Worker does not export a class ${unknown.className}`,
     );
-  // Removes undefined fields: a release omits them.
+  // Removes fields with the value `undefined`.
   const bundle = JSON.parse(JSON.stringify(sent)) as Bundle;
   refuseSharing('the bundle', bundle.workflows ?? []);
   return bundle;

@@ -1,4 +1,4 @@
-// Makes a release of the files of an uploaded folder: a static site. It runs in a worker thread.
+// Makes a `Bundle` from the files of an uploaded folder: a static site. It runs in a worker thread.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { requireBundleSize } from '../bundle-size-limit.ts';

@@ -17,7 +17,7 @@ const outbound = z.object({
   params: z.array(z.object({ name })).max(OUTBOUND_PARAMETERS_MAX).default([]),
 });
 
-/** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding of any other type. */
+/** The bindings that Cellar supports, by Cloudflare's type names. `missing` replaces a binding that it does not support. */
 const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('plain_text'), name, text: z.string() }),
   z.object({ type: z.literal('json'), name, json: z.json() }),

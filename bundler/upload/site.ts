@@ -1,4 +1,5 @@
-// Workers Sites in an upload of Wrangler. Their files were sent before, in sessions, by the keys of the manifest.
+// Workers Sites in an upload of Wrangler. Wrangler has sent their files before the upload, each with its key of the
+// manifest. The host stored the files in sessions.
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
@@ -17,7 +18,10 @@ import {
 } from './assets.ts';
 import type { Metadata } from './metadata.ts';
 
-/** Whether an upload has a site, and its files were sent to the namespace of its Worker. @param script the Worker's name */
+/**
+ * Returns whether an upload has a manifest, and binds the namespace of this Worker's site.
+ * @param script the Worker's name
+ */
 export function hasSite({ bindings }: Metadata, modules: Module[], script: string): boolean {
   const namespace = `__${script}-workers_sites_assets`;
   const isOwn = bindings.some(
@@ -60,7 +64,7 @@ export function placeSite(
   };
 }
 
-/** Returns the key of each file of a site, by its path. @throws {BuildFailure} when the module has something else */
+/** Reads a manifest: the key of each file of a site, by path. @throws {BuildFailure} for an invalid manifest */
 export function siteKeys(module: string): Record<string, string> {
   try {
     const keys: unknown = JSON.parse(readFileSync(module, 'utf8'));
@@ -77,7 +81,10 @@ interface SentFile {
   path: string;
 }
 
-/** Returns the files in the owner's sessions, by key with a leading slash: the newest, because old sessions are removed. */
+/**
+ * Returns the files in the owner's sessions, by key with a leading slash. For a key in several sessions, returns the file of
+ * the newest session.
+ */
 function sentFiles(sessions: string, owner: string): Map<string, SentFile> {
   const account = owner.slice(0, owner.indexOf('/'));
   const own = readdirSync(sessions).flatMap((id) => {
@@ -88,7 +95,7 @@ function sentFiles(sessions: string, owner: string): Map<string, SentFile> {
       if (session.owner !== owner || session.hashing !== 'sha256') return [];
       return { id, manifest: session.manifest, at: statSync(join(sessions, id)).mtimeMs };
     } catch {
-      // The session was removed meanwhile.
+      // The session was removed after `readdirSync`.
       return [];
     }
   });

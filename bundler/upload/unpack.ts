@@ -1,5 +1,5 @@
-// Unpacks an upload of Wrangler, whose modules are already bundled, into a `Bundle`: modules and assets in a directory, the
-// rest as data. It runs in a worker thread.
+// Unpacks an upload, of Wrangler or of `cellar deploy --upload`, into a `Bundle`: modules, migrations and assets in a
+// directory, the rest as data. The modules of an upload are already bundled. It runs in a worker thread.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, posix } from 'node:path';
@@ -32,7 +32,7 @@ const MODULE_TYPES: Record<string, Module['type']> = {
   'application/json': 'json',
   'text/plain': 'text',
 };
-/** Names of modules that Cellar adds to each Worker. */
+/** Matches names that are reserved for modules that Cellar adds to Workers. */
 const OWN_NAME = /^cellar-/;
 
 export interface UnpackOptions {
@@ -42,15 +42,15 @@ export interface UnpackOptions {
   contentType: string;
   /** An empty directory. */
   out: string;
-  /** Where sessions of assets lie. */
+  /** The directory of all sessions of assets. */
   sessions: string;
-  /** The account's id and the script's name. A session serves only the owner that started it. */
+  /** The account's id, a slash and the script's name. Only the owner that started a session can use it. */
   owner: string;
-  /** The directory with the app's releases, for assets that are not sent again; `null` for a new app. */
+  /** The directory of the app's releases, whose assets can be used again; `null` for a new app. */
   releases: string | null;
-  /** Maximum MiB of its assets. */
+  /** Maximum MiB of the upload's assets. */
   assetsMb: number;
-  /** Directory of the live release, if there is one, for the bindings that the upload keeps. */
+  /** The directory of the live release, from which the upload may inherit bindings; `null` without a live release. */
   live: string | null;
   /** Names of the app's secrets. */
   secrets: string[];
@@ -236,7 +236,10 @@ async function writePart(given: string, path: string, file: File, out: string): 
   }
 }
 
-/** Returns a module's path below the directory of modules. */
+/**
+ * Returns the normalized name of a module or another part, which is a relative path.
+ * @throws {BuildFailure} for an invalid name
+ */
 function moduleName(given: string): string {
   const name = posix.normalize(given);
   const parts = name.split('/');
@@ -278,8 +281,8 @@ function lex(name: string, source: string): ReturnType<typeof parse> {
 }
 
 /**
- * Returns the class migrations of an upload. Wrangler sends only the steps that are missing here, and only the last tag:
- * it stands for all tags before it.
+ * Returns the class migrations of an upload. Wrangler sends only the steps that Cellar has not applied, and only the tag of
+ * the last step. A `…` before this tag says that all earlier steps are applied with it.
  */
 function migrationsOf({ migrations, exports }: Metadata): Bundle['classMigrations'] {
   const last = (migrations?.steps.length ?? 0) - 1;

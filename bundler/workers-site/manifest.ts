@@ -4,9 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix, relative } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 
-/** The name of the module that has the manifest. */
+/** The name of the module with the manifest. */
 export const SITE_MANIFEST = '__STATIC_CONTENT_MANIFEST';
-/** The name of the KV namespace with the files, by the keys of the manifest. */
+/** The binding of the KV namespace from which the Worker reads the files, by the keys of the manifest. */
 export const SITE_NAMESPACE = '__STATIC_CONTENT';
 /** Maximum bytes of a key, as in KV. */
 const KEY_BYTES = 512;

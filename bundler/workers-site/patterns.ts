@@ -9,7 +9,7 @@ interface Pattern {
 
 /**
  * Returns a test of paths relative to the site's folder. As in Git, a pattern that matches a folder matches the files below
- * it, and the last pattern that matches counts. As in Wrangler, letters match in upper and lower case.
+ * it, and the last pattern that matches counts. As in Wrangler, upper and lower case are the same.
  */
 export function pathMatcher(patterns: string[]): (path: string) => boolean {
   const all = patterns.flatMap(parsed);
@@ -20,7 +20,7 @@ export function pathMatcher(patterns: string[]): (path: string) => boolean {
     );
     return last !== undefined && !last.isNegated;
   };
-  /** Results for folders: a match parses its pattern again each time, and a folder may have many files. */
+  /** Caches results for folders: `matchesGlob` parses its pattern in each call, and a folder may have many files. */
   const known = new Map<string, boolean>();
   return (path) => {
     const parts = comparable(path).split('/');

@@ -1,5 +1,5 @@
-// Bundles the files of Workers Sites (`site`). The Worker reads them through the namespace `__STATIC_CONTENT`, by the keys in
-// the module `__STATIC_CONTENT_MANIFEST`.
+// Bundles the files of Workers Sites (`site`). The Worker reads them through the namespace `__STATIC_CONTENT`, by the keys
+// in the module `__STATIC_CONTENT_MANIFEST`.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
@@ -56,7 +56,10 @@ export function bundleWorkersSite(
   };
 }
 
-/** Whether a site serves a file or folder of this name. As in Wrangler, hidden names and packages are left out. */
+/**
+ * Returns whether a site serves a file or folder of this name. As in Wrangler, hidden names except `.well-known` are left
+ * out.
+ */
 function isServed(name: string): boolean {
   return name !== 'node_modules' && (!name.startsWith('.') || name === '.well-known');
 }
