@@ -63,6 +63,11 @@ export class StreamTranslator {
       throw failedUpstream('The AI server streamed a line without an end.');
     return lines.map(translatedLine).join('');
   }
+
+  /** Returns the last event, of a stream that ends without a newline; empty if there is none. */
+  end(): string {
+    return translatedLine(this.#rest + this.#decoder.decode());
+  }
 }
 
 function translatedLine(line: string): string {

@@ -110,7 +110,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
       await Promise.race([once(response, 'drain'), once(response, 'close')]);
     if (response.destroyed) return;
   }
-  response.end();
+  response.end(translator?.end());
 }
 
 /** Reads a complete response as text. @throws {AiError} when it is too large, or exceeds the memory budget of the service */

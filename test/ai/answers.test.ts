@@ -14,3 +14,9 @@ test('a streamed event has its text once, for clients that add up response and c
     choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }],
   });
 });
+
+test('a last line that ends without a newline is sent too', () => {
+  const translator = new StreamTranslator();
+  assert.equal(translator.write(Buffer.from('data: [DONE]')), '');
+  assert.equal(translator.end(), 'data: [DONE]\n\n');
+});
