@@ -11,6 +11,7 @@ import { type Call, callOf, isObject } from './calls.ts';
 import {
   AiError,
   errorBody,
+  failedHere,
   failedUpstream,
   invalidInput,
   noCapacity,
@@ -32,7 +33,7 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: QUESTION_MS,
   requestTimeout: QUESTION_MS,
-  // Longer than the timeout for a response of the AI server (`upstream.ts`). The wait in the queue counts, too.
+  // Longer than the timeout for a response of the AI server (`upstream.ts`). The wait in the queue does not count.
   silenceMs: 11 * 60_000,
   connections: 256,
 };
@@ -61,7 +62,9 @@ export class AppServer {
     const { owner, queue } = this.#shared;
     return this.#calls.run(request, response, async (held, left) => {
       const call = await this.#read(request, held);
+      request.socket.setTimeout(0);
       await queue.run({ owner, signal: left }, async () => {
+        request.socket.setTimeout(LIMITS.silenceMs);
         const answer = await ask(this.#upstream, call, left);
         if (call.body.stream === true) await sendStream(call.kind, answer, response);
         else await sendWhole(call.kind, answer, response, held);
@@ -104,7 +107,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   const translator = kind === 'chat' ? new StreamTranslator() : null;
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.flushHeaders();
-  for await (const chunk of answer.body ?? []) {
+  for await (const chunk of chunksOf(answer)) {
     const piece = translator?.write(chunk) ?? chunk;
     if (piece.length > 0 && !response.write(piece))
       await Promise.race([once(response, 'drain'), once(response, 'close')]);
@@ -113,11 +116,23 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end(translator?.end());
 }
 
+/** An error of the connection to the AI server, during its answer. */
+class CutAnswer extends Error {}
+
+/** Yields the body of an answer. @throws {CutAnswer} when it times out, or ends before its last byte */
+async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body ?? [];
+  } catch (error) {
+    throw new CutAnswer(reason(error), { cause: error });
+  }
+}
+
 /** Reads a complete response as text. @throws {AiError} when it is too large, or exceeds the memory budget of the service */
 async function answerOf(answer: Response, held: ReservedMemory): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of answer.body ?? []) {
+  for await (const chunk of chunksOf(answer)) {
     bytes += chunk.length;
     if (bytes > ANSWER_BYTES) throw failedUpstream(`The AI server answered more than ${ANSWER_BYTES} bytes.`);
     held.take(chunk.length);
@@ -130,13 +145,14 @@ async function answerOf(answer: Response, held: ReservedMemory): Promise<string>
 function refuse(response: ServerResponse, error: unknown): void {
   if (!(error instanceof AiError)) log('warn', 'a call of the AI server failed', { error: reason(error) });
   if (response.headersSent) return void response.destroy();
-  const refusal = error instanceof AiError ? error : cutAnswer(error);
+  const refusal = aiErrorOf(error);
   response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
 }
 
-/** Returns the error for a response of the AI server that timed out, or ended before its last byte. */
-function cutAnswer(error: unknown): AiError {
-  return error instanceof DOMException && error.name === 'TimeoutError'
+function aiErrorOf(error: unknown): AiError {
+  if (error instanceof AiError) return error;
+  if (!(error instanceof CutAnswer)) return failedHere('Cellar failed to make this call. Its log says why.');
+  return error.cause instanceof DOMException && error.cause.name === 'TimeoutError'
     ? timedOut(TIMED_OUT)
     : failedUpstream('The AI server ended its answer too early; try again.');
 }

@@ -11,6 +11,8 @@ export const tooLarge = (message: string) => new AiError(413, 3006, message);
 export const timedOut = (message: string) => new AiError(408, 3007, message);
 export const notAllowed = (message: string) => new AiError(403, 5018, message);
 export const noCapacity = (message: string) => new AiError(429, 3040, message);
+/** Cellar itself failed. */
+export const failedHere = (message: string) => new AiError(500, 3043, message);
 /** The AI server failed, or could not be reached. */
 export const failedUpstream = (message: string) => new AiError(502, 3043, message);
 export const notFound = (message: string) => new AiError(404, 7000, message);

@@ -1,5 +1,7 @@
 // The AI service: how many of the concurrent calls one account may use.
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { AppServer } from '../../runtime/ai/app-server.ts';
 import { noCapacity } from '../../runtime/ai/errors.ts';
@@ -92,4 +94,62 @@ test('an answer that stops halfway fails by the deadline as one that never began
   const { status, text } = await answer;
   assert.equal(status, 408, text);
   assert.match(text, /The AI server did not answer in time/);
+});
+
+test('the wait in the queue is no silence of the connection', async (t) => {
+  await using upstream = await new AiServer().start();
+  const sockets: Socket[] = [];
+  const collect = (message: unknown) => {
+    const { request, socket } = message as { request: { url: string }; socket: Socket };
+    if (request.url === '/run') sockets.push(socket);
+  };
+  subscribe('http.server.request.start', collect);
+  t.after(() => unsubscribe('http.server.request.start', collect));
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const run = await serving(t, upstream, { owner: 'patient', budget, queue });
+  const first = run('slow');
+  await eventually(() => upstream.asked.length === 1, 'the first call runs');
+  const second = run('slow');
+  await eventually(() => queue.waiting === 1, 'the second call waits');
+  assert.deepEqual(
+    sockets.map(({ timeout }) => timeout),
+    [11 * 60_000, 0],
+  );
+  upstream.letGo();
+  assert.equal((await first).status, 200);
+  await eventually(() => upstream.asked.length === 2, 'the second call runs');
+  assert.equal(sockets[1]!.timeout, 11 * 60_000);
+  upstream.letGo();
+  assert.equal((await second).status, 200);
+});
+
+test('an error of the service itself is not reported as one of the AI server', async (t) => {
+  await using upstream = await new AiServer().start();
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = { run: () => Promise.reject(new TypeError('a mistake')) } as unknown as FairQueue;
+  const run = await serving(t, upstream, { owner: 'unlucky', budget, queue });
+  const { status, text } = await run('quick');
+  assert.equal(status, 500, text);
+  assert.match(text, /Cellar failed/);
+});
+
+test('an answer that breaks off is reported as one of the AI server', async (t) => {
+  await using upstream = await new AiServer().start();
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const run = await serving(t, upstream, { owner: 'unlucky', budget, queue });
+  const begun = Promise.withResolvers<void>();
+  const { fetch } = globalThis;
+  t.mock.method(globalThis, 'fetch', async (...words: Parameters<typeof fetch>) => {
+    const response = await fetch(...words);
+    begun.resolve();
+    return response;
+  });
+  const answer = run('stuck');
+  await begun.promise;
+  upstream.cut();
+  const { status, text } = await answer;
+  assert.equal(status, 502, text);
+  assert.match(text, /ended its answer too early/);
 });

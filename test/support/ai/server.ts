@@ -39,6 +39,11 @@ export class AiServer {
     await once(this.#server, 'close');
   }
 
+  /** Ends all connections. */
+  cut(): void {
+    this.#server.closeAllConnections();
+  }
+
   /** Continues all waiting answers. */
   letGo(): void {
     for (const go of this.#waiting.splice(0)) go();
