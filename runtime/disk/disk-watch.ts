@@ -12,7 +12,7 @@ const KEEN_MS = 250;
 const AHEAD_MS = 20_000;
 /** Free space that ends a shortage, as a multiple of the floor: a margin against flapping. */
 const ENOUGH = 1.1;
-/** Shortest pause after a successful clean-up, in ms. */
+/** Shortest pause after a clean-up, in ms. */
 const MAKE_ROOM_EVERY_MS = 5_000;
 /** Largest disk reserve, in MiB. */
 const RESERVE_MB = 64;
@@ -182,11 +182,14 @@ export class DiskWatch {
 
   async #makeRoom(enoughMb: number): Promise<void> {
     const enough = async () => this.#stopped || (await readFreeMegabytes(this.#directory)) >= enoughMb;
-    await this.#actions!.makeRoom(enough);
-    this.#madeRoomAt = performance.now();
+    try {
+      await this.#actions!.makeRoom(enough);
+    } finally {
+      this.#madeRoomAt = performance.now();
+    }
   }
 
-  /** Starts `work`, unless work is in progress or a clean-up has succeeded within the last `pauseMs`. */
+  /** Starts `work`, unless work is in progress or a clean-up has ended within the last `pauseMs`. */
   #begin(pauseMs: number, work: () => Promise<void>): void {
     if (this.#busy || performance.now() - this.#madeRoomAt < pauseMs) return;
     this.#busy = true;

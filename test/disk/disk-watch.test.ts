@@ -55,3 +55,19 @@ test('a long wait for disk space leaks no listener, and ends when it is aborted'
   assert.equal(getEventListeners(giving.signal, 'abort').length, 0);
   await watch.room(0, new AbortController().signal);
 });
+
+test('a clean-up that fails is not tried again at each look', async (t) => {
+  const directory = temporaryDirectory(t);
+  const watch = new DiskWatch({ directory, diskReserve: join(directory, 'ballast'), floorMb: 2 ** 40 });
+  t.after(() => watch.stop());
+  const counts = { looks: 0, tries: 0 };
+  watch.start({
+    makeRoom: async () => {
+      counts.tries++;
+      throw new Error('it does not work');
+    },
+    onLook: () => counts.looks++,
+  });
+  await eventually(() => counts.looks > 4, 'the disk is looked at some times');
+  assert.equal(counts.tries, 1);
+});
