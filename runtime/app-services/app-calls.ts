@@ -19,7 +19,7 @@ export interface Shared extends SharedBudget {
 export interface CallRules {
   /** Maximum concurrent calls of the app. */
   atOnce: number;
-  /** The error message for an app with more calls. */
+  /** The error message when the app has more than `atOnce` calls. */
   tooMany: string;
   /** Makes the error for too many calls, or for a full queue. */
   noCapacity: (message: string) => Error;
@@ -38,7 +38,7 @@ export class AppCalls {
   }
 
   /**
-   * Runs one call. A failed one is refused, unless its client has disconnected.
+   * Runs one call. If it fails, answers with `refuse`, unless the client has disconnected.
    * @param call answers the request; `left` aborts when the client disconnects
    */
   async run(

@@ -7,7 +7,7 @@ import { finished } from 'node:stream/promises';
 import type { ReservedMemory } from './budget.ts';
 import type { SocketHandle } from './listening-socket.ts';
 
-/** Limits of an app's HTTP server. Node's own timeouts are in ms, its sizes in bytes. */
+/** Limits of an app's HTTP server. The fields of `ServerOptions` are in ms for timeouts, and in bytes for sizes. */
 export interface HttpLimits
   extends Pick<
     ServerOptions,
@@ -27,7 +27,8 @@ export interface HttpAnswerer {
 
 /**
  * Serves HTTP at the socket of one app. Resolves when it listens.
- * @param upgrade handles connections that become WebSockets, and ends them itself. Default: `answer` gets them as requests
+ * @param upgrade handles requests to upgrade, such as to a WebSocket, and closes their connections. Default: `answer` gets
+ *   them
  */
 export async function answerHttp(
   listener: SocketHandle,
@@ -43,7 +44,7 @@ export async function answerHttp(
     });
   server.timeout = silenceMs;
   server.maxConnections = connections;
-  // The listen backlog has the same size. When it is full too, a connection fails at once.
+  // The second argument is the size of the listen backlog. Connecting to a Unix socket with a full backlog fails at once.
   server.listen({ fd: listener.fd }, connections);
   await once(server, 'listening');
   return {
@@ -62,14 +63,14 @@ interface BodyLimits {
   held: ReservedMemory;
 }
 
-/** Returns a whole body as text, read as by `bytesOf`. */
+/** Returns a whole body as text. For the limits and errors see `bytesOf`. */
 export async function bodyOf(request: IncomingMessage, limits: BodyLimits): Promise<string> {
   return (await bytesOf(request, limits)).toString('utf8');
 }
 
 /**
  * Returns a whole body. Always reads it to its end, but buffers only as much as is allowed.
- * @throws {Error} from `tooLarge` above `bytes`, or the refusal of the budget of `held`
+ * @throws {Error} `tooLarge()` for more than `bytes`; the budget's refusal when `held` cannot take the body
  */
 export async function bytesOf(
   request: IncomingMessage,

@@ -8,14 +8,16 @@ export interface CountsFor {
   owner: string;
 }
 
-/** Starts or stops serving an app. The app's socket is sent with the message, unless the program has it already. */
+/**
+ * Starts or stops serving an app, or only sets `isHeld`. The app's socket is sent with a message that starts to serve it.
+ */
 export interface AppServiceRequest extends CountsFor {
   id: number;
   app: string;
   isOpen: boolean;
   /** Whether the app's files are being copied. */
   isHeld: boolean;
-  /** What `AppServiceOptions.about` returns for this app. */
+  /** What `AppServiceOptions.about` returns for this app; null in a message that does not start to serve it. */
   about: unknown;
 }
 

@@ -61,9 +61,9 @@ export function serveApps(
       (error: unknown) => reply({ id, error: reason(error) }),
     );
   });
-  // The process is always killed, never exits in order: save its compile cache now.
+  // Node saves the compile cache at an orderly exit. The host kills this process instead, so the cache is saved now.
   flushCompileCache();
-  // The process ends with the host.
+  // The channel closes when the host has ended.
   process.on('disconnect', () => process.exit());
   // An error of one app must not end the calls of others.
   process.on('uncaughtException', (error) => log('error', `the ${name} erred`, { error: error.stack }));

@@ -1,6 +1,6 @@
 // A service for apps, such as the mail service: a process of the host that serves each app at the app's own socket, which
-// identifies the app. It starts when an app first needs it, and restarts when it ends. The host holds the sockets, so calls wait
-// during a restart.
+// identifies the app. It starts when an app first needs it, and restarts when it ends. The host holds the sockets, so calls
+// wait during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startOwnProgram } from '../isolation/own-program.ts';
 import type { User } from '../isolation/users.ts';
@@ -38,11 +38,14 @@ export interface AppServiceOptions {
   memoryBytes: number;
   /** Limit of the JavaScript heap, in MiB. */
   heapMb: number;
-  /** Whether it computes much for apps. Then other processes come first when CPU time or memory is short. Default: false. */
+  /**
+   * Whether it computes much for apps. Then it gets less CPU time than other processes, and the kernel kills it first when
+   * memory is short. Default: false.
+   */
   computes?: boolean;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
-  /** A directory of the host's own, in which listening sockets are made. */
+  /** A directory of the host, in which listening sockets are made. */
   workshop: string;
   /** Returns the path of an app's socket. */
   socket: (appId: string) => string;
@@ -87,7 +90,7 @@ export class AppService {
 
   /**
    * Returns an app's access to the service.
-   * @param countsFor called each time the service starts to serve the app. Default: the app itself
+   * @param countsFor called at each `open`. Default: the usage counts for the app itself
    */
   access(appId: string, countsFor = () => itself(appId)): HostServiceAccess {
     const { socket } = this.#options;
@@ -128,7 +131,7 @@ export class AppService {
   async hold(appId: string, isHeld: boolean): Promise<void> {
     if (isHeld) this.#held.add(appId);
     else this.#held.delete(appId);
-    // The service removes no files of an app that it does not serve; one served later is protected from the start.
+    // The service removes no files of an app that it does not serve. The message that starts to serve it has `isHeld`.
     await this.#opened.get(appId)?.catch(() => {});
     const process = await this.#process?.catch(() => null);
     const countsFor = this.#wanted.get(appId);
@@ -211,7 +214,7 @@ function itself(appId: string): CountsFor {
 }
 
 class Process {
-  /** Resolves to how it ended. */
+  /** Resolves when the process has ended, with its signal or exit code as text. */
   readonly ended: Promise<string>;
   readonly #child: Child;
   readonly #asked = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
@@ -254,7 +257,7 @@ class Process {
 
   /**
    * Sends a request to the process.
-   * @param listener the socket at which it serves an app from now on
+   * @param listener the socket at which the process serves the app from now on
    * @throws {Error} when the request fails, or the process ends
    */
   async ask(asked: Omit<AppServiceRequest, 'id'>, listener?: SocketHandle): Promise<void> {

@@ -2,7 +2,7 @@
 
 /** The memory of one call. */
 export interface ReservedMemory {
-  /** Takes bytes from the budget. @returns whether enough were left; after one failure it takes no more */
+  /** Takes bytes from the budget. @returns false when not enough are left, and in all later calls */
   take(bytes: number): boolean;
   /** @throws {Error} the refusal of the budget, after a failed `take` */
   check(): void;
@@ -49,7 +49,7 @@ export class Budget {
     };
   }
 
-  /** Returns the limit that this many bytes more would exceed, or null. */
+  /** Returns the text of the limit that `more` bytes would exceed; null if none. */
   #limit(owner: string, more: number): string | null {
     const share = this.#bytes * SHARE_OF_OWNER;
     if ((this.#ofOwners.get(owner) ?? 0) + more > share) return `${share / 2 ** 20} MiB of one account`;

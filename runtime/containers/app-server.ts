@@ -1,6 +1,6 @@
-// Serves one app's process, workerd, at the app's own socket: the calls of Docker's API that it makes for the
-// containers of Durable Objects. All other calls are refused. The answers describe a proxy container for each
-// container, as workerd expects; this service does the proxy's work.
+// Serves workerd, the process of one app, at the app's own socket: the calls of Docker's API that workerd makes for the
+// containers of Durable Objects. All other calls are refused. workerd expects a proxy container beside each container. The
+// answers describe one, but this service itself is the proxy.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants } from 'node:os';
 import { z } from 'zod';
@@ -22,11 +22,11 @@ const LIMITS = {
   silenceMs: 0,
   connections: 512,
 };
-/** workerd's suffix of the name of a container's proxy. */
+/** The suffix that workerd gives to a container's name to name its proxy. */
 const PROXY = '-proxy';
 const PROXY_PORT = '39001/tcp';
 const CALL = /^\/containers\/([0-9A-Za-z_.%-]{1,400})(?:\/(json|start|stop|kill|wait))?$/;
-/** Maximum number of lines that an app's log gets in a minute. */
+/** Maximum number of refused calls that an app's log gets in a minute. */
 const LOG_LINES = 10;
 const MINUTE_MS = 60_000;
 const TERM = constants.signals.SIGTERM;
@@ -112,10 +112,11 @@ export class AppServer {
         413,
         `the command and environment of a container may have ${MOST_WORDS} bytes`,
       );
-    // workerd listens at this address for the proxy. Here only the check that the object still lives connects to it.
+    // workerd listens at this address for connections of the proxy. Here only `untilClosed` in `container.ts` connects to
+    // it.
     if (pathname === '/networks/bridge')
       return { status: 200, body: { IPAM: { Config: [{ Gateway: '127.0.0.1', Subnet: '127.0.0.0/8' }] } } };
-    // workerd looks for snapshots of containers. Cellar makes none.
+    // workerd lists volumes to find snapshots of containers. Cellar makes none.
     if (method === 'GET' && pathname === '/volumes') return { status: 200, body: { Volumes: [] } };
     if (method === 'POST' && pathname === '/containers/create')
       return this.#create(searchParams.get('name') ?? '', body);
@@ -179,7 +180,7 @@ export class AppServer {
     const container = await this.#opened(name);
     if (container.status !== null) return { status: 409, body: { message: 'the container exists' } };
     const spec = specOf(Image, Cmd ?? null, Env);
-    // A refused object keeps its port, which workerd uses for the next start.
+    // After a refusal the container's servers stay: workerd uses their port for the next start.
     this.#all.requireRoom(container, spec, Image);
     await container.create(spec, Image);
     return { status: 201, body: { Id: given } };

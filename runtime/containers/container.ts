@@ -40,7 +40,7 @@ const PROXY_VARIABLES = {
   NODE_USE_ENV_PROXY: '1',
 };
 
-/** A port that the host has bound, for this process alone. */
+/** A port that the host has bound and sent to this process. */
 export interface PortHandle {
   readonly fd: number;
   close(): void;
@@ -54,7 +54,7 @@ export interface ContainerPlace {
   addresses: AppAddresses;
   /** Sends a request to the host. @throws {ContainerError} */
   ask: (wanted: ContainerRequest['wanted']) => Promise<PortHandle | undefined>;
-  /** Called once, when `end` begins. */
+  /** Called once, at the first call of `end`. */
   onEnd: () => void;
 }
 
@@ -103,7 +103,7 @@ export class Container {
     ingress.maxConnections = CONNECTIONS;
     ingress.timeout = 0;
     const offers = createNetServer({ allowHalfOpen: true }, (offer) => this.#take(offer));
-    // One more, because the link always offers a connection that waits for its use.
+    // One more, because the link always offers one unused connection.
     offers.maxConnections = CONNECTIONS + 1;
     const out = egressProxy(addresses, this.owner, () => this.#hasInternet);
     this.#servers = [ingress, offers, out];
@@ -206,7 +206,7 @@ export class Container {
     }
   }
 
-  /** Answers what workerd asks of the proxy of a container. */
+  /** Answers workerd's HTTP calls to the proxy of a container. */
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const refuse = (status: number, text: string) => response.writeHead(status).end(text);
     try {
@@ -233,8 +233,8 @@ export class Container {
   }
 
   /**
-   * Removes the container once workerd has ended, or has ended the object: then the object's port refuses a connection.
-   * Also if workerd has not named that port within `HELLO_MS`.
+   * Removes the container once workerd, or the object, has ended: then `#lifePort` refuses a connection. Also removes it if
+   * workerd has not named that port within `HELLO_MS`.
    */
   async #live(): Promise<void> {
     const { signal } = this.#ended;
@@ -248,7 +248,7 @@ export class Container {
     }
   }
 
-  /** Connects workerd with a port of the container. */
+  /** Answers workerd's CONNECT request: connects it with a port of the container. */
   async #connect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     const answer = (status: string) => client.end(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\n\r\n`);
     const port = Number(/:(\d{1,5})$/.exec(String(request.headers['x-dst-addr']))?.[1]);
@@ -298,7 +298,7 @@ export class Container {
   }
 }
 
-/** Returns the settings of a container that an app asks for. Unreadable limits get their defaults. */
+/** Returns the settings of a container that an app asks for. Limits that are not numbers get their defaults. */
 export function specOf(imageText: string, command: string[] | null, environment: string[]): Spec {
   const { image, memoryMb, cpu } = parseImageText(imageText);
   return { image, memoryMb, cpu, command, environment };

@@ -42,7 +42,7 @@ export class Containers {
   /**
    * Starts the servers for an object's container.
    * @param onEnd called when the removal of the container and its servers begins
-   * @throws {ContainerError} 429 when the account has too many
+   * @throws {ContainerError} with status 429 when the account has `MOST_OF_OWNER` containers
    */
   async open(app: string, owner: string, onEnd: () => void): Promise<Container> {
     const { sockets, addresses } = this.#options;

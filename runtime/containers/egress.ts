@@ -1,4 +1,4 @@
-// The way of a container to the internet: a proxy for HTTP, which connects to the addresses that its app may reach.
+// A container's access to the internet: an HTTP proxy, which connects only to addresses that the container's app may reach.
 import { lookup } from 'node:dns/promises';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { isIP, connect as netConnect } from 'node:net';
@@ -7,12 +7,14 @@ import type { AppAddresses } from '../browser/app-addresses.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
 import { join } from './join.ts';
 
-/** Timeout for the head of a request, and for reaching a server, in ms. */
+/** Timeout for the head of a request, and for connecting a tunnel to its server, in ms. */
 const TIMEOUT_MS = 30_000;
 /** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
 const CONNECTIONS = 128;
-/** Maximum number of concurrent name lookups: Node uses half of its 32 threads for them. */
+/**
+ * Maximum number of concurrent name lookups: libuv uses at most half of its threads for them (`UV_THREADPOOL_SIZE` is 32).
+ */
 const LOOKUPS = 16;
 const LOOKUPS_OF_OWNER = 4;
 const HTTP_PORT = 80;
@@ -29,7 +31,7 @@ const HOP = [
 const OK = 200;
 const BAD_GATEWAY = 502;
 
-/** Shared by all containers. Names that resolve slowly must delay only the containers of their account. */
+/** Name lookups of all containers. Names that resolve slowly must delay only the containers of their own account. */
 const lookups = new FairQueue({
   name: 'lookups',
   running: LOOKUPS,
@@ -115,14 +117,16 @@ async function forward(asked: IncomingMessage, response: ServerResponse, find: F
   asked.pipe(onward);
 }
 
-/** Finds an address of a host that the app may reach. The caller connects to it, so a name cannot change meanwhile. */
+/**
+ * Finds an address of a host that the app may reach; null for none. The caller connects to this address, not to the name.
+ */
 async function addressOf(hostname: string, addresses: AppAddresses, owner: string): Promise<string | null> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const found = isIP(host)
     ? [{ address: host, family: isIP(host) }]
     : await lookups.run({ owner }, () => lookup(host, { all: true, verbatim: true })).catch(() => []);
   const allowed = found.filter(({ address }) => addresses.has(address));
-  // IPv4 first, because many machines have no IPv6.
+  // Prefers IPv4, because many machines have no IPv6.
   return (allowed.find(({ family }) => family === 4) ?? allowed[0])?.address ?? null;
 }
 

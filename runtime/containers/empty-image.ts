@@ -3,7 +3,7 @@
 const BLOCK = 512;
 const CHECKSUM = { at: 148, bytes: 8 };
 
-/** Returns an archive that contains only the directory `tmp`, as some engines refuse an empty one. */
+/** Returns an archive that contains only the directory `tmp`, because some engines refuse an empty archive. */
 export function emptyImage(): Buffer {
   const header = Buffer.alloc(BLOCK);
   header.write('tmp/', 0);

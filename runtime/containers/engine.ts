@@ -8,7 +8,7 @@ const TIMEOUT_MS = 60_000;
 /** Maximum bytes of an answer. */
 const ANSWER_BYTES = 4 * 2 ** 20;
 
-/** The engine refused a call. */
+/** The engine refused a call. `status`: the HTTP status of its response. */
 export class EngineError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -68,7 +68,7 @@ export class Engine {
 
   /** Kills and removes a container with its volumes, if it exists. @throws {EngineError} */
   async remove(id: string): Promise<void> {
-    // Without this, the engine would first ask the container to end, and wait ten seconds.
+    // Without this kill, the engine may first send SIGTERM, and wait ten seconds.
     await this.#unless([404, 409, 500], 'POST', `/containers/${id}/kill?signal=9`);
     await this.#unless([404, 409], 'DELETE', `/containers/${id}?force=true&v=true`);
   }

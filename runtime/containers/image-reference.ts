@@ -1,4 +1,4 @@
-// The image of a class and its limits in one text: workerd hands the service nothing else of a class's configuration.
+// The image of a class and its limits in one text: workerd passes nothing else of the class's configuration to the service.
 
 export interface ImageReference {
   image: string;
@@ -9,14 +9,14 @@ export interface ImageReference {
   instances: number;
 }
 
-/** Cloudflare's smallest instance, for images that an app names when it starts a container. */
+/** Limits of Cloudflare's smallest instance, for an image that an app itself names when it starts a container. */
 const LITE = { memoryMb: 256, cpu: 63, instances: 20 };
 
 export function imageText({ image, memoryMb, cpu, instances }: ImageReference): string {
   return `${image}?memory=${memoryMb}&cpu=${cpu}&instances=${instances}`;
 }
 
-/** Reads the text that `imageText` made, or the bare name of an image. An app may send any text. */
+/** Parses the text that `imageText` made, or the bare name of an image. An app may send any text. */
 export function parseImageText(text: string): ImageReference {
   const [image, query = ''] = text.split('?', 2);
   const fields = new URLSearchParams(query);

@@ -1,7 +1,7 @@
 // Connects two streams in both directions.
 import type { Duplex } from 'node:stream';
 
-/** Passes on the data and the end of each. When one closes, so does the other. */
+/** Pipes each stream into the other. When one fails or closes, destroys the other. */
 export function join(one: Duplex, other: Duplex): void {
   for (const [from, to] of [
     [one, other],

@@ -30,7 +30,9 @@ const LINK_TASKS = 32;
 const TASKS = 512;
 const FILES = 4_096;
 const USER_TASKS = 32_768;
-/** Directories that a container may write to, in memory. The container's memory limit covers them. */
+/**
+ * Directories that a container may write to, besides its volumes. They are in memory, within the container's memory limit.
+ */
 const WRITABLE = ['/tmp', '/var/tmp', '/run'];
 const MIB = 2 ** 20;
 /**
@@ -56,24 +58,24 @@ export interface LauncherOptions {
   user: () => User | null;
   /** Resolves when the containers of an earlier run of this Cellar are removed. */
   cleared: Promise<void>;
-  /** Lets only an app's process connect to a port on 127.0.0.1, or ends that. */
+  /** Adds or removes the firewall rule that opens a port on 127.0.0.1 to this app's process only. */
   givePort: (appId: string, port: number, isGiven: boolean) => Promise<void>;
   /** Writes a line into an app's log. */
   say: (appId: string, text: string) => void;
 }
 
-/** A container and its link, by their ids at the engine; null for one that was not made. */
+/** A container and its link. `id` and `link`: their ids at the engine; null while they do not exist. */
 interface Made {
   app: string;
   link: string | null;
   id: string | null;
-  /** The port at which the app's process reaches the container. */
+  /** The port on 127.0.0.1 at which the app's process reaches the container. */
   port: number;
   /** Settles with the last call for this container. Its calls run one after another. */
   turn: Promise<unknown>;
 }
 
-/** Serves the requests of one process of the service, and removes its containers when it ends. */
+/** Handles the requests of one process of the container service. When that process ends, removes its containers. */
 export class ContainerLauncher {
   readonly #options: LauncherOptions;
   readonly #label: string;
@@ -145,7 +147,7 @@ export class ContainerLauncher {
     }
   }
 
-  /** Binds a port on loopback, to which the firewall lets only this app's process. */
+  /** Binds a port on 127.0.0.1, which the firewall opens to this app's process only. */
   async #listen(container: number, app: string): Promise<BoundSocket['handle']> {
     if (this.#containers.size >= MOST_CONTAINERS || this.#containers.has(container))
       throw new EngineError(429, `this machine runs ${MOST_CONTAINERS} containers`);
@@ -273,12 +275,12 @@ export async function removeContainers(engine: Engine, sockets: string): Promise
   }
 }
 
-/** Returns the label of this Cellar's containers. Others may use the same engine. */
+/** Returns the label of this Cellar's containers. Other Cellars and programs may use the same engine. */
 function labelOf(sockets: string): string {
   return `${LABEL}=${createHash('sha256').update(sockets).digest('hex').slice(0, 16)}`;
 }
 
-/** Limits that all containers have. */
+/** Returns the engine's settings that limit a container: a link, or one of an app. */
 function bounds(memoryMb: number, tasks: number): object {
   return {
     Memory: memoryMb * MIB,
@@ -293,7 +295,7 @@ function bounds(memoryMb: number, tasks: number): object {
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: true,
-    // The engine would keep all output on the disk.
+    // Otherwise the engine would keep all output on the disk.
     LogConfig: { Type: 'none' },
   };
 }

@@ -2,7 +2,7 @@
 // connection to the proxy's port goes out through one socket, and the service reaches the container's ports through another.
 import net from 'node:net';
 
-/** The port of the proxy, for the container. */
+/** The port at which the container reaches its proxy. */
 const PROXY_PORT = 39001;
 const PORT_BYTES = 2;
 
@@ -11,10 +11,13 @@ net
   .listen(PROXY_PORT, '127.0.0.1');
 offer();
 
-/** Offers the service one connection, and the next one once it is in use. The service sends the port, and gets `1` or `0`. */
+/**
+ * Offers the service one connection, and the next one once this is in use. The service sends the container's port. The
+ * answer is `1` after connecting to that port, or `0` if that fails.
+ */
 function offer() {
   const outer = connect('/sockets/in');
-  // The service has ended, and the host removes this container.
+  // The service has ended. The host then removes this link.
   const leave = () => process.exit();
   outer.on('error', leave).on('end', leave);
   outer.on('readable', function read() {

@@ -28,10 +28,10 @@ const Spec = z.strictObject({
 });
 export type Spec = z.infer<typeof Spec>;
 
-/** A request of the service. The host checks it: the service parses what apps send. */
+/** A request of the service to the host. The host validates it, because the service parses input of apps. */
 export const ContainerRequest = z.strictObject({
   call: z.int(),
-  /** Number of the container, unique in the service's life. */
+  /** Number of the container. A process of the service never uses a number twice. */
   container: z.int().min(0),
   wanted: z.discriminatedUnion('do', [
     /** Binds the port where the app's process reaches the container. The reply has the socket. */
@@ -40,7 +40,7 @@ export const ContainerRequest = z.strictObject({
     z.strictObject({ do: z.literal('start') }),
     z.strictObject({ do: z.literal('signal'), signal: z.int().min(1).max(SIGNALS) }),
     z.strictObject({ do: z.literal('remove') }),
-    /** Removes the container, and frees its number. */
+    /** Removes the container, and closes its port to the app's process. */
     z.strictObject({ do: z.literal('close') }),
   ]),
 });
@@ -48,7 +48,7 @@ export type ContainerRequest = z.infer<typeof ContainerRequest>;
 
 const MOST_REASON = 500;
 
-/** Reports why an app's call failed, for the app's log: workerd does not tell the app. */
+/** Reports why an app's call failed, for the app's log: workerd does not pass the reason on to the app. */
 export const ContainerRefusal = z.strictObject({
   app: z.string(),
   reason: z.string().transform((text) => text.slice(0, MOST_REASON)),

@@ -1,5 +1,5 @@
-// The container service: a process that gives Durable Objects their containers, and connects them. The host makes the
-// containers.
+// The container service: a process that serves workerd's calls for the containers of Durable Objects, and connects them. The
+// host makes the containers.
 import { totalmem } from 'node:os';
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { AppAddresses } from '../browser/app-addresses.ts';

@@ -4,8 +4,8 @@ import { BlockList, isIPv6 } from 'node:net';
 import { ownAddresses } from './private-networks.ts';
 
 /**
- * This machine, its link, and providers' metadata. They open only when `RUNNER_EGRESS_ALLOW` names an address or a range
- * inside.
+ * This machine, its link-local networks, and providers' metadata. `RUNNER_EGRESS_ALLOW` opens them only by a single address,
+ * or by a range that is inside one of these networks.
  */
 export const HELD_V4 = [
   '0.0.0.0/8',
@@ -18,7 +18,7 @@ export const HELD_V6 = ['::/96', 'fe80::/10', 'fd00:ec2::254/128'];
 const HELD = [...HELD_V4, ...HELD_V6];
 
 export class Egress {
-  /** Single addresses, and networks inside `HELD`. They are open without exception. */
+  /** Allowed single addresses, and allowed networks inside `HELD`. They are open without exception. */
   readonly named: string[];
   /** All other allowed networks. They are open except for the networks in `HELD`. */
   readonly ranges: string[];

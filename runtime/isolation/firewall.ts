@@ -8,7 +8,7 @@ import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers, User } from './users.ts';
 
-/** What the rules open and close to apps. */
+/** The networks and ports that the rules open or close to apps. */
 export interface CellNetwork {
   /** Private addresses and CIDR ranges that apps may reach (`RUNNER_EGRESS_ALLOW`). */
   egress: readonly string[];
@@ -20,7 +20,7 @@ export interface CellNetwork {
   openPorts: readonly number[];
 }
 
-/** An endpoint on a private network that builds need. */
+/** An address and port that builds need: of a name server, or of a registry or proxy on a private network. */
 export interface Endpoint {
   address: string;
   port: number;
@@ -36,7 +36,7 @@ export class Firewall {
   readonly #table: string;
   /** Users of builds that the rules cover. */
   readonly #known = new Set<number>();
-  /** The nft commands that open endpoints to builds. */
+  /** The last nft commands that opened endpoints to builds; empty before the first. */
   #letThrough = '';
 
   /** Call `openFirewall` instead. */
@@ -44,7 +44,7 @@ export class Firewall {
     this.#table = table;
   }
 
-  /** Extends the rules to an app's users, if needed. Await it before a build or a new app's process runs. */
+  /** Extends the rules to an app's users, if they do not cover them. Await it before a build or a new app's process runs. */
   async cover({ build, cell }: AppUsers): Promise<void> {
     if (build === null || cell === null || this.#known.has(build.uid)) return;
     await nft(
@@ -79,12 +79,13 @@ export class Firewall {
 }
 
 /**
- * Installs the rules of this Cellar in place of those of an earlier run. Allows name servers.
+ * Installs the rules of this Cellar, and removes those of an earlier run. Opens this machine's name servers to builds and
+ * apps.
  * @param name unique among the Cellars of this machine
- * @param users existing users of apps: the rules cover their processes. `cover` extends them to builds, one app at a time, as
- *   there may be thousands
+ * @param users existing users of apps: the rules cover their processes. `cover` extends them to builds, one app at a time,
+ *   as there may be thousands
  * @param network addresses that apps may reach; default: none
- * @returns on failure, the reason, for the operator
+ * @returns the firewall; on failure, the reason as text for the operator
  */
 export async function openFirewall(
   name: string,
@@ -124,9 +125,10 @@ export async function openFirewall(
 }
 
 /**
- * Returns the rules. Over loopback, a build may connect to its own listeners, as frameworks do, but to no other service. So
- * may an app, whose processes are members of one cluster. The first packet (SYN) goes out. The answer (SYN-ACK) carries the
- * user of the listener, and passes only when that is the sender's own user. Otherwise the next try is refused.
+ * Returns the rules. Over loopback, a build may connect to its own listeners, as frameworks do, but to no other service. The
+ * same holds for an app, whose processes are members of one cluster. The first packet (SYN) passes. The answer (SYN-ACK)
+ * passes only if the user of the listening process is the user that sent the SYN. Otherwise it is dropped, and the next SYN
+ * is refused.
  */
 function rules(table: string): string {
   return `table inet ${table} {
@@ -300,11 +302,11 @@ function add(table: string, set: string, values: (string | number)[]): string {
   return values.length === 0 ? '' : `add element inet ${table} ${set} { ${values.join(', ')} }\n`;
 }
 
-/** Returns the name servers of this machine. */
+/** Returns the name servers in `/etc/resolv.conf`. */
 function nameServers(): Endpoint[] {
   const lines = existsSync(RESOLV_CONF) ? readFileSync(RESOLV_CONF, 'utf8') : '';
   const addresses = [...lines.matchAll(/^nameserver\s+([^\s%]+)/gm)].map(([, address]) => address!);
-  // The resolver's defaults when the file names no server.
+  // Without a server in the file, programs use the one of this machine.
   const asked = addresses.length > 0 ? addresses : ['127.0.0.1', '::1'];
   return asked.map((address) => ({ address, port: DNS_PORT }));
 }

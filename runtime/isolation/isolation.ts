@@ -1,5 +1,5 @@
-// Isolates builds and apps from this machine, as far as it allows: packet filter rules, control groups, a build sandbox. Set
-// up at the start, removed at the end. Logs once what is missing.
+// Isolates builds and apps from this machine, as far as the machine allows: packet filter rules, control groups, a build
+// sandbox. The host sets this up at its start, and removes it at its end. Logs at the start what is missing.
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDiskFull } from '../disk/disk.ts';
@@ -23,17 +23,17 @@ interface Probe {
 
 export class Isolation {
   readonly #name: string;
-  /** The control groups that can have limits; `null`: none. */
+  /** The control groups of builds and browsers; `null` where none can be made. */
   #groups: ControlGroups | null = null;
   #cells: CellGroups | null = null;
   readonly #cellMb: number | null;
   #firewall: Firewall | null = null;
   /** Returns the private endpoints that builds need. */
   #registries: () => Promise<Endpoint[]> = async () => [];
-  /** Settles when builds can reach the registries. */
+  /** Settles when the newest lookup of the registries has ended, and the rules open those found. */
   #reached: Promise<void> = Promise.resolve();
   #isLookingUp = false;
-  /** Where and as which user to probe the sandbox; `null`: isolation is not open. */
+  /** The directory and the user for probing the sandbox; `null` before `open`. */
   #probe: Probe | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
 
@@ -99,16 +99,16 @@ export class Isolation {
   }
 
   /**
-   * Resolves when builds can reach the registries being looked up. Without a name server that takes 5 to 10 s, so only
-   * commands that may use the network wait for it. Never rejects.
+   * Resolves when the newest lookup of the registries has ended, and builds can reach those found. If no name server
+   * answers, that takes 5 to 10 s. So only commands that may use the network wait for it. Never rejects.
    */
   reach(): Promise<void> {
     return this.#reached;
   }
 
   /**
-   * Returns the sandbox of builds; `null`: this machine has none, or isolation is not open. @throws while the disk is too
-   * full to probe it
+   * Returns the sandbox of builds; `null` if this machine has none, or before `open`.
+   * @throws {Error} while the disk is too full to probe the sandbox
    */
   async sandbox(): Promise<Sandbox | null> {
     if (this.#probe === null) return null;
@@ -119,7 +119,7 @@ export class Isolation {
     return this.#sandbox;
   }
 
-  /** Makes a control group with limits for one command of a build; `null`: this machine cannot limit groups. */
+  /** Makes a control group with limits for one command, such as of a build; `null`: this machine cannot limit groups. */
   async group(name: string, memoryMb: number, tasks: number): Promise<ControlGroup | null> {
     const limits = this.#groups?.limits;
     return limits?.memory && limits.tasks ? this.#groups!.create(name, { memoryMb, tasks }) : null;
@@ -173,7 +173,7 @@ export class Isolation {
   }
 }
 
-/** @param cells `null`: apps have no limit */
+/** Logs a warning that names the limits that are missing. @param cells `null`: apps have no memory limit of the kernel */
 function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | string | null): void {
   const limits = groups instanceof ControlGroups ? groups.limits : null;
   const missing = [
@@ -189,7 +189,7 @@ function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | strin
   });
 }
 
-/** Returns a view of the system only, with its directories in `scratch`. */
+/** Makes the directories of a view in `scratch`. @returns the view, which shows only the system */
 export function makeView(scratch: string): View {
   const view = { root: join(scratch, 'root'), temporary: join(scratch, 'tmp'), shared: join(scratch, 'shm') };
   for (const path of Object.values(view)) mkdirSync(path, { recursive: true, mode: 0o700 });

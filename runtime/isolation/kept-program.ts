@@ -1,5 +1,5 @@
-// Runs a program of Cellar that serves a socket, and starts it again whenever it ends. If the host keeps the listening socket,
-// connections wait meanwhile.
+// Runs a program of Cellar that serves a socket, and restarts it whenever it ends. If the host holds the listening socket,
+// connections wait during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { Restarts } from '../processes/backoff.ts';
@@ -18,7 +18,7 @@ export interface KeptProgramOptions<Message> {
   program: string;
   /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
-  /** Limit of its writable memory. Node reserves 560 MiB of it, and again for each thread. */
+  /** Limit of its writable memory, in bytes. Node reserves 560 MiB of it, and as much again for each worker thread. */
   memoryBytes: number;
   /** Limit of its JavaScript heap, in MiB. */
   heapMb: number;
@@ -44,22 +44,23 @@ export class KeptProgram<Message extends { type: string } = { type: 'listening' 
     return this.#child?.pid ?? null;
   }
 
-  /** Aborted by `close`. */
+  /** The signal that `close` aborts. */
   get closed(): AbortSignal {
     return this.#restarts.closed;
   }
 
   /**
    * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
-   * @param socket that the program listens on; the caller closes it, after `close`. Null: it opens its own
-   * @throws {Error} when the first process does not listen; further tries follow
+   * @param socket the socket that the program listens on; the caller closes it after `close`. Null: the program opens its
+   *   own
+   * @throws {Error} when the first start fails; the program is then restarted, as after its end
    */
   async start(socket: BoundSocket | null): Promise<void> {
     this.#socket = socket;
     await this.#start();
   }
 
-  /** Sends a message to the running process, if any. A later process gets the new state from `setup`. */
+  /** Sends a message to the running process, if any. A later process gets only what `setup` returns. */
   send(message: object): void {
     this.#child?.process.send(message);
   }

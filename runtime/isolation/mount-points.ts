@@ -7,7 +7,7 @@ export function mountPoints(): string[] {
   return [...new Set(lines.map((line) => unescaped(line.split(' ')[4]!)))];
 }
 
-/** Decodes spaces, tabs, line feeds and backslashes, which are octal escapes in that file. */
+/** Decodes spaces, tabs, line feeds and backslashes, which are octal escapes in `mountinfo`. */
 function unescaped(path: string): string {
   return path.replace(/\\(\d{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 
 /**
- * Returns the machine's own names in lower case: its hostname, also below `.local`, and the names of its addresses in
- * `/etc/hosts`.
- * @param uiUrl origin of an external control UI, whose name is the operator's too; empty for none
+ * Returns the operator's host names in lower case: the machine's hostname, its name below `.local`, the names of its
+ * addresses in `/etc/hosts`, and the name of an external control UI.
+ * @param uiUrl origin of the external control UI; empty for none
  */
 export function machineNames(uiUrl: string, hostsFile = '/etc/hosts'): string[] {
   const own = hostname().toLowerCase();

@@ -1,4 +1,5 @@
-// Starts a program of Cellar as a process of its own, with few rights and limited memory. It exchanges messages with the host.
+// Starts a program of Cellar as a process of its own, with few rights and limited memory. It exchanges messages with the
+// host.
 import { logRarely } from '../log.ts';
 import { type Child, startChild } from '../processes/child.ts';
 import { LineReader } from '../processes/lines.ts';
@@ -13,11 +14,11 @@ export interface OwnProgram {
   program: string;
   /** The user that runs it; null: the host's own user. */
   user: User | null;
-  /** Limit of its writable memory. Node reserves 560 MiB of it, and again for each thread. */
+  /** Limit of its writable memory, in bytes. Node reserves 560 MiB of it, and as much again for each worker thread. */
   memoryBytes: number;
   heapMb: number;
   environment: Record<string, string>;
-  /** A command prefix with further limits. */
+  /** A further command prefix, put first, such as `nice -n 10`. */
   bounds?: string[];
 }
 

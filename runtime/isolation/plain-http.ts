@@ -1,4 +1,5 @@
-// Warns of stores that are reached over the internet without TLS: everybody on the way could read and change what they have.
+// Warns of stores that are reached over the internet without TLS: anybody on the network path could read and change the
+// data.
 import { lookup } from 'node:dns/promises';
 import type { Config } from '../config.ts';
 import { log } from '../log.ts';
@@ -6,7 +7,7 @@ import { PublicAddresses } from './private-networks.ts';
 
 const ENDPOINTS = ['RUNNER_BUCKET_ENDPOINT', 'RUNNER_SNAPSHOT_ENDPOINT'] as const;
 
-/** Logs a warning for each such store. Never rejects. */
+/** Logs a warning for each store that is reached over the internet without TLS. Never rejects. */
 export async function warnOfPlainHttp(config: Pick<Config, (typeof ENDPOINTS)[number]>): Promise<void> {
   for (const setting of ENDPOINTS)
     if (await isExposed(config[setting]))
@@ -16,7 +17,7 @@ export async function warnOfPlainHttp(config: Pick<Config, (typeof ENDPOINTS)[nu
       });
 }
 
-/** Whether requests to a URL leave this machine and private networks without TLS. A name that is not found is not exposed. */
+/** Whether requests to a URL go to a public address without TLS; false for a name without an address. */
 export async function isExposed(url: string): Promise<boolean> {
   if (!url.startsWith('http:')) return false;
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '');

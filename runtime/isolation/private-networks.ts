@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { AddressRanges, plainAddress } from './address-ranges.ts';
 
-/** IPv4 networks of machines, providers and private networks. The last is Azure's metadata. */
+/** IPv4 networks that are not public: of the machine itself, private, and reserved ones. The last is Azure's metadata. */
 export const PRIVATE_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -31,7 +31,7 @@ export const PRIVATE_V6 = [
   ...PRIVATE_V4.flatMap(translated),
 ];
 
-/** Returns the current addresses of this machine's interfaces, as networks of one address. Adds the IPv6 forms of IPv4 ones. */
+/** Returns the addresses of this machine's interfaces, as networks of one address, and the IPv6 forms of IPv4 addresses. */
 export function ownAddresses(): string[] {
   const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   return addresses.flatMap(({ address, family }) =>

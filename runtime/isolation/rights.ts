@@ -7,7 +7,7 @@ import { log, reason } from '../log.ts';
 import { endFirst, limited } from '../resources/limited.ts';
 import { run, runAs, type User } from './users.ts';
 
-/** Files to change before yielding to the event loop. */
+/** Number of files to change before yielding to the event loop. */
 const ENTRIES_AT_ONCE = 256;
 /** Timeout for removing a user's files, in ms. */
 const REMOVE_TIMEOUT_MS = 60_000;
@@ -16,7 +16,7 @@ const SAME = -1;
 /** Owner and group may pass through the directory; the group cannot list it. */
 const PASSED_BY_GROUP = 0o710;
 
-/** Gives directories and their contents to a user. Skips those that the user owns already. */
+/** Makes a user the owner of directories and their contents. Skips directories that the user owns already. */
 export async function changeOwner(
   directories: string[],
   { uid, gid }: User,
@@ -28,7 +28,7 @@ export async function changeOwner(
   await run([...limited(), 'chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
 }
 
-/** Makes a directory of the host, if missing. Besides the host, only `user` may pass through it. */
+/** Makes a directory of the host, if missing. Besides the host, only the group of `user` may pass through it. */
 export function makeTraversable(directory: string, user: User | null): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === null) return;
@@ -49,7 +49,7 @@ export function makeOwnDirectory(directory: string, user: User | null): void {
   makeTraversable(dirname(directory), user);
   const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
   if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
-  // Root owns it while apps have no users. `changeOwner` checks only this directory's owner, and hands over all files later.
+  // Root owns the directory while apps have no users. Later `changeOwner` sees that by this owner, and changes all contents.
   else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
 }
 
@@ -69,7 +69,7 @@ export function removeOwnDirectory(directory: string, user: User | null): void {
   );
 }
 
-/** Lets `user` read a directory of the host with its contents. Does nothing when it may already. */
+/** Lets the group of `user` read a directory of the host with its contents. Does nothing if it may already. */
 export async function allowReading(directory: string, user: User): Promise<void> {
   makeTraversable(dirname(directory), user);
   if (statSync(directory).gid === user.gid) return;
@@ -79,13 +79,14 @@ export async function allowReading(directory: string, user: User): Promise<void>
     if (entry.isDirectory() || entry.isFile()) grant(join(entry.parentPath, entry.name), mode, user);
     if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
   }
-  // The directory itself comes last: its group says that all is done. An interrupted run is repeated.
+  // The directory itself comes last, because its group shows that all contents are done. An interrupted run starts again.
   grant(directory, 0o750, user);
 }
 
 /**
- * Removes directories of `user`. Runs as that user, who could otherwise swap entries for links meanwhile.
- * @throws {Error} when something is left
+ * Removes directories of `user`. Runs as that user: the user could replace an entry with a link meanwhile, which root would
+ * follow.
+ * @throws {Error} when a directory could not be removed
  */
 export async function removeOwnDirectories(directories: string[], user: User | null): Promise<void> {
   const full = directories.filter((path) => !removeEmpty(path));

@@ -17,23 +17,23 @@ import { mountPoints } from './mount-points.ts';
 import { buildFilter, PERL, underFilter } from './seccomp.ts';
 import { asConfinedRoot, asUser, dieWithParent, type User } from './users.ts';
 
-/** What one command sees besides the system. */
+/** The files and directories that one command sees besides the system's. */
 export interface View {
   /** Read-only files and directories, at their own paths. Missing ones are skipped. */
   read: string[];
   /** Writable directories, at their own paths. */
   write: string[];
-  /** An empty directory, mounted as `/tmp` and `/var/tmp`. */
+  /** An empty directory, mounted as `/tmp` and `/var/tmp` unless `apartMb` is given. */
   temporary: string;
-  /** Another empty directory, mounted as `/dev/shm`. */
+  /** Another empty directory, mounted as `/dev/shm` unless `apartMb` is given. */
   shared: string;
   /** An empty directory of the host, the mount point of the view. */
   root: string;
   /** The working directory. */
   cwd: string;
   /**
-   * Given for a command that gets a network of its own, with only loopback. It sees no network configuration of this machine, and
-   * `/tmp` and `/dev/shm` are in memory, each with this limit in MiB.
+   * Given for a command that gets a network of its own, with only loopback. It sees no network configuration of this
+   * machine, and `/tmp` and `/dev/shm` are in memory, each with this limit in MiB.
    */
   apartMb?: number;
 }
@@ -89,8 +89,8 @@ const MOUNT_OPTIONS = { read: 'bind,ro', write: 'bind,nosuid,nodev', device: 'bi
 /**
  * Finds the build sandbox of this machine: root uses the system's own tools, other users bubblewrap.
  * @param view for the probe
- * @param user for the probe: `null` where builds run as the host's own user, else any other
- * @returns the reason, for the operator, when there is none
+ * @param user for the probe: `null` where builds run as the host's own user, else any other user
+ * @returns the sandbox; if there is none, the reason as text for the operator
  */
 export async function findSandbox(view: View, user: User | null): Promise<Sandbox | string> {
   const isRoot = process.getuid?.() === 0;
@@ -105,7 +105,7 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
   }
 }
 
-/** Whether the kernel schedules processors by sessions. */
+/** Whether the kernel divides CPU time first among sessions, then among the processes of each (autogroup, see sched(7)). */
 export function schedulesBySession(): boolean {
   try {
     return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() !== '0';
@@ -115,9 +115,9 @@ export function schedulesBySession(): boolean {
 }
 
 /**
- * Returns the prefix of the sandbox that needs only user namespaces. Where the kernel schedules by sessions, each new session
- * would get as much CPU time as an app, and could set its own weight. So a build stays in one session, and cannot write to
- * `/proc`.
+ * Returns the prefix of the sandbox that needs only user namespaces. Where the kernel shares CPU time between sessions, each
+ * new session would get as much as an app, and could set its own weight in `/proc`. So a build stays in one session, and
+ * cannot write to `/proc`.
  */
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
@@ -173,10 +173,10 @@ function ofRoot(view: View, user: User | null): string[] {
 }
 
 /**
- * Returns the script that mounts the view in memory, enters it for good, and runs its arguments. A shell stays as the first
- * process of the namespace: it adopts orphans, and all processes end with it. Docker's system call filter forbids pivot_root.
- * There the view is moved over the old root, and the first process enters it too, so that no process keeps the old root. A
- * process that may unmount could still reach it, so root gets no such sandbox.
+ * Returns the script that mounts the view in memory, makes it the root directory, and runs its arguments. A shell stays as
+ * the first process of the namespace: it adopts orphans, and all processes end with it. Docker's system call filter forbids
+ * pivot_root. There the view is moved over the old root, and the first process enters it too, so that no process keeps the
+ * old root. A process that may unmount could still reach it, so root gets no such sandbox.
  * @param hasUser whether the arguments give up the rights of root
  */
 function rootScript(view: View, hasUser: boolean): string {
@@ -207,7 +207,7 @@ function rootScript(view: View, hasUser: boolean): string {
     `cat > ${table} << 'END'\n${lines.join('\n')}\nEND\nmount -n --all --fstab ${table}`;
   // Read-only for root: a process with root's uid could change kernel settings in `/proc`.
   const procOptions = `${hasUser ? '' : 'ro,'}nosuid,nodev,noexec`;
-  // First the mounts that may contain other entries.
+  // These are mounted first, because other entries may be inside them.
   const own = mounts.filter(({ from }) => from === view.temporary || from === view.shared);
   const inMemory = all.filter(({ how }) => how === 'memory').map(({ to }) => quote(root + to));
   const memory = inMemory.map(
@@ -256,7 +256,7 @@ function entries(view: View): Entry[] {
       ? [...CONFIGURATION, ...programs(), ...view.read]
       : [...CONFIGURATION_APART, dirname(process.execPath), ...view.read];
   for (const path of more.filter((path) => isAbsolute(path))) {
-    // A link appears as its target.
+    // The target of a symbolic link is mounted at the link's path.
     const from = realpath(path);
     if (from !== null) add('read', from, path);
   }

@@ -6,11 +6,11 @@ export type Instruction = [code: number, then: number, otherwise: number, operan
 
 /** Codes of the classic BPF instructions that the filters need. The kernel accepts more. */
 export const BPF = { load: 0x20, and: 0x54, isEqual: 0x15, answer: 0x06 };
-/** Offsets in what the kernel tells a filter about a call (`struct seccomp_data`). */
+/** Byte offsets in `struct seccomp_data`, the description of a call that a filter reads. */
 export const CALL = { number: 0, architecture: 4, firstArgument: 16 };
 export const ANSWERS = {
   allow: 0x7fff0000,
-  /** The call does nothing and returns this error number; 0: the caller sees success. */
+  /** The call does nothing and fails with this error number; with 0, it returns 0. */
   error: (number: number): number => 0x00050000 + number,
 };
 
@@ -18,7 +18,7 @@ export const ANSWERS = {
 interface Calls {
   setsid: number;
   socket: number;
-  /** Calls that make sockets of any family without socket(2): a filter cannot read their arguments. */
+  /** Numbers of calls that can make sockets of any family without socket(2). A filter cannot read the family there. */
   hidden: number[];
 }
 
@@ -59,8 +59,8 @@ export function encodeFilter(instructions: Instruction[]): Buffer {
 }
 
 /**
- * Returns the filter for the programs of a build. It allows the usual socket families only: AF_VSOCK reaches the host of this
- * virtual machine, past the packet filter. It blocks io_uring.
+ * Returns the filter for the programs of a build. It allows the usual socket families only: AF_VSOCK reaches the host of
+ * this virtual machine, past the packet filter. It blocks io_uring.
  * @param isOneSession whether setsid(2) does nothing and returns 0. A program that only wants to leave its terminal still
  *   works
  * @throws {Error} on an architecture whose system calls are not known
@@ -107,8 +107,8 @@ export function canFilter(): boolean {
 }
 
 /**
- * Returns the command prefix that applies a filter; empty where `canFilter` is false. The command must not be able to gain
- * rights.
+ * Returns the command prefix that applies a filter; empty where `canFilter` is false. The kernel demands that the process
+ * has `no_new_privs` set, as by `asUser`, or CAP_SYS_ADMIN.
  */
 export function underFilter(filter: Buffer): string[] {
   return canFilter() ? [PERL, '-e', UNDER_FILTER, '--', filter.toString('hex'), String(machine().prctl)] : [];

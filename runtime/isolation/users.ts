@@ -27,10 +27,12 @@ const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Arguments of setpriv: the command gains no rights, and dies with its parent. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
-/** Rights that root keeps in the sandbox: package installs unpack files of other owners. See capabilities(7). */
+/**
+ * Capabilities that root keeps in the sandbox, because package installs unpack files of other owners. See capabilities(7).
+ */
 const RIGHTS_OVER_FILES = '-all,+chown,+dac_override,+fowner,+fsetid';
 const PROBE_TIMEOUT_MS = 10_000;
-/** Prints the first of its paths that it cannot enter or run. */
+/** Shell script: prints the first of its arguments that is a directory it cannot enter, or a file it cannot run. */
 const PROBE =
   'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
 /** Capabilities that root needs to manage users, by number: see capabilities(7). */
@@ -45,7 +47,9 @@ const CAPABILITIES = {
 /** Capability that root needs to drop rights for good, by number. */
 const CAP_SETPCAP = 8;
 
-/** Returns the command prefix that runs a command as `user`: without other groups, and bound like all processes of an app. */
+/**
+ * Returns the command prefix that runs a command as `user`: without other groups, and bound like all processes of an app.
+ */
 export function asUser({ uid, gid }: User): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];
@@ -59,7 +63,7 @@ export function asConfinedRoot(): string[] {
   return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
 }
 
-/** Whether `asConfinedRoot` drops rights: where `setpriv` may not drop them, it keeps them all silently. */
+/** Whether `asConfinedRoot` drops capabilities. Without CAP_SETPCAP, `setpriv` silently keeps them all. */
 export function canBindRoot(): boolean {
   return hasCapability(CAP_SETPCAP);
 }
@@ -76,7 +80,7 @@ export async function run(command: string[], timeoutMs: number): Promise<void> {
 
 let dying: string[] | undefined;
 
-/** Returns the command prefix that makes the kernel kill a command with its parent, where `setpriv` can do that. */
+/** Returns the command prefix that makes the kernel kill a command with its parent; empty where `setpriv` cannot do that. */
 export function dieWithParent(): string[] {
   if (dying === undefined) {
     const words = [setpriv() ?? 'setpriv', ...BOUND];
@@ -89,9 +93,9 @@ export function dieWithParent(): string[] {
 }
 
 /**
- * Returns the users of an app's builds and process, if apps can have users of their own here. Logs a warning when no users
- * are available.
- * @param uids the users that apps were given
+ * Returns a function for the users of an app's builds and process. If apps cannot have users of their own here, these are
+ * null, and a warning is logged.
+ * @param uids the stored user ids of apps' builds
  * @param workerd path of the program that the processes run
  */
 export function appUsers(
@@ -112,7 +116,7 @@ export function appUsers(
   return { hasUsers: false, users: () => ({ build: null, cell: null }) };
 }
 
-/** Returns every user that an app was given so far. */
+/** Returns the ids of all users that apps were given so far: those of builds and of processes. */
 export function allUids(uids: HostStore['buildUsers']): number[] {
   return uids.all().flatMap((uid) => [uid, cellUser(uid).uid]);
 }

@@ -1,15 +1,15 @@
-// Warns in one line that a part of the isolation is missing, and where the docs say more.
+// Logs a warning that a part of the isolation is missing, with the section of the docs about it.
 import { log } from '../log.ts';
 
-/** Maximum characters of a reason: some name a path for each part. */
+/** Maximum characters of a reason: some reasons list several paths. */
 const WHY_LENGTH = 160;
 
-/** @param what the missing part @param why one or more reasons @param see a page of the docs, with its section */
+/** Logs that only trusted code is safe. @param what untrusted code can do @param see a page of the docs, with its section */
 export function warnOfWeakness(what: string, why: string, see: string): void {
   log('warn', `${what}: deploy only code you trust`, { see, why: short(why) });
 }
 
-/** Returns the beginning of a reason, in one line. */
+/** Returns at most `WHY_LENGTH` characters of a reason, in one line. */
 export function short(why: string): string {
   const line = why.replace(/\s+/g, ' ');
   return line.length <= WHY_LENGTH ? line : `${line.slice(0, WHY_LENGTH - 1)}…`;

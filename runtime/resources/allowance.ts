@@ -6,7 +6,7 @@ export class Allowance {
   #left: number;
   #filledAt = performance.now();
 
-  /** @param savedS seconds in which an empty bucket fills up; the bucket starts full */
+  /** @param savedS the seconds that an empty bucket takes to fill up. The bucket starts full */
   constructor(perSecond: number, savedS: number) {
     this.#perSecond = perSecond;
     this.#most = perSecond * savedS;

@@ -1,6 +1,6 @@
-// A control group for each cell (an app's workerd process): the kernel enforces its memory limit, and its CPU weight sets its
-// priority. The host checks memory only once a second, and a process could take gigabytes in between. Does nothing where this
-// process cannot make groups.
+// A control group for each cell (an app's workerd process): the kernel enforces its memory limit, and its CPU weight sets
+// its priority. The host checks memory only once a second, and a process could allocate gigabytes in between. Does nothing
+// where this process cannot make groups.
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,9 @@ import { logRarely, reason } from '../log.ts';
 import { ControlGroup } from './cgroup.ts';
 import { delegate, makeGroup, ownControlGroup, type Place } from './cgroup-place.ts';
 
-/** MiB by which the kernel's limit exceeds the host's own: the kernel also counts pipes, the file cache and more. */
+/**
+ * MiB by which the kernel's limit exceeds the limit that the host checks: the kernel also counts pipes, file cache and more.
+ */
 const SLACK_MB = 64;
 /** CPU weights in version 2 of control groups: of a low-priority process, and of any other. */
 const WEIGHTS = { background: '1', other: '100' };
@@ -27,7 +29,7 @@ interface Member {
 
 let groups: CellGroups | null = null;
 
-/** Sets where later processes get their groups; `null`: they get none. */
+/** Sets the groups of processes that start from now on; `null`: they get none. */
 export function useCellGroups(found: CellGroups | null): void {
   groups = found;
 }
@@ -38,14 +40,14 @@ export function limitCell(pid: number, exited: Promise<unknown>): void {
 }
 
 /**
- * Resolves when the process has ended. If the kernel killed it for lack of memory, returns whose memory was used up. Otherwise,
- * or when that is unknown, returns null. Call it while the process runs: afterwards it is unknown.
+ * Resolves when the process has ended. If the kernel killed it for lack of memory, returns whose memory was used up.
+ * Otherwise, or if it has no group, returns null. Call it while the process runs: after its end it has no group.
  */
 export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
   return groups?.endsForMemory(pid) ?? Promise.resolve(null);
 }
 
-/** Sets low or normal priority of a process through its own group. @returns whether that succeeded */
+/** Sets low or normal priority of an app's process by the weight of its group. @returns whether that succeeded */
 export async function setLowPriority(pid: number, is: boolean): Promise<boolean> {
   return (await groups?.setLowPriority(pid, is)) ?? false;
 }
@@ -55,7 +57,7 @@ export class CellGroups {
   readonly #parent: Place;
   readonly #name: string;
   readonly #memoryMb: number;
-  /** Whether each group has CPU shares: version 1 has separate groups for CPU and for memory. */
+  /** Whether each group has a CPU weight; false in version 1, whose groups for memory have none. */
   readonly #haveShares: boolean;
   readonly #members = new Map<number, Member>();
 
@@ -69,7 +71,7 @@ export class CellGroups {
 
   add(pid: number, exited: Promise<unknown>): void {
     const group = this.#create(pid);
-    // It may reject long before anyone awaits it.
+    // Handles a rejection now, because `killed` awaits the group only after the process has ended.
     group.catch(() => {});
     const killed = exited.then(async () => {
       const { memoryKills, killsFromAbove } = await (await group).state();
@@ -106,7 +108,7 @@ export class CellGroups {
     }
   }
 
-  /** Removes empty groups; the rest are removed at the next start. @returns whether all are gone */
+  /** Removes empty groups; the next start of the host removes the others. @returns whether all were removed */
   close(): boolean {
     return sweep(this.#parent.directory, this.#name);
   }
@@ -129,15 +131,15 @@ export class CellGroups {
  * Opens the groups, or returns why there can be none. Removes the groups of a host that was killed.
  * @param name of the groups, unique among the Cellars of this machine
  * @param memoryMb limit of a process, in MiB
- * @param root where `proc` and `sys` lie
+ * @param root the directory with `proc` and `sys`
  */
 export function openCellGroups(name: string, memoryMb: number, root = '/'): CellGroups | string {
   try {
-    // In version 2, each group is a sibling of the host's group, because a low weight yields to siblings only. A common parent
-    // group would yield as a whole, as the common group of builds does.
+    // In version 2, each group is a sibling of the host's group, because a weight counts only among siblings. In a common
+    // parent group, a low-priority app would compete with other apps, but not with the host.
     const own = ownControlGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
-    // Makes a first group as a test: throws where no group may be made.
+    // Makes a group as a test: this throws where no group may be made. `sweep` removes it.
     makeGroup(join(own.directory, `${prefix(name)}0`));
     sweep(own.directory, name);
     return new CellGroups(own, name, memoryMb, own.version === 2 && canShareProcessors(root));
@@ -146,7 +148,7 @@ export function openCellGroups(name: string, memoryMb: number, root = '/'): Cell
   }
 }
 
-/** Version 2: whether the siblings of this process's group can have CPU shares. */
+/** Whether siblings of this process's group can have CPU weights: only in version 2. */
 function canShareProcessors(root: string): boolean {
   try {
     const { version, directory } = ownControlGroup('cpu', root);
@@ -161,7 +163,7 @@ function prefix(name: string): string {
   return `${name}-cell-`;
 }
 
-/** Removes the empty groups of this name. @returns whether all are gone */
+/** Removes the empty groups of app processes of this Cellar. @returns whether all were removed */
 function sweep(directory: string, name: string): boolean {
   const found = readdirSync(directory, { withFileTypes: true }).filter(
     (entry) => entry.isDirectory() && entry.name.startsWith(prefix(name)),
@@ -174,7 +176,7 @@ function removeIfEmpty(directory: string): boolean {
     rmdirSync(directory);
     return true;
   } catch {
-    // Its processes are still ending.
+    // It still has processes, which are ending.
     return false;
   }
 }

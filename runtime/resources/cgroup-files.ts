@@ -7,15 +7,15 @@ import type { Place } from './cgroup-place.ts';
 const MB = 1024 * 1024;
 
 /**
- * Returns the settings of a group that runs only on idle CPU time or, with `hasFloor`, has a minimum share: half the weight
- * of others. Kernels without `cpu.idle` give an idle group the smallest weight.
+ * Returns the files of a group and their values, for a group that runs only on idle CPU time. With `hasFloor`, the group has
+ * a minimum share instead: half the weight of others. Without `cpu.idle` in the kernel, it gets the smallest weight.
  */
 export function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
   const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];
   const idle = join(directory, 'cpu.idle');
   const weight = join(directory, file!);
   if (!existsSync(idle)) return [[weight, hasFloor ? floor! : least!]];
-  // An idle group has the least weight, and accepts no other.
+  // With `cpu.idle`, a group has the smallest weight, and the kernel refuses another one.
   return hasFloor
     ? [
         [idle, '0'],
@@ -24,7 +24,7 @@ export function weights({ version, directory }: Place, hasFloor: boolean): [path
     : [[idle, '1']];
 }
 
-/** @param memoryMb MiB; `null`: no limit of its own */
+/** Sets the memory limit of a group, and the limit of its swap. @param memoryMb MiB; `null`: no limit of its own */
 export async function limitMemory({ version, directory }: Place, memoryMb: number | null): Promise<void> {
   const bytes = memoryMb === null ? null : String(memoryMb * MB);
   if (version === 2) {
@@ -32,7 +32,7 @@ export async function limitMemory({ version, directory }: Place, memoryMb: numbe
     await writeIfThere(join(directory, 'memory.swap.max'), bytes ?? 'max');
     return;
   }
-  // Memory plus swap may never be below memory alone: lift its limit first, set it last.
+  // The limit of memory and swap together may never be below that of memory. So it is lifted first, and set last.
   const withSwap = join(directory, 'memory.memsw.limit_in_bytes');
   await writeIfThere(withSwap, '-1');
   await writeFile(join(directory, 'memory.limit_in_bytes'), bytes ?? '-1');
@@ -61,8 +61,9 @@ export async function memoryPeak({ version, directory }: Place): Promise<number>
 }
 
 /**
- * Counts the processes of the group that the kernel killed: for the group's own limit, or for the memory of the machine or of
- * a group above. The kernel counts all kills in the group, and separately whether the group's own limit was reached.
+ * Returns how many processes of the group the kernel killed for lack of memory. The kernel counts these kills, and how often
+ * the group's own limit was reached. If it was reached, all kills count as `own`; otherwise as `above`: the memory of the
+ * machine, or of a group above, was used up.
  */
 export async function memoryKills(place: Place): Promise<{ own: number; above: number }> {
   const [events, reached] =
@@ -73,7 +74,7 @@ export async function memoryKills(place: Place): Promise<{ own: number; above: n
   return Number(await reached) > 0 ? { own: kills, above: 0 } : { own: 0, above: kills };
 }
 
-/** Returns the number after a name in one of a group's files; 0 when it is not there. */
+/** Returns the number after a name in one of a group's files; 0 when the file or the name is missing. */
 export async function field({ directory }: Place, file: string, name: string): Promise<number> {
   const lines = (await readFile(join(directory, file), 'utf8').catch(() => '')).split('\n');
   const line = lines.find((candidate) => candidate.startsWith(`${name} `));

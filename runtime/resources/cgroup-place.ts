@@ -14,16 +14,16 @@ export interface Place {
 
 /** The file that lists a group's processes. A process whose id is written to it moves into the group. */
 export const PROCESSES = 'cgroup.procs';
-/** The group that the host moves to, so that its former group may have subgroups with limits. */
+/** The name of the subgroup that the host moves to, so that its former group may have subgroups with limits. */
 const ROOM = 'cellar-host';
 const ROOM_AT_END = new RegExp(`/${ROOM}$`);
-/** Maximum tries to move all processes out of a group: those not yet moved may start more. */
+/** Maximum rounds of moving all processes out of a group: processes not yet moved may start more. */
 const MOST_ROUNDS = 100;
 
 /**
- * Returns the group of this process for a controller. In a container, `/proc` may show the group's path on the machine, while
- * the container sees this group as the root. So both directories are tried.
- * @param root where `proc` and `sys` lie
+ * Returns the group of this process for a controller. In a container, `/proc` may show the group's path on the machine,
+ * while the container sees this group as the root. So both directories are tried.
+ * @param root the directory with `proc` and `sys`
  * @throws {Error} when there is no such group
  */
 export function ownControlGroup(controller: Controller, root: string): Place {
@@ -45,15 +45,15 @@ export function ownControlGroup(controller: Controller, root: string): Place {
 }
 
 /**
- * Returns the path of this process's group in version 2, from the lines of `/proc/self/cgroup`. After the host has moved to a
- * subgroup, returns the parent.
+ * Returns the path of this process's group in version 2, from the lines of `/proc/self/cgroup`. After the host has moved to
+ * a subgroup, returns the parent.
  */
 export function ownPath2(lines: string[]): string | undefined {
   const line = lines.find((candidate) => candidate.startsWith('0::'));
   return line?.slice('0::'.length).replace(ROOM_AT_END, '');
 }
 
-/** Returns the directory of the group with this process and those of apps: `place`, or the subgroup that the host moved to. */
+/** Returns the directory of the group that has this process: `directory`, or the subgroup that the host moved to. */
 export function home({ version, directory }: Place): string {
   const below = join(directory, ROOM);
   return version === 2 && existsSync(below) ? below : directory;
@@ -62,7 +62,7 @@ export function home({ version, directory }: Place): string {
 /**
  * Returns the limit of processes and threads of this process's group: the lowest of its own and of those of its visible
  * ancestors, such as a container's. `null`: no limit.
- * @param root where `proc` and `sys` lie
+ * @param root the directory with `proc` and `sys`
  */
 export function mostTasks(root = '/'): number | null {
   const limits: number[] = [];
@@ -91,8 +91,8 @@ function offers(directory: string, controller: Controller): boolean {
 }
 
 /**
- * Version 2: enables a controller for the subgroups of the group `directory`. That group may then hold no processes itself. So
- * this process moves to a subgroup, with its children and the processes started with it, such as npm.
+ * Version 2: enables a controller for the subgroups of the group `directory`. That group may then hold no processes itself.
+ * So this process moves to a subgroup, with its children and the processes started with it, such as npm.
  * @throws {Error} when that is not permitted, or when the group has other processes
  */
 export function delegate(directory: string, controller: Controller): void {
@@ -146,7 +146,7 @@ function move(pid: string, directory: string): void {
   }
 }
 
-/** Whether a process has ended. One of another namespace has the id 0, and counts as running. */
+/** Whether a process has ended. A process outside this PID namespace has the id 0, and counts as running. */
 function hasEnded(pid: string): boolean {
   return pid !== '0' && !existsSync(`/proc/${pid}`);
 }

@@ -16,7 +16,7 @@ import {
   PROCESSES,
 } from './cgroup-place.ts';
 
-/** Limits of a group. `null`: as much as the groups above it. */
+/** Limits of a group. `null`: no limit, besides those of the groups above it. */
 export interface GroupLimits {
   /** MiB of memory, tmpfs files included. As much again may be swapped out. */
   memoryMb: number | null;
@@ -24,17 +24,17 @@ export interface GroupLimits {
   tasks: number | null;
 }
 
-/** Usage of a group, and events so far. */
+/** Usage of a group, and counts of events since it was made. */
 export interface GroupState {
   /** Bytes of memory that the kernel cannot reclaim at once. */
   memoryBytes: number;
   /** Peak memory in bytes; 0 where the kernel does not record it. */
   memoryPeakBytes: number;
-  /** Processes killed because the group's own memory limit was reached. */
+  /** Number of processes killed because the group's own memory limit was reached. */
   memoryKills: number;
-  /** Processes killed because the memory of the machine, or of a group above, was used up. */
+  /** Number of processes killed because the memory of the machine, or of a group above, was used up. */
   killsFromAbove: number;
-  /** Times that a process or thread was refused. */
+  /** How often the start of a process or thread failed because of the limit `tasks`. */
   tasksRefused: number;
 }
 
@@ -42,22 +42,24 @@ type Places = Partial<Record<Controller, Place>>;
 
 const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
 /**
- * Groups of low-priority processes that have no group of their own: busy apps, the bundler, and the probe of CPU time. The
- * last two must not wait for busy apps. Each group has the same share as a build.
+ * Names of the groups for low-priority processes that have no group of their own: busy apps, the bundler, and the probe of
+ * CPU time. The bundler and the probe have separate groups, so that they do not wait for busy apps. Each has the same share
+ * as a build.
  */
 const LOW_PRIORITY = { apps: 'background', bundler: 'bundler', probe: 'probe' };
 export type LowPriorityKind = keyof typeof LOW_PRIORITY;
-/** A group can be removed only after its last process has been reaped. */
+/** Maximum tries to remove a group: it fails until the group's last process has been reaped. */
 const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
 
 /**
- * The control groups of one Cellar. They lie in one common group, a child of the group that Cellar was started in. The common
- * group gets only CPU time that others leave, unless `LowPriorityGroup.floor` gives it a minimum share.
+ * The control groups of one Cellar, except those of apps' processes. They are in one common group, a child of the group that
+ * Cellar was started in. The common group runs only on idle CPU time, unless `LowPriorityGroup.floor` gives it a minimum
+ * share.
  */
 export class ControlGroups {
   readonly #parents: Places;
-  /** The group of this process; `null` where CPU shares cannot be set. */
+  /** The directory of this process's group; `null` where CPU shares cannot be set. */
   readonly #home: string | null;
   /** Why some limits are not available; empty: all are. */
   readonly problems: string;
@@ -179,7 +181,9 @@ export class ControlGroup {
   }
 }
 
-/** Processes at low priority for a while. Moving one blocks forks on this machine for some 10 ms. */
+/**
+ * The groups for processes that have low priority for a while. Moving a process blocks forks on this machine for some 10 ms.
+ */
 export class LowPriorityGroup {
   readonly #parent: Place;
   readonly #home: string;
@@ -209,7 +213,7 @@ export class LowPriorityGroup {
 /**
  * Opens the groups of this Cellar, or returns why there can be none. Removes the groups of a host that was killed.
  * @param name of the common group, unique among the Cellars of this machine
- * @param root where `proc` and `sys` lie
+ * @param root the directory with `proc` and `sys`
  */
 export function openControlGroups(name: string, root = '/'): ControlGroups | string {
   const parents: Places = {};
@@ -254,7 +258,7 @@ async function removeWhenEmpty(directory: string): Promise<void> {
   }
 }
 
-/** @returns whether the group is gone */
+/** Removes a group if it is empty. @returns whether it is removed, or did not exist */
 function removeSync(directory: string): boolean {
   try {
     rmdirSync(directory);

@@ -1,4 +1,5 @@
-// Command prefixes for programs that read files of tenants: whatever the files hold, the host and apps keep enough memory.
+// Command prefixes for programs that read files of tenants: no content of the files can make the host or apps run out of
+// memory.
 
 import { dieWithParent } from '../isolation/users.ts';
 import { outOfMemoryScore } from './out-of-memory.ts';
@@ -13,7 +14,7 @@ export function endFirst(): string[] {
 
 /**
  * Returns the command prefix with a memory limit (RLIMIT_DATA). When memory is short, the kernel kills the command before
- * apps. Children inherit both. The command dies with the process or thread that starts it.
+ * apps and the host. Children inherit both. The kernel kills the command when the thread that starts it ends.
  */
 export function limited(memoryMb = TOOL_MEMORY_MB): string[] {
   const limits = `{ ${score()}; ulimit -d ${memoryMb * 1024}; } 2> /dev/null; exec "$@"`;

@@ -20,12 +20,12 @@ interface Measured {
 
 /** Measures the delay until it is stopped. */
 export class LoopDelay {
-  /** The older histogram has the last one to two minutes; the two are reset in turn. */
+  /** Two histograms, one of which is reset every minute, in turn. So the older one covers the last one to two minutes. */
   #older = begin();
   #younger = begin();
   readonly #turns = setInterval(() => this.#turn(), TURN_MS).unref();
 
-  /** The delays of the last one to two minutes, or since the start. */
+  /** The delays of the last one to two minutes, or since the start if that was later. */
   get recent(): LoopDelays {
     const { histogram, since } = this.#older;
     return {

@@ -1,5 +1,5 @@
-// Low-priority processes: they run only on idle processors. Does nothing on a machine where this process cannot set CPU
-// shares.
+// Moves processes to low priority, at which they run only on idle processors, and back. Does nothing on a machine where this
+// process cannot set CPU shares.
 import { setLowPriority } from './cell-groups.ts';
 import type { LowPriorityGroup, LowPriorityKind } from './cgroup.ts';
 

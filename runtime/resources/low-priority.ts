@@ -4,20 +4,25 @@ import { MinimumCpuShare } from './minimum-cpu-share.ts';
 import { outOfMemoryScore } from './out-of-memory.ts';
 
 /**
- * Niceness of a process and, where the kernel has session weights, of its session. A process of normal niceness has 68 times the
- * weight of one of niceness `last`, 18 times that of `many`, 3 times that of `behind`, and twice that of `floor`.
+ * Niceness of a process and, where the kernel has session weights, of its session. A process of normal niceness has 68 times
+ * the weight of one of niceness `last`, 18 times that of `many`, 3 times that of `behind`, and twice that of `floor`.
  */
 const NICE = { last: 19, many: 13, behind: 5, floor: 3 };
 /** Limit of processes and threads at niceness `many`: enough for ten Node processes, and more on many cores. */
 const MANY = { least: 128, perCore: 32 };
-/** Limit, for each core, of threads at niceness `many` that want a processor at once. A busy app then still gets more of it. */
+/**
+ * Maximum threads for each core that are at niceness `many` and want a processor at once. A busy app gets more than all of
+ * them.
+ */
 const BUSY_PER_CORE = 12;
-/** Runs a program only on idle processors, where `chrt` is installed. A merely nice program keeps a processor for some ms. */
+/**
+ * Shell script: the command runs only on idle processors if `chrt` is installed. A nice process would keep one for some ms.
+ */
 const IDLE = `if command -v chrt; then set -- chrt --idle 0 "$@"; else set -- nice -n ${NICE.last} "$@"; fi > /dev/null`;
 const SESSION = '/proc/self/autogroup';
 const nicer = (niceness: number) => `set -- nice -n ${niceness} "$@"`;
 
-/** Watches the CPU time of low-priority processes during each deploy and import. */
+/** Watches during each deploy and import whether low-priority processes get CPU time. */
 export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
 
 /**
@@ -39,21 +44,22 @@ export function behindApps(): string[] {
   return words(NICE.behind, nicer(NICE.behind));
 }
 
-/** How to run a command at low priority that may start processes without end. */
+/** How to run a command at low priority that may start any number of processes. */
 export interface Many {
   /** The command prefix. */
   words: string[];
-  /** Limit of its processes and threads; `null`: none. */
+  /** Limit of its processes and threads; `null`: no limit. */
   tasks: number | null;
-  /** Limit of its threads that run or wait for a processor for more than a moment; `null`: none. */
+  /** Limit of its threads that run or wait for a processor. More are allowed for a moment. `null`: no limit. */
   busyThreads: number | null;
 }
 
 /**
- * Like `atLowPriority`, for an untrusted command in a sandbox, which may start processes without end. Each process keeps its
- * initial weight. So when there is almost no idle CPU time, they start with little weight, and their number is limited.
- * @param canLimit whether their number may be limited. Pass false when a control group gives them a minimum share: they then run
- *   only on idle processors
+ * Like `atLowPriority`, for an untrusted command in a sandbox, which may start any number of processes. A process cannot
+ * raise its initial weight. So when there is almost no idle CPU time, its processes start with little weight, and their
+ * number is limited.
+ * @param canLimit whether their number may be limited. Pass false when a control group gives them a minimum share: they then
+ *   run only on idle processors
  */
 export async function atLowPriorityAsMany(canLimit: boolean): Promise<Many> {
   await starvation.known();

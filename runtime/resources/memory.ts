@@ -1,10 +1,10 @@
-// Total and used memory of the container that all processes share.
+// Total and used memory of the container in which Cellar runs, or of the machine.
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { ownPath2 } from './cgroup-place.ts';
 
-/** Memory of the container. */
+/** Memory of the container, or of the machine if it has no cgroup. */
 export interface Memory {
   /** Where the figures were read. */
   source: 'cgroup v2' | 'cgroup v1' | 'machine';
@@ -16,7 +16,7 @@ export interface Memory {
 
 /**
  * Returns the memory of this process's cgroup (v2, else v1). Without a cgroup or a limit, the total is the machine's.
- * @param root where `proc` and `sys` lie
+ * @param root the directory with `proc` and `sys`
  */
 export function readMemory(root = '/'): Memory {
   const groups = (text(root, 'proc/self/cgroup') ?? '').split('\n');
@@ -25,8 +25,8 @@ export function readMemory(root = '/'): Memory {
 
 function cgroup2(root: string, groups: string[]): Memory | null {
   const path = ownPath2(groups) ?? '/';
-  // In a container, `/proc` may show the group's path on the machine, while the container sees the group as the root. So both
-  // directories are tried.
+  // In a container, `/proc` may show the group's path on the machine, while the container sees the group as the root. So
+  // both directories are tried.
   for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
     const current = text(root, join(directory, 'memory.current'));
     if (current === null) continue;

@@ -10,7 +10,7 @@ const PROBE = 'while read -r line; do n=0; while [ $n -lt 10000 ]; do n=$((n + 1
 
 /** In ms. */
 const TIMES = {
-  /** Timeout of an answer; a probe that exceeds it gets less than about 2 % of a core. */
+  /** Timeout of an answer of the probe. A probe that exceeds it got less than about 2 % of a core. */
   patience: 500,
   /** How long the minimum share lasts before the next probe without it. */
   floor: 5_000,
@@ -52,7 +52,7 @@ export class MinimumCpuShare {
     return this.#pid;
   }
 
-  /** Resolves when `starved` is current: some 20 ms after a watch starts, or half a second when there is no CPU time. */
+  /** Resolves after the first probe of a watch: in some 20 ms, or half a second when there is no idle CPU time. */
   known(): Promise<void> {
     return this.#known;
   }
@@ -73,7 +73,7 @@ export class MinimumCpuShare {
     }
   }
 
-  /** Runs the probe process until `ended`. Never rejects. @param known called at each answer, and at the end */
+  /** Runs the probe process until `ended`. Never rejects. @param known called after each probe, and at the end */
   async #watch(ended: AbortSignal, known: () => void): Promise<void> {
     let probe: Job | null = null;
     try {
@@ -114,7 +114,7 @@ export class MinimumCpuShare {
   }
 }
 
-/** Whether a promise resolves in time. @throws its error, if it rejects in time */
+/** Whether a promise resolves within `ms`. @throws its error, if it rejects within `ms` */
 async function isWithin(promise: Promise<void>, ms: number): Promise<boolean> {
   const stop = new AbortController();
   const late = sleep(ms, false, { signal: stop.signal }).catch(() => false);

@@ -1,5 +1,6 @@
-// Restricts work to one processor. Low priority alone is not enough: without kernel preemption, a process that wakes on a
-// busy processor waits up to a clock tick, 4 ms here. If such work uses only one processor, the process can wake on another.
+// Restricts low-priority work to one processor. Low priority alone is not enough: without kernel preemption, a process that
+// wakes on a busy processor waits up to a clock tick (4 ms at 250 Hz). If the work uses only one processor, the process can
+// wake on another.
 import { readFileSync } from 'node:fs';
 import { findProgram } from '../processes/programs.ts';
 

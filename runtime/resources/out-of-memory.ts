@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const SHARES = { build: 800, cell: 500 };
 const MOST = 1000;
 
-/** Returns the `oom_score_adj` of an app's process or of a build's: relative to the host's and above it. */
+/** Returns the `oom_score_adj` for an app's process or for a build: that of the host plus `SHARES`, at most `MOST`. */
 export function outOfMemoryScore(kind: keyof typeof SHARES): number {
   return Math.min(MOST, Number(readOwn()) + SHARES[kind]);
 }

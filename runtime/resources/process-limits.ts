@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { release } from 'node:os';
 import { tasksOf } from '../processes/processes.ts';
 
-/** The first Linux version that counts the processes of each user namespace separately. */
+/** The first Linux version (5.14) that counts the processes of each user namespace separately. */
 const COUNTS_NAMESPACES = [5, 14] as const;
 const PRLIMIT = ['/usr/bin/prlimit', '/bin/prlimit', '/usr/local/bin/prlimit'].find((path) =>
   existsSync(path),
@@ -21,10 +21,11 @@ export function withDataLimit(bytes: number): string[] {
 export const canLimitTasks = PRLIMIT !== undefined;
 
 /**
- * Returns the command prefix that limits the processes and threads of its user (RLIMIT_NPROC). Those that exist already do not
- * count: an ordinary user's browser alone may have a thousand threads. Empty where `prlimit` is not installed.
+ * Returns the command prefix that limits the processes and threads of the command's user (RLIMIT_NPROC). The limit is
+ * `tasks` more than exist now: an ordinary user's browser alone may have a thousand threads. Empty where `prlimit` is not
+ * installed.
  * @param isInNamespace whether the command starts a user namespace: since Linux 5.14 the kernel counts only processes inside
- * it
+ *   it
  */
 export async function withTaskLimit(uid: number, tasks: number, isInNamespace: boolean): Promise<string[]> {
   if (PRLIMIT === undefined) return [];

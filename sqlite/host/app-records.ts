@@ -9,9 +9,7 @@ import type { StoredPull } from './source/pulls.ts';
  * that can be rolled back to. The newest deploys show whether main is deployed, and which interrupted deploy to repeat.
  */
 const NEWEST = 2;
-/**
- * Maximum pull requests in a record: first those with due work or not closed, then closed ones; each newest change first.
- */
+/** Maximum pull requests in a record: first those with work or not closed, then closed ones. Newest changes come first. */
 const PULLS = 50;
 /** Maximum messages of alerts in a record. */
 const MESSAGES = 50;

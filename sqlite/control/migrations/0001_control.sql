@@ -1,14 +1,14 @@
 -- Control state. Times are ISO 8601 UTC with milliseconds; ids are 16 characters that sort by age.
 
--- `revision` counts every transition of every app. An app's `generation` is the revision of its last one. So a host that has
--- seen a higher generation proves that this database is an older copy.
+-- `revision` counts every transition of every app. An app's `generation` is the revision of its last transition. If a
+-- host has seen a generation above `revision`, this database is an older copy.
 CREATE TABLE meta (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL
 ) STRICT;
 INSERT INTO meta (id, revision) VALUES (1, 0);
 
--- The last fact of each host outbox that was applied.
+-- The number of the newest applied fact of each host's outbox.
 CREATE TABLE outboxes (
   outbox TEXT PRIMARY KEY,
   applied_seq INTEGER NOT NULL

@@ -1,2 +1,2 @@
--- Who requested a rollback or a redeploy. The author is that of the commit.
+-- Who requested a rollback or a redeploy. `author` is the author of the commit.
 ALTER TABLE deploys ADD COLUMN requested_by TEXT;

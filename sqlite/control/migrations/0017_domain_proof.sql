@@ -13,5 +13,5 @@ CREATE TABLE removed_domains (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX removed_domains_age ON removed_domains (removed_at);
 CREATE TRIGGER domains_removed AFTER DELETE ON domains WHEN old.proved_at IS NOT NULL BEGIN INSERT OR REPLACE INTO removed_domains (hostname, owner_id, removed_at) SELECT old.hostname, owner_id, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM apps WHERE id = old.app_id; END;
--- When an app's domains are deleted with it, its row is already gone.
+-- Needed besides `domains_removed`: when a deletion of an app cascades to its domains, the row of the app is already gone.
 CREATE TRIGGER apps_removed BEFORE DELETE ON apps BEGIN INSERT OR REPLACE INTO removed_domains (hostname, owner_id, removed_at) SELECT hostname, old.owner_id, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM domains WHERE app_id = old.id AND proved_at IS NOT NULL; END;

@@ -25,5 +25,5 @@ CREATE INDEX deleted_apps_revision ON deleted_apps (revision);
 CREATE TRIGGER apps_buried AFTER UPDATE OF deleted_at ON apps WHEN old.deleted_at IS NULL AND new.deleted_at IS NOT NULL AND new.home IS NOT NULL BEGIN INSERT OR REPLACE INTO deleted_apps (id, revision) VALUES (new.id, (SELECT revision FROM meta)); DELETE FROM deleted_apps WHERE revision < (SELECT revision FROM deleted_apps ORDER BY revision DESC LIMIT 1 OFFSET 999); END;
 -- Records an app whose creation has failed.
 CREATE TRIGGER apps_undone AFTER DELETE ON apps WHEN old.deleted_at IS NULL AND old.home IS NOT NULL BEGIN UPDATE meta SET revision = revision + 1; INSERT OR REPLACE INTO deleted_apps (id, revision) VALUES (old.id, (SELECT revision FROM meta)); END;
--- A move between the machine and the bucket is a fact of the host. The other hosts have to know it too.
+-- A host reports a move of an app between the machine and the bucket. The other hosts' routes have to change, too.
 CREATE TRIGGER apps_stored AFTER UPDATE OF storage ON apps WHEN old.storage <> new.storage AND new.home IS NOT NULL BEGIN UPDATE meta SET revision = revision + 1; UPDATE apps SET generation = (SELECT revision FROM meta) WHERE id = new.id; END;

@@ -1,5 +1,6 @@
--- What people and programs changed. Names and slugs are as they were at that time. `actor` is an account's id, or `runner` for the
--- runner token; `nth` numbers the entries of an actor. `details` is JSON. `outcome` is `ok`, or the code of the error.
+-- What people and programs changed, and sign-ins. Names and slugs are as they were at that time. `actor` is an account's
+-- id, `runner` for the runner token, or `nobody` for a refused sign-in without an account. `nth` numbers the entries of
+-- an actor. `details` is JSON. `outcome` is `ok`, or the code of the error.
 CREATE TABLE audit (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   at TEXT NOT NULL,

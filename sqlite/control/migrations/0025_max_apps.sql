@@ -1,2 +1,2 @@
--- How many apps an account may own; null: as the settings of the machine say.
+-- Maximum apps that an account may own; null: the maximum in the machine's settings.
 ALTER TABLE accounts ADD COLUMN max_apps INTEGER CHECK (max_apps >= 0);

@@ -1,6 +1,6 @@
--- Deleted apps keep their rows until the host removes their data. `trashed_at`: when the host confirmed the deletion. Then the
--- slug and the hostnames are free, and `deleted_slug` and `deleted_domains`, a JSON list, remember them. `undeleted`: the
--- revision of the last undeletion.
+-- Deleted apps keep their rows until the host removes their data. `trashed_at`: when the host confirmed the deletion.
+-- Then the slug and the hostnames are free, and `deleted_slug` and `deleted_domains`, a JSON list, remember them.
+-- `undeleted`: the revision of the last undeletion.
 ALTER TABLE apps ADD COLUMN trashed_at TEXT;
 ALTER TABLE apps ADD COLUMN deleted_slug TEXT;
 ALTER TABLE apps ADD COLUMN deleted_domains TEXT;

@@ -80,7 +80,7 @@ CREATE TABLE passkey (
 ) STRICT;
 CREATE INDEX passkey_user ON passkey (userId);
 
--- Used links, by the SHA-256 of their secret: of two concurrent uses only one can set a password.
+-- The SHA-256 of the secret of each used link: of two concurrent uses of a link only one can set a password.
 CREATE TABLE used_links (
   hash TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
