@@ -74,7 +74,7 @@ export class Container {
   #ingressPort = 0;
   /** The port on which workerd listens while the object lives; null before workerd has named it. */
   #lifePort: number | null = null;
-  /** Resolves when workerd has named that port. */
+  /** Resolves when workerd has named `#lifePort`. */
   readonly #hello = Promise.withResolvers<void>();
   #hasInternet = false;
   #state: 'absent' | 'created' | 'running' | 'exited' = 'absent';

@@ -81,7 +81,7 @@ export class ContainerLauncher {
   readonly #label: string;
   readonly #containers = new Map<number, Made>();
   readonly #ended = new AbortController();
-  /** The removal of containers that an earlier process left. */
+  /** Resolves when the containers that an earlier process of the service left are removed. */
   readonly #ready: Promise<void>;
   readonly #removed: Promise<void>;
 

@@ -1,5 +1,5 @@
-// Private networks that the operator opens to apps (`RUNNER_EGRESS_ALLOW`). A range opens the networks inside it, but never
-// this machine or a provider's metadata, whose keys must stay secret. Those open only when named themselves.
+// Private networks that the operator opens to apps (`RUNNER_EGRESS_ALLOW`). A range opens the networks inside it, except the
+// networks in `HELD`: this machine, and providers' metadata, whose keys must stay secret.
 import { BlockList, isIPv6 } from 'node:net';
 import { ownAddresses } from './private-networks.ts';
 

@@ -306,7 +306,7 @@ function add(table: string, set: string, values: (string | number)[]): string {
 function nameServers(): Endpoint[] {
   const lines = existsSync(RESOLV_CONF) ? readFileSync(RESOLV_CONF, 'utf8') : '';
   const addresses = [...lines.matchAll(/^nameserver\s+([^\s%]+)/gm)].map(([, address]) => address!);
-  // Without a server in the file, programs use the one of this machine.
+  // If the file names no server, programs ask the one on this machine: see resolv.conf(5).
   const asked = addresses.length > 0 ? addresses : ['127.0.0.1', '::1'];
   return asked.map((address) => ({ address, port: DNS_PORT }));
 }

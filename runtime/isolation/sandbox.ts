@@ -235,7 +235,7 @@ umount -n -l .
 exec "$@"`;
 }
 
-/** Returns the entries of a view, outer directories first. */
+/** Returns a view's entries in the order of mounting. Leaves out read-only ones inside an earlier read-only entry. */
 function entries(view: View): Entry[] {
   const all: Entry[] = [];
   const add = (how: Entry['how'], from: string, to = from) => {

@@ -1,5 +1,5 @@
-// Machine users for apps when the host is root: one for an app's builds and one for its process. Neither can read files of
-// Cellar or other apps, nor touch the other.
+// Machine users for apps when the host is root: one for an app's builds and one for its process. Neither user can
+// read files of Cellar or other apps, nor reach processes of the other user.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';

@@ -14,7 +14,8 @@ export function endFirst(): string[] {
 
 /**
  * Returns the command prefix with a memory limit (RLIMIT_DATA). When memory is short, the kernel kills the command before
- * apps and the host. Children inherit both. The kernel kills the command when the thread that starts it ends.
+ * apps and the host. Child processes inherit the memory limit and this order. The kernel kills the command when the thread
+ * that starts it ends.
  */
 export function limited(memoryMb = TOOL_MEMORY_MB): string[] {
   const limits = `{ ${score()}; ulimit -d ${memoryMb * 1024}; } 2> /dev/null; exec "$@"`;

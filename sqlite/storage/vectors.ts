@@ -251,7 +251,7 @@ function indexQueries(database: Database.Database) {
     for (const { number, value } of values()) addCode(number, floatsOf(value), mean, metric);
   };
 
-  /** Returns null for all vectors. */
+  /** Returns a condition for the vectors that match namespace and conditions of a search; null when all match. */
   const candidatesOf = ({ namespace, conditions }: Search): Candidates | null => {
     const parts: Candidates[] = conditions.map(candidatesOfCondition);
     if (namespace !== null)
