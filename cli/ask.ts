@@ -2,7 +2,7 @@
 import { confirm, isCancel, password, text } from '@clack/prompts';
 import { Stopped } from './exit.ts';
 
-// Prompts are not data of the command.
+// Standard output is for the command's data only.
 const output = process.stderr;
 
 export async function askYes(message: string): Promise<boolean> {
@@ -18,7 +18,7 @@ export async function askSecret(message: string): Promise<string> {
   return answered<string>(await password({ message, output }));
 }
 
-/** @throws {Stopped} when the person cancelled the prompt */
+/** Returns the answer to a prompt. @throws {Stopped} when the person cancelled the prompt */
 function answered<Value extends string | boolean>(answer: Value | symbol): Value {
   if (isCancel(answer)) throw new Stopped('unconfirmed', 'Nothing was done.');
   return answer as Value;

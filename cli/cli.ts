@@ -1,4 +1,4 @@
-// Runs a command line: finds the command, runs it, prints its answer, and sets the exit code.
+// Runs a command line: finds the command, runs it, prints its answer, and returns the exit code.
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 import { CellarClient } from '../client/index.ts';
@@ -11,11 +11,11 @@ import { type Client, type Place, Session } from './session.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Runs `cellar` as a process. @returns its exit code */
+/** Runs a command line with the streams and the environment of this process. @returns the exit code */
 export async function main(words: readonly string[]): Promise<number> {
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
-  // The reader of the output, such as `head`, may have closed it.
+  // A reader such as `head` may close the pipe early. That is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(exits.done.code);
     throw error;
@@ -119,7 +119,7 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
   }
 }
 
-/** Adds the second word of a command: `cellar env` means `cellar env list`, and `cellar limits` means `cellar limits get`. */
+/** Adds a missing second word: `cellar env` means `cellar env list`, and `cellar limits` means `cellar limits get`. */
 function whole(words: readonly string[]): string[] {
   const [first = '', second = '-'] = words;
   const named = ['list', 'get'].find((word) => commands.some((each) => each.words === `${first} ${word}`));

@@ -18,7 +18,7 @@ export interface Option {
   choices?: readonly string[];
 }
 
-/** The arguments and options of a call. An option has the name of its long flag, in camel case. */
+/** The values of a command line, by argument or option. The key of an option is its long flag, in camel case. */
 export type Input = Readonly<Record<string, string | boolean | undefined>>;
 
 /** One command. `Value` is its answer, which `--json` prints unchanged. */
@@ -36,10 +36,10 @@ export interface Command<Value = unknown> {
   answers: OperationName | null;
   /** The operation whose events it prints with `--follow`, one per line. */
   follows?: OperationName;
-  /** Returns the question that a person must confirm first; without a terminal it needs `--yes`. */
+  /** Returns the question to confirm, unless `--yes` or `--dry-run` is given. Without a terminal, the command then fails. */
   destroys?: (input: Input, session: Session) => string | Promise<string>;
   run: (session: Session, input: Input) => Promise<Value>;
-  /** Formats the answer for people. Default: prints nothing, for a command that has printed everything already. */
+  /** Formats the answer for people. Default: prints nothing. */
   show?: (value: Value, session: Session) => string | Promise<string>;
 }
 
@@ -55,7 +55,7 @@ export function textCommand(declared: Omit<Command<string>, 'answers' | 'show'>)
   return { ...declared, answers: null, show: (text: string) => text } as unknown as Command;
 }
 
-/** Returns the text of an argument or option; undefined when it is missing, or a flag without a text. */
+/** Returns the text of an argument or option; undefined when it is missing, or is a flag without a value. */
 export function textOf(input: Input, name: string): string | undefined {
   const value = input[name];
   return typeof value === 'string' ? value : undefined;
@@ -70,7 +70,7 @@ export function readText(file: string): string {
   }
 }
 
-/** Options of every command that prints data, of those about an app, and of those that destroy something. */
+/** `json` is for commands with an answer of the API, `app` for commands about an app, `yes` for commands that ask first. */
 export const sharedOptions = {
   json: { flags: '--json', summary: "print the API's answer as JSON" },
   app: { flags: '-a, --app <app>', summary: "the app; by default that of the folder's git remote `cellar`" },

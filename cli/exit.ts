@@ -2,7 +2,7 @@
 import { Refused, UnexpectedAnswer } from '../client/index.ts';
 import type { ErrorCode } from '../handlers/contract/errors.ts';
 
-/** The only table of exit codes, with their meaning. */
+/** All exit codes, with their meaning. docs/cli.md is made from this table. */
 export const exits = {
   done: { code: 0, meaning: 'It was done.' },
   failed: {
@@ -70,8 +70,8 @@ interface Ran {
 
 /**
  * Turns an error of a command into `Stopped`. Throws unknown errors again.
- * @param command the command that ran
- * @param url the Cellar that it called
+ * @param command the command that ran; null when the command line named none
+ * @param url the URL of the Cellar that the command called; null when it called none
  */
 export function stoppedBy(error: unknown, command: Ran | null, url: string | null): Stopped {
   if (error instanceof Stopped) return error;

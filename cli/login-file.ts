@@ -24,9 +24,10 @@ export interface Saved {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else that of `cellar login`, else the Cellar of this clone.
+ * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of this clone's Cellar. Its token is
+ * `CELLAR_TOKEN`, else the one of `cellar login` or of this clone for the same URL.
  * @param root the folder of this clone
- * @throws {Stopped} when there is no login, or `CELLAR_URL` is invalid
+ * @throws {Stopped} when there is no URL or no token, `CELLAR_URL` is invalid, or the login's file is damaged
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = savedLogin(env);
@@ -48,8 +49,8 @@ export function findLogin(env: Environment, root: string): Login {
 }
 
 /**
- * Returns the address of this clone's Cellar; undefined while it does not run. The address file may be from a killed process,
- * and another server may have its port by now. So this also checks that a process holds the data directory's lock.
+ * Returns the API's address of this clone's Cellar; undefined while it does not run. The address file may be from a killed
+ * process, and another server may have its port by now. So this also checks that a process holds the data directory's lock.
  */
 export function ownAddress(root: string): string | undefined {
   const data = dataOf(root);
@@ -70,7 +71,7 @@ export function ownAddress(root: string): string | undefined {
 /**
  * Returns an address without trailing slashes.
  * @param name its name in the message
- * @throws {Stopped} when the text is not an address, with a suggestion
+ * @throws {Stopped} with a suggestion, when the text is not an HTTP or HTTPS URL
  */
 export function addressOf(text: string, name: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.replace(/\/+$/, '');
@@ -83,7 +84,7 @@ export function addressOf(text: string, name: string): string {
   );
 }
 
-/** Saves a login for later commands, readable only by its user. @returns the file */
+/** Saves a login for later commands, readable only by the current user. @returns the file's path */
 export function keepLogin(env: Environment, kept: Saved): string {
   const file = fileOf(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -92,7 +93,6 @@ export function keepLogin(env: Environment, kept: Saved): string {
   return file;
 }
 
-/** Returns the data directory of a clone's Cellar. */
 function dataOf(root: string): string {
   return join(root, '.cellar');
 }
@@ -101,7 +101,7 @@ function login(url: string, token: string): Login {
   return { url, token, key: token.startsWith('cellar_') ? token : null };
 }
 
-/** Returns the login that `cellar login` saved; null without one. @throws {Stopped} for a damaged file */
+/** Returns the login that `cellar login` saved; null without one. @throws {Stopped} when the file is not JSON */
 export function savedLogin(env: Environment): Saved | null {
   const file = fileOf(env);
   if (!existsSync(file)) return null;

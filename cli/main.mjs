@@ -1,4 +1,4 @@
-// The entry of `cellar`. Plain JavaScript: Node needs longer to load TypeScript than for all of `cellar --version`.
+// The entry of `cellar`. It is JavaScript, because loading TypeScript would more than double the time of `cellar --version`.
 import { readFileSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';

@@ -15,7 +15,7 @@ export interface Place {
   /** The folder of this clone of Cellar. */
   root: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** Whether a person reads standard output and can be asked. */
+  /** Whether standard input and output are a terminal, so that a person can be asked. */
   isTerminal: boolean;
   /** Writes data to standard output. */
   out: (text: string) => void;
@@ -23,7 +23,7 @@ export interface Place {
   say: (text: string) => void;
   /** Reads standard input to its end. */
   input: () => Promise<string>;
-  /** Aborted when a person interrupts the command. */
+  /** Aborted by SIGINT, such as Ctrl-C. */
   signal: AbortSignal;
 }
 
@@ -51,7 +51,7 @@ export class Session {
     this.#connect = options.connect;
   }
 
-  /** @throws {Stopped} when no token is known */
+  /** @throws {Stopped} as `findLogin` does */
   get login(): Login {
     return this.#login();
   }
@@ -71,8 +71,9 @@ export class Session {
   }
 
   /**
-   * Finds the app: `--app`, else that of the folder's remote `cellar`, else the name in its Wrangler configuration.
+   * Finds the app: `--app`, else that of the folder's git remote `cellar`, else the name in its Wrangler configuration.
    * @returns its id or slug
+   * @throws {Stopped} when none of these names an app
    */
   app(): string {
     const { folder } = this.place;

@@ -41,7 +41,7 @@ export function status(word: string): string {
 
 /** Replaces control characters in untrusted text: a terminal would run them as commands. */
 export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are replaced
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
 }
 
@@ -124,7 +124,7 @@ export function shownDeploy(deploy: Deploy): string {
   ]);
 }
 
-/** Formats a failed deploy in short. */
+/** Formats why and when a deploy failed, and the command that shows its log. */
 export function shownFailure({ id, finished_at, error }: Deploy): string {
   const why = error === null ? '' : `: ${firstLine(error)}`;
   return `\n${styled('red', `The last deploy failed ${ago(finished_at)}`)}${why}\nIts log: cellar deploys log ${id}`;
@@ -143,8 +143,8 @@ function pad(cell: string, to: number): string {
   return cell + ' '.repeat(to - width(cell));
 }
 
-/** Returns the width of a text without its colour codes. */
+/** Returns the number of characters of a text, without its colour codes. */
 function width(text: string): number {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what colours begin with
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes begin with the control character ESC
   return text.replace(/\u001b\[\d+m/g, '').length;
 }

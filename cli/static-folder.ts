@@ -16,13 +16,13 @@ import { readGit } from './git/folder.ts';
 import type { Session } from './session.ts';
 import { bytes, plain } from './show.ts';
 
-/** Maximum names of left-out files in the message. */
+/** Maximum paths in the message about files that are left out. */
 const SHOWN = 5;
 
 interface Listing {
   /** Paths on this machine, by path with a leading slash. */
   files: Map<string, string>;
-  /** Paths that are not deployed. */
+  /** Paths that are not deployed: a name in them is private (`isPrivateName`). */
   leftOut: string[];
 }
 
@@ -64,7 +64,7 @@ export async function deployFolder(session: Session, app: App, directory: string
   return session.call('deploys.finish_upload', { id, upload, ...(message && { message }) });
 }
 
-/** Lists the files below a folder. Links are followed inside it. @throws {Stopped} naming the file and the fix */
+/** Lists the files below a folder. Follows links that stay in it. @throws {Stopped} for a file that cannot be deployed */
 function listFiles(path: string, shown: string): Listing {
   const root = statSync(path, { throwIfNoEntry: false })?.isDirectory() ? realpathSync(path) : null;
   if (root === null) throw refusal(shown, 'is not a folder');

@@ -14,7 +14,7 @@ import type { Session } from './session.ts';
 const HASH_DIGITS = 32;
 /** Request timeout, in ms. The last request waits until the deploy is live. */
 const DEADLINE_MS = 15 * 60_000;
-/** The description that the bundler's process writes beside the files of the bundle. */
+/** The bundler's process writes the description of the bundle into this file. */
 const BUNDLE_FILE = 'bundle.json';
 const FOLDERS = ['modules', 'migrations'];
 
@@ -54,7 +54,7 @@ export async function uploadFolder(session: Session, app: App, environment: stri
   }
 }
 
-/** Builds and bundles the folder, in a process of its own. */
+/** Builds and bundles the folder in a separate process. @throws {Stopped} when that fails */
 async function bundle(
   session: Session,
   app: App,
@@ -62,7 +62,7 @@ async function bundle(
 ): Promise<void> {
   const { folder, root, env, say, signal } = session.place;
   const settings = await session.call('builds.get', { id: app.id });
-  // The folder may already be the app's own `root_directory`.
+  // The folder may already be the one that `root_directory` names.
   const { root_directory } = settings;
   if (root_directory !== null && !existsSync(join(folder, root_directory))) settings.root_directory = null;
   const child = spawn(
@@ -72,7 +72,7 @@ async function bundle(
       join(root, 'runtime', 'dev', 'bundle.ts'),
       JSON.stringify({ ...options, folder, settings }),
     ],
-    // The IPC channel closes when this process ends, even by a crash: then the child ends, too.
+    // The IPC channel closes when this process ends, even by a crash. The child then ends too.
     { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
   );
   child.stderr!.setEncoding('utf8').on('data', say);
@@ -84,7 +84,7 @@ async function bundle(
   if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed. The lines above say why.');
 }
 
-/** Sends the assets that Cellar does not have. @returns the token of the session that lists all assets */
+/** Sends the assets that Cellar does not have. @returns the token of the upload session, which stands for all assets */
 async function sendAssets(session: Session, script: string, directory: string): Promise<string> {
   const { default: blake3 } = await import('blake3-wasm');
   const files = new Map<string, string>();
@@ -125,7 +125,7 @@ function filesOf(directory: string): string[] {
     .sort();
 }
 
-/** Sends a request. @throws {Stopped} with Cellar's error message */
+/** Sends a request to Cellar's copy of Cloudflare's API. @throws {Stopped} with Cellar's error message */
 async function send<Result>(
   { login, place }: Session,
   method: string,

@@ -1,4 +1,4 @@
-// A typed client of Cellar's API, for programs. Uses REST for operations that answer JSON, else JSON-RPC.
+// A typed client of Cellar's API, for programs. Uses JSON-RPC for operations that return bytes, and REST for all others.
 
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
@@ -11,7 +11,7 @@ import {
 import { type Operation, pathNames } from '../handlers/contract/operation.ts';
 import { cutText } from '../handlers/contract/text.ts';
 
-/** An error that Cellar returned. */
+/** Thrown for an error response of Cellar. `problem` is its body. */
 export class Refused extends Error {
   readonly problem: ProblemBody;
   constructor(problem: ProblemBody) {
@@ -26,22 +26,22 @@ export interface CallOptions {
   idempotencyKey?: string;
 }
 
-/** A response that does not fit Cellar's API, such as the error page of a proxy. */
+/** Thrown for a response that does not fit Cellar's API, such as the error page of a proxy. */
 export class UnexpectedAnswer extends Error {
   readonly status: number;
-  /** @param text the answer's body */
+  /** @param text the response body, or the part of it that does not fit */
   constructor(status: number, text: string, options?: ErrorOptions) {
     super(`answered ${status}, and not as Cellar does: ${cutText(text.trim(), 200, '…')}`, options);
     this.status = status;
   }
 }
 
-/** An item of a stream: an event or a reset. After a reset, read the list again, because events were dropped. */
+/** An item of a stream: an event, or a reset because events were dropped. After a reset, read the list again. */
 export type StreamedEvent<Data> =
   | { reset: false; id: string | null; data: Data }
   | { reset: true; reason: string };
 
-/** Node's `fetch` fails when a response does not begin within this time, in ms. A signal cannot extend it. */
+/** Node's `fetch` fails if the response headers take longer than this, in ms. A signal cannot extend it. */
 const NODE_PATIENCE_MS = 300_000;
 
 /** Calls a Cellar's API. */
@@ -61,11 +61,12 @@ export class CellarClient {
   }
 
   /**
-   * Runs an operation that is not a stream. Without a signal, the call is aborted after `clientTimeoutMs`. Pass a signal to a
-   * Cellar whose `RUNNER_WAKE_TIMEOUT_S` is longer than the default.
+   * Runs an operation that is not a stream. Without a signal, the call times out after `clientTimeoutMs`. Pass a signal if
+   * `RUNNER_WAKE_TIMEOUT_S` of the Cellar is longer than the default.
    * @throws {Refused} an error of Cellar
    * @throws {UnexpectedAnswer}
    * @throws {TypeError} when the API cannot be reached
+   * @throws the signal's reason when the call is aborted: `TimeoutError` for a timeout
    */
   async call<Name extends OperationName>(
     name: Name,
@@ -90,11 +91,11 @@ export class CellarClient {
   }
 
   /**
-   * Follows a stream until `signal` aborts or the connection ends. Pass the last id as `last_event_id` to go on; after a
-   * `reset`, read the list again.
+   * Follows a stream until the server ends it. To resume, pass the id of the last event as `last_event_id`.
    * @throws {Refused} an error of Cellar
    * @throws {UnexpectedAnswer}
    * @throws {TypeError} when the API cannot be reached, or the connection breaks
+   * @throws the reason of `signal` when it aborts
    */
   async *stream<Name extends OperationName>(
     name: Name,
@@ -156,7 +157,7 @@ async function patientFetch(): Promise<typeof fetch> {
 }
 
 /**
- * Returns the result of `take`, which parses `text`, a part of the response.
+ * Returns the result of `take`, which parses `text`: the response body, or the data of one event.
  * @throws {Refused} from `take`
  * @throws {UnexpectedAnswer} when `take` throws another error: the text does not fit the contract
  */
@@ -200,7 +201,7 @@ function requestOf(
   return { method: operation.method, path: rest.length > 0 ? `${path}?${query}` : path, body: null };
 }
 
-/** Returns the path for REST; null for bytes. REST sends bytes unencoded, while the contract describes the answer of RPC. */
+/** Returns the REST path; null for operations that return bytes. REST sends them raw; `output` describes RPC's base64. */
 function restPath({ path, kind }: Operation): string | null {
   return kind === 'bytes' ? null : path;
 }

@@ -6,11 +6,14 @@ import type { OperationName, Params, Result } from '../handlers/contract/index.t
 
 export type { OperationName, Params, Result };
 
-/** An error with a message for people. `code` is null for errors that do not come from the API. */
+/**
+ * An error with a message for people. `code` is the API's code, `offline` without a response, `signed_out` for status 401,
+ * or null. `status` is 0 without a response.
+ */
 export class Failure extends Error {
   readonly code: ErrorCode | 'offline' | 'signed_out' | null;
   readonly status: number;
-  /** Invalid fields. */
+  /** The invalid parameters of the call, each with the reason. */
   readonly fields: { path: string; message: string }[];
   constructor(message: string, code: Failure['code'], status: number, fields: Failure['fields'] = []) {
     super(message);
@@ -20,18 +23,18 @@ export class Failure extends Error {
   }
 }
 
-/** Time (ms since 1970) of the first call that the server did not answer; null while it answers. */
+/** Time (ms since 1970) of the first call without a response since the server last responded; null while it responds. */
 export const lostSince = signal<number | null>(null);
-/** Counts responses that said that nobody is signed in. */
+/** Counts responses with the code `unauthorized`: nobody is signed in. */
 export const signedOut = signal(0);
 
 interface CallOptions {
   signal?: AbortSignal;
-  /** Makes a repeated change run once. */
+  /** Calls with the same key make a change once. */
   idempotencyKey?: string;
 }
 
-/** Runs an operation other than a stream, and returns its output. @throws {Failure} also when the server cannot be reached */
+/** Runs an operation that is not a stream. @returns its output @throws {Failure} also when the server cannot be reached */
 export async function api<Name extends OperationName>(
   name: Name,
   params: Params<Name>,
@@ -54,7 +57,7 @@ export async function api<Name extends OperationName>(
 
 /**
  * Calls a route of the server outside the API: `/session`, `/welcome`, `/api/auth/…`.
- * @param body sent as JSON; without one it is a GET
+ * @param body sent as JSON by POST; without it, the request is a GET
  * @throws {Failure} also when the server cannot be reached
  */
 export async function serverRoute<Answer>(
@@ -91,12 +94,11 @@ function unreachable(): Failure {
   return new Failure('Cellar cannot be reached. This page retries automatically.', 'offline', 0);
 }
 
-/** @throws {Failure} for every unexpected response */
 async function answerOf<Answer>(response: Response): Promise<Answer> {
   return read(response.status, await response.text());
 }
 
-/** @throws {Failure} for every unexpected response */
+/** Parses a response body. @throws {Failure} for text that is not JSON, and for a status other than 2xx */
 function read<Answer>(status: number, text: string): Answer {
   let body: unknown = null;
   try {
@@ -109,12 +111,12 @@ function read<Answer>(status: number, text: string): Answer {
   throw refusal({ status, ...(error?.data ?? problem) });
 }
 
-/** Timeout of an upload without progress, in ms. */
+/** An upload without progress for this time, in ms, is aborted. */
 const STALLED_MS = 60_000;
 
 /**
- * Uploads raw bytes to a route of the API. Uses XMLHttpRequest, because `fetch` does not report progress.
- * @param options.onSent gets the number of bytes sent so far
+ * Uploads raw bytes to a route of the API by PUT. Uses XMLHttpRequest, because `fetch` does not report progress.
+ * @param options.onSent called with the number of bytes sent so far
  * @throws {Failure} also when the server cannot be reached
  */
 export function putBytes<Answer>(
@@ -169,8 +171,8 @@ function refusal(problem: Partial<ProblemBody> & { status: number; message?: str
 }
 
 /**
- * An event of a stream, or a gap. `skipped` events were dropped because this page reads too slowly; null: an unknown number,
- * and the list must be read again.
+ * An event of a stream, or a gap (`reset`). `skipped` is the number of events dropped because this page reads too slowly.
+ * If it is null, the number of missing events is unknown: read the list again.
  */
 export type Streamed<Data> =
   | { reset: false; id: string | null; data: Data }
@@ -200,7 +202,7 @@ export async function* stream<Name extends OperationName>(
     const blocks = (text + value).split('\n\n');
     text = blocks.pop()!;
     const events = blocks.map(eventOf<Result<Name>>).filter((event) => event !== null);
-    // A comment only keeps the connection alive.
+    // An empty list would mean that the stream is open.
     if (events.length > 0) yield events;
   }
 }

@@ -2,7 +2,7 @@
 import { type ReadonlySignal, signal } from '@preact/signals';
 import { type Failure, lostSince, type OperationName, type Params, type Result, stream } from './api.ts';
 
-/** Interval at which new events are shown. */
+/** Interval at which new events are shown, in ms. */
 const FLUSH_MS = 250;
 const RETRY_MS = { first: 1_000, most: 30_000 };
 /** Maximum rows in a live list. */
@@ -12,19 +12,19 @@ interface Listener<Data> {
   /** Called at most every 250 ms with the new items, oldest first. */
   onItems(items: Data[]): void;
   /**
-   * Events were dropped, so the list must be read again. Also called when the stream restarts without an id to resume from.
-   * @param skipped number of events, when this page has read too slowly; else null
+   * Called when events are missing, so the list must be read again.
+   * @param skipped number of events dropped because this page read too slowly; null when the number is unknown
    */
   onReset?(skipped: number | null): void;
   onOpen?(): void;
   onLost?(): void;
-  /** Called once when the API permanently refuses the stream. Default: `onReset`. */
+  /** Called once when the API refuses the stream (4xx except `rate_limited`), which then ends. Default: `onReset(null)`. */
   onRefused?(failure: Failure): void;
 }
 
 /**
- * Follows a stream until the returned function is called. Reconnects and resumes. Pauses while the page is hidden, because
- * browsers allow only six connections to one server for all tabs.
+ * Follows a stream until the returned function is called. Reconnects, and resumes after the last event. Pauses while the
+ * page is hidden: over HTTP/1.1, all tabs together have only six connections to one server.
  */
 export function live<Name extends OperationName>(
   name: Name,
@@ -66,7 +66,7 @@ export function live<Name extends OperationName>(
         if (own.signal.aborted) return;
         const { status, code } = error as Failure;
         if (status >= 400 && status < 500 && code !== 'rate_limited') {
-          // Reading the list again fails too, and shows the reason.
+          // Default: the list is read again. The API refuses that too, and the view shows the reason.
           if (listener.onRefused) listener.onRefused(error as Failure);
           else listener.onReset?.(null);
           return;
@@ -100,7 +100,7 @@ const UNATTENDED_FACTOR = 6;
 const TOUCHES = ['pointermove', 'pointerdown', 'keydown', 'wheel', 'scroll', 'focus'] as const;
 
 let touchedAt = performance.now();
-/** Counts returns to an unattended page. */
+/** Counts how often input ended an unattended time. */
 const returns = signal(0);
 const isUnattended = () => performance.now() - touchedAt > UNATTENDED_MS;
 
@@ -114,8 +114,8 @@ if (typeof window !== 'undefined') {
 }
 
 /**
- * Runs `begin` now and when the page becomes visible, and `end` when it becomes hidden.
- * @returns a function that stops this
+ * Runs `begin` now if the page is visible, and whenever it becomes visible. Runs `end` when it becomes hidden.
+ * @returns a function that runs `end` for the last time
  */
 export function whileVisible(begin: () => void, end: () => void): () => void {
   const change = () => (document.visibilityState === 'hidden' ? end() : begin());
@@ -140,7 +140,7 @@ export function liveRows<Row>(keep = ROWS) {
       if (over > 0) dropped.value += over;
       rows.value = over > 0 ? all.slice(over) : all;
     },
-    /** Prepends older rows: the newest of them, as far as the limit allows. */
+    /** Prepends older rows. Above the limit, drops the oldest of them. */
     addOlder(older: readonly Row[]) {
       const room = keep - rows.peek().length;
       rows.value = [...older.slice(Math.max(0, older.length - room)), ...rows.peek()];
@@ -154,19 +154,20 @@ export function liveRows<Row>(keep = ROWS) {
 
 /** Data read from the server, for a view. */
 export interface Resource<Data> {
-  /** The last data. It stays while it is read again, and when that fails. */
+  /** The data read last; null before. It stays during a new read, and when that read fails. */
   data: ReadonlySignal<Data | null>;
   failure: ReadonlySignal<Failure | null>;
-  /** Reads again, and aborts a read in progress. */
+  /** Reads the data again. Aborts a read in progress. Never rejects: an error sets `failure`. */
   refresh(): Promise<void>;
-  /** Shows a change before the server has responded. */
+  /** Replaces the data, such as by the result of a change. */
   set(data: Data): void;
   close(): void;
 }
 
 /**
- * Reads data now, every `everyMs` while the page is visible, and after a reconnect. An unattended page polls at a sixth of the
- * rate, and at once when a person returns. Must be closed with its view: `useModel` does that.
+ * Reads data while the page is visible: now, every `everyMs`, when the page becomes visible again, and after a reconnect.
+ * Retries at least every 5 s while the server does not respond. An unattended page polls at a sixth of the rate, and at
+ * once when a person returns. Must be closed with its view: `useModel` does that.
  */
 export function resource<Data>(
   load: (signal: AbortSignal) => Promise<Data>,

@@ -20,7 +20,7 @@ import { watchTyping } from './unsaved.ts';
 startRouter();
 watchTyping();
 const session = loadSession();
-// The page shows a failure later.
+// `App` shows the failure.
 session.catch(() => {});
 loadAhead();
 followRole();

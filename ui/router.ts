@@ -66,7 +66,7 @@ export type ParamsOf<Name extends RouteName> = { [Key in NamesIn<(typeof paths)[
 /** A screen and what it shows: `{ name: 'deploy', app: 'shop', deploy: 'x1…' }`. */
 export type Route = { [Name in RouteName]: { name: Name } & ParamsOf<Name> }[RouteName];
 
-/** @returns null when no screen has this path */
+/** Parses a path. @returns null when no screen has this path */
 export function parseRoute(path: string): Route | null {
   const asked = path.split('/').slice(1);
   if (asked.length > 1 && asked.at(-1) === '') asked.pop();
@@ -107,7 +107,7 @@ function decoded(segment: string): string | null {
   }
 }
 
-/** Query parameters. Empty or missing values are left out. */
+/** Query parameters. Empty, null and undefined values are not printed. */
 export type Query = Record<string, string | number | null | undefined>;
 
 export function href(route: Route, query: Query = {}): string {
@@ -157,12 +157,12 @@ export function openPath(path: string, replace = false) {
   if (at.peek().path !== before) scrollTo(0, 0);
 }
 
-/** Opens a URL that a person chose. Asks first when the screen has unsaved text. */
+/** Opens a URL that a person chose. Asks first if another path would drop unsaved text. */
 export function follow(path: string) {
   if (new URL(path, location.href).pathname === at.peek().path || mayDrop()) openPath(path);
 }
 
-/** Changes some query parameters and keeps the others. Adds a history entry only with `push`. */
+/** Changes query parameters, and keeps those that `changes` does not name. Adds a history entry only with `push`. */
 export function setQuery(changes: Query, { push = false } = {}) {
   const search = printQuery(new URLSearchParams(at.peek().search), changes);
   openPath(at.peek().path + (search === '' ? '' : `?${search}`), !push);
@@ -172,7 +172,7 @@ function read() {
   at.value = { path: location.pathname, search: location.search };
 }
 
-/** Handles back and forward. If the person stays for unsaved text, moves the history back. */
+/** Handles back and forward. If the person stays because of unsaved text, returns to the entry of the current screen. */
 function onPopState({ state }: PopStateEvent) {
   const to = stepOf(state);
   if (location.pathname !== at.peek().path && to !== step && !mayDrop()) {
@@ -183,7 +183,7 @@ function onPopState({ state }: PopStateEvent) {
   read();
 }
 
-/** Returns the index that a history entry stores, so that a reload does not lose it. */
+/** Returns the index stored in a history entry; 0 without one. It is stored there to survive a reload. */
 function stepOf(state: unknown): number {
   return (state as { step: number } | null)?.step ?? 0;
 }

@@ -6,10 +6,10 @@ import { forgetKept } from './unsaved.ts';
 
 export interface Session {
   account: SignedIn;
-  /** `app` has `{slug}` in it. */
+  /** Public URLs. `app` has the placeholder `{slug}`. */
   urls: { api: string; git: string; app: string };
   version: string;
-  /** Whether sign-in needs a code besides the password. */
+  /** Whether the account's sign-in needs a code besides the password. */
   second_factor: boolean;
   /** Whether the machine has a bucket. */
   bucket: boolean;
@@ -23,29 +23,29 @@ export interface Session {
   hosts: boolean;
 }
 
-/** `null`: not signed in. `undefined`: not known yet. */
+/** Null: not signed in. Undefined: not read yet. */
 export const session = signal<Session | null | undefined>(undefined);
-/** The provider by which people sign in, if there is one. `required`: there is no other way. */
+/** The provider by which people sign in; null without one. `required`: people cannot sign in any other way. */
 export const provider = signal<{ name: string; required: boolean } | null>(null);
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
 /** Whether the account may see the list of hosts, which only a Cellar with several hosts has. */
 export const seesHosts = computed(() => isAdmin.value && session.value!.hosts);
-/** Whether apps are served below `localhost`, to which no DNS name can lead. */
+/** Whether apps are served below `localhost`, to which DNS records cannot point. */
 export const isLocal = computed(
   () =>
     session.value != null &&
     new URL(session.value.urls.app.replace('{slug}', 'a')).hostname === 'a.localhost',
 );
-/** The domain below which each app has its own name. */
+/** The domain below which each app has its hostname. */
 export const baseDomain = computed(() =>
   new URL(session.value!.urls.app.replace('{slug}', 'a')).hostname.slice('a.'.length),
 );
 /** Whether the account may create apps. A guest may not. */
 export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 
-/** Reads the session from the server. @throws {Failure} when it does not respond */
+/** Reads the session from the server. @throws {Failure} when it cannot be read */
 export async function loadSession(): Promise<void> {
   const answer = await serverRoute<
     (Session | { account: null }) & { mail: boolean; provider: typeof provider.value }
@@ -55,28 +55,28 @@ export async function loadSession(): Promise<void> {
   session.value = answer.account === null ? null : answer;
 }
 
-/** Key in `sessionStorage`, which keeps the token while the person is at the provider's page. */
+/** Key in `sessionStorage` of an invite's token, while the person is at the provider's page. */
 const INVITE = 'invite';
 
-/** Keeps the token of an invite while its person signs in at the provider. */
+/** Keeps the token of an invite while the person signs in at the provider. */
 export function keepInvite(token: string): void {
   sessionStorage.setItem(INVITE, token);
 }
 
-/** Returns the kept token, once; empty for none. */
+/** Returns the kept token of an invite, and deletes it; empty for none. */
 export function takeInvite(): string {
   const token = sessionStorage.getItem(INVITE) ?? '';
   sessionStorage.removeItem(INVITE);
   return token;
 }
 
-/** Ends the session on the server, then here. @throws {Failure} when the server does not end it */
+/** Ends the session on the server, then in this page. @throws {Failure} when the server does not end it */
 export async function signOut(): Promise<void> {
   await serverRoute('/api/auth/sign-out', {});
   session.value = null;
 }
 
-/** Id of the last signed-in account. */
+/** Id of the account that signed in last; null before. */
 let last: string | null = null;
 session.subscribe((now) => {
   if (!now) return;
@@ -84,7 +84,8 @@ session.subscribe((now) => {
   last = now.account.id;
 });
 
-// When a call says that nobody is signed in, ends the session here. The sign-in screen then returns to this screen.
+// When a response says that nobody is signed in, ends the session in this page. The URL stays, so a sign-in shows the same
+// screen again.
 signedOut.subscribe((times) => {
   if (times > 0) session.value = null;
 });

@@ -3,11 +3,11 @@
 type Field = HTMLInputElement | HTMLTextAreaElement;
 
 const QUESTION = 'What you typed here is not saved. Drop it?';
-/** Fields with input, and their last saved text. */
+/** Fields in which a person typed, each with its text before that or when it was last saved. */
 const savedTexts = new Map<Field, string>();
 const keepers: { texts: Map<string, unknown>; isUnsaved: () => boolean }[] = [];
 
-/** Starts to track input. The browser asks before it leaves a page with unsaved text. */
+/** Starts to track typed text. The browser asks before it leaves a page with unsaved text. */
 export function watchTyping(): void {
   document.addEventListener('beforeinput', (event) => {
     const field = event.composedPath()[0];
@@ -20,17 +20,17 @@ export function watchTyping(): void {
   });
 }
 
-/** Registers text that survives switching screens, and is lost only with the page or when another person signs in. */
+/** Registers text that survives switching screens. It is lost when the page is left, or another account signs in. */
 export function keptInPage(texts: Map<string, unknown>, isUnsaved: () => boolean): void {
   keepers.push({ texts, isUnsaved });
 }
 
-/** Drops all registered text, for the next person at this page. */
+/** Drops all registered text, so that the next account in this page does not see it. */
 export function forgetKept(): void {
   for (const { texts } of keepers) texts.clear();
 }
 
-/** Records the text that a form sends. @returns a function that marks the text as saved */
+/** Records the text in a form's fields. @returns a function that marks this text as saved */
 export function sentText(form: Node): () => void {
   const sent = [...savedTexts.keys()].filter((field) => form.contains(field));
   const texts = sent.map((field) => [field, field.value] as const);
@@ -39,12 +39,12 @@ export function sentText(form: Node): () => void {
   };
 }
 
-/** Returns whether the fields of a part of the page may be dropped: they have no unsaved text, or the person agrees. */
+/** Whether the fields in a part of the page may be dropped: they have no unsaved text, or the person agrees. */
 export function mayDrop(part: Node = document): boolean {
   return !hasTyped(part) || confirm(QUESTION);
 }
 
-/** Ignores search fields, and fields with `data-kept`, whose text is restored. */
+/** Whether a part of the page has unsaved text. Ignores search fields, and `data-kept` fields, whose text is restored. */
 function hasTyped(part: Node): boolean {
   return [...savedTexts].some(
     ([field, saved]) =>

@@ -13,7 +13,7 @@ import { ago, fields, plain, table } from '../show.ts';
 
 const alert = { name: 'alert', summary: 'its id, as `cellar alerts` lists it' } as const;
 
-/** The options of thresholds, with the name of each in the input. */
+/** The options for thresholds. `flag` is the long flag, `name` its key in `Input`, `field` its name in the API. */
 const THRESHOLDS = THRESHOLD_NAMES.map((field) => {
   const { meaning, least, most, initial } = ALERT_THRESHOLDS[field];
   return {

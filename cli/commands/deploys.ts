@@ -13,13 +13,13 @@ import { ago, firstLine, plain, shownCommit, shownDeploy, status, table, took } 
 
 /** Poll interval of a running deploy, in ms. */
 const POLL_MS = 300;
-/** Timeout of a deploy, in ms. Its install, build and release command may each take `RUNNER_BUILD_TIMEOUT_S`. */
+/** Maximum wait for a deploy, in ms. Its install, build and release commands may each take `RUNNER_BUILD_TIMEOUT_S`. */
 const DEADLINE_MS = 3 * 60 * 60_000;
-/** Number of newest deploys that may contain the new one. */
+/** Number of newest deploys among which the deploy of a push is searched. */
 const NEWEST = 20;
-/** Number of last log lines to show of a failed deploy. */
+/** Maximum lines shown from the end of a failed deploy's log. */
 const LAST_LINES = 20;
-/** Statuses of deploys that cannot be the deploy of the push: their version does not serve any more, or never did. */
+/** Statuses of deploys that do not serve. If all deploys of the pushed commit have one of them, it is deployed again. */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
 
@@ -75,7 +75,7 @@ export const deployCommands: readonly Command[] = [
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy =
         items.find((each) => each.sha === sha && !ENDED.includes(each.status)) ??
-        // The push started no deploy when pushes do not deploy this app, or the commit was deployed before.
+        // The push started no deploy if pushes do not deploy this app, or if `main` had the commit before.
         (await session.call('deploys.create', { id: app.id, ref: sha }));
       // If the deploy ended during the push, git has shown its log.
       const isLogShown = deploy.status !== 'queued' && deploy.status !== 'building';
@@ -190,7 +190,7 @@ export const deployCommands: readonly Command[] = [
   }),
 ];
 
-/** @throws {Stopped} for a version without a percentage */
+/** Parses `version@percentage`. @throws {Stopped} for a version without a percentage */
 function weighted(text: string): { version: string; percentage: number } {
   const [, version, percentage] = /^([^@]+)@(\d+(?:\.\d+)?)%?$/.exec(text) ?? [];
   if (version === undefined)
@@ -252,10 +252,10 @@ export async function finished(
 }
 
 /**
- * Checks that a deploy went live.
+ * Checks that a deploy went live. If it failed, prints the end of its log.
  * @param app its state before the deploy
- * @param isLogShown whether the log was already shown
- * @throws {Stopped} when it did not go live; prints the end of its log first
+ * @param isLogShown whether the log was printed already
+ * @throws {Stopped} when the deploy did not go live
  */
 export async function succeeded(
   session: Session,
@@ -288,7 +288,7 @@ export async function newestDeploy(session: Session, id: string): Promise<Deploy
   return (await session.call('deploys.list', { id, limit: 1 })).items[0];
 }
 
-/** Returns the id of the newest deploy before the live one that can be rolled back to. */
+/** Returns the id of the newest deploy before the live one that can be rolled back to. @throws {Stopped} without one */
 async function releaseBefore(session: Session, app: App): Promise<string> {
   const { items } = await session.call('deploys.list', { id: app.id, limit: 200 });
   const live = items.findIndex(({ id }) => id === app.live_deploy_id);

@@ -41,16 +41,16 @@ export const devCommand: Command = textCommand({
     const child = spawn(
       process.execPath,
       ['--no-warnings', join(place.root, 'runtime', 'dev', 'main.ts'), JSON.stringify(options)],
-      // The IPC channel closes when this process ends, even by a crash: then the child ends, too.
+      // The IPC channel closes when this process ends, even by a crash. The child then ends too.
       {
         cwd: place.folder,
         env: place.env,
         stdio: [copied === null ? 'ignore' : 'pipe', 'inherit', 'inherit', 'ipc'],
       },
     );
-    // If the copy breaks off, the child reports it.
+    // The child reports an incomplete copy, so errors of the stream are ignored here.
     if (copied !== null) pipeline(Readable.fromWeb(copied), child.stdin!).catch(() => {});
-    // Ctrl-C in a terminal reaches the child by itself; a signal to this process alone has to be passed on.
+    // A terminal sends Ctrl-C to the child too. A SIGINT to this process alone must be passed on.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
     if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'Nothing is served.');

@@ -78,7 +78,7 @@ export const localCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the origin to which git pushes. It derives from the address of any app; null when there is no app. */
+/** Returns the origin of the git server, from the git URL of an app; null when there is no app. */
 async function gitOfApps(client: Client): Promise<string | null> {
   const { items } = await client.call('apps.list', { limit: 1 });
   return items[0] ? new URL(items[0].git_url).origin : null;
@@ -98,7 +98,10 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
   return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key')).trim() };
 }
 
-/** Makes the folder a git repository with the remote. Writes a Wrangler configuration if a Worker has none. */
+/**
+ * Makes the folder a git repository, and sets its remote `cellar`. Writes a Wrangler configuration if there is none, and
+ * the folder has the entry of a Worker.
+ */
 function link(session: Session, slug: string, url: string): void {
   const { folder, say } = session.place;
   if (!isRepository(folder)) {
@@ -114,7 +117,10 @@ function link(session: Session, slug: string, url: string): void {
   say(`Wrote wrangler.jsonc for ${main}\n`);
 }
 
-/** Lets git use the API key of `cellar login`. The login may not have known the git server: an app's address names it. */
+/**
+ * Lets git use the API key of `cellar login` for the git server of `remote`. `cellar login` does this itself if it finds
+ * out that server.
+ */
 function useKeyOfLogin({ login, place }: Session, remote: string): void {
   const saved = savedLogin(place.env);
   const git = new URL(remote).origin;

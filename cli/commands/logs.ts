@@ -43,7 +43,7 @@ export const logCommands: readonly Command[] = [
         if (found.items.length === 0) session.place.say('There are no such lines in the last 24 hours.\n');
         return found;
       }
-      // The stream starts after the newest line of all, which the filters may exclude.
+      // The stream starts after the newest line, even if the filters exclude that line.
       const { level: _, search: __, ...all } = filters;
       const newest = await session.call('logs.list', { ...all, limit: 1 });
       const lines = await list(limit);
@@ -130,8 +130,9 @@ function setsStatus(word: string, summary: string, to: (typeof statuses)[number]
 }
 
 /**
- * Prints new lines until a person interrupts it or the stream ends.
+ * Prints new lines until a person interrupts the command.
  * @param last the id of the newest existing line; 0 when there is none
+ * @throws {Stopped} when the stream ends
  */
 async function follow(
   session: Session,

@@ -138,7 +138,7 @@ function shownTrace({ spans, calls }: Result<'traces.get'>): string {
   return [...requests, waits].join('\n');
 }
 
-/** @throws {Stopped} when an option is not a whole number from 1 to `most` */
+/** Returns the number of an option; undefined without it. @throws {Stopped} when it is no whole number from 1 to `most` */
 function wholeNumber(input: Input, name: string, most: number): number | undefined {
   const text = textOf(input, name);
   if (text === undefined) return undefined;

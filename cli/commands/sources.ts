@@ -96,7 +96,7 @@ export const sourceCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the error for an approval without a commit. It shows the newest commit, which nobody may have reviewed. */
+/** Returns the error for an approval that names no commit. It shows the newest commit, and asks to review it first. */
 function reviewFirst(number: number, { pulls }: Result<'source.get'>): Stopped {
   const pull = pulls.find((each) => each.number === number && each.state !== 'closed');
   if (pull === undefined)
@@ -121,7 +121,7 @@ function pullsOf({ pulls }: Result<'source.get'>): string {
   return `\n\n${table(['PULL REQUEST', 'TITLE', 'STATE', 'COMMIT', 'PREVIEW'], rows, '')}`;
 }
 
-/** Returns the option `--deploy-on`; `main` without it. @throws {Stopped} for another word */
+/** Returns the option `--deploy-on`; `main` without it. @throws {Stopped} for a value that is not in `MODES` */
 export function deployModeOf(input: Input): (typeof MODES)[number] {
   const text = textOf(input, 'deployOn') ?? 'main';
   const mode = MODES.find((each) => each === text);

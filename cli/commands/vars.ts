@@ -74,7 +74,7 @@ export const varCommands: readonly Command[] = [
   }),
 ];
 
-/** @throws {Stopped} for a text that is not JSON */
+/** Parses JSON. @throws {Stopped} for a text that is not JSON */
 function jsonOf(text: string, words: string): unknown {
   try {
     return JSON.parse(text);

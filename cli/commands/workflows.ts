@@ -13,7 +13,7 @@ function named(session: Parameters<Command['run']>[0], input: Input) {
   return { id: session.app(), workflow: String(input.workflow), instance: String(input.instance) };
 }
 
-/** Parses JSON from the command line. @param what its name in messages */
+/** Parses JSON from the command line. @param what its name in the message @throws {Stopped} for a text that is not JSON */
 function json(text: string | undefined, what: string): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
@@ -22,7 +22,7 @@ function json(text: string | undefined, what: string): unknown {
   }
 }
 
-/** Declares a command that changes an instance. All four take a workflow and an instance. */
+/** Declares a command that changes an instance of a Workflow. */
 function change(verb: 'pause' | 'resume' | 'terminate' | 'restart', summary: string): Command {
   return command({
     words: `workflows ${verb}`,

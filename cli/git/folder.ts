@@ -53,12 +53,12 @@ export function readGit(folder: string, ...words: string[]): string | null {
 export interface GitRun {
   folder: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** Gets git's standard error. */
+  /** Called with text of git's standard error. */
   say: (text: string) => void;
   signal: AbortSignal;
 }
 
-/** Runs git, and passes on its messages at once. @returns its exit code */
+/** Runs git. Its standard error goes to `say` as it arrives. @returns its exit code; 1 when a signal killed it */
 export function runGit({ folder, env, say, signal }: GitRun, ...words: string[]): Promise<number> {
   const child = spawn('git', words, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'], signal });
   child.stderr.setEncoding('utf8').on('data', say);
@@ -70,7 +70,7 @@ export function runGit({ folder, env, say, signal }: GitRun, ...words: string[])
   return promise;
 }
 
-/** Returns an environment with which git sends an API key to `url` only. The key does not show in a process list. */
+/** Returns an environment with which git sends an API key to `url` only. Unlike arguments, process lists do not show it. */
 export function withKey(
   env: Readonly<Record<string, string | undefined>>,
   url: string,

@@ -1,4 +1,4 @@
-// A credential helper for git: `cellar login` installs it, and git then asks it for the API key.
+// A credential helper for git. `cellar login` or `cellar init` installs it. Git then runs it to get the API key.
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type Command, textCommand } from '../command.ts';
@@ -14,7 +14,7 @@ export const gitCredentialCommand: Command = textCommand({
     operation === 'get' ? answer(await place.input(), place.env) : '',
 });
 
-/** Returns the user and the key in git's format; empty for another server than that of the login, or without an API key. */
+/** Returns the user and the key in git's format; empty if git asks for another server, or the login has no API key. */
 function answer(asked: string, env: Environment): string {
   const saved = savedLogin(env);
   const { protocol, host } = Object.fromEntries(
@@ -33,7 +33,7 @@ export function isKey(token: string): boolean {
 }
 
 /**
- * Makes git ask `cellar git-credential` for keys of one server, in the person's own configuration of git.
+ * Makes git ask `cellar git-credential` for the key of one server. Changes git's global configuration of the user.
  * @param git the server's origin, such as `https://git.apps.example.com`
  * @returns false when git is missing, or its configuration cannot be written
  */
@@ -48,7 +48,7 @@ export function installHelper({ env, root }: Place, git: string): boolean {
   }
 }
 
-/** Returns the origin of git beside an API at `https://api.<base>`; null for other addresses. */
+/** Returns the git server's origin `https://git.<base>` for an API at `https://api.<base>`; null for other addresses. */
 export function gitBeside(api: string): string | null {
   const { protocol, host } = new URL(api);
   return host.startsWith('api.') ? `${protocol}//git.${host.slice('api.'.length)}` : null;

@@ -7,7 +7,7 @@ import { Stopped } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
 import { type GitRun, isRepository, readGit, runGit, withKey } from './folder.ts';
 
-/** Name of an API key for one push. */
+/** Name of the API keys that `keyed` creates and revokes. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
 /** A temporary key of this age, in ms, is orphaned: no push takes this long. */
 const ORPHANED_KEY_MS = 6 * 3_600_000;
@@ -21,7 +21,7 @@ const NEVER_PUSHED = [
   '.env.local',
   '.env.*.local',
 ];
-/** The author of commits of a folder without a repository. */
+/** The author and committer of commits of a folder without a repository. */
 const AUTHOR = {
   GIT_AUTHOR_NAME: 'cellar deploy',
   GIT_AUTHOR_EMAIL: 'cellar@localhost',
@@ -49,7 +49,7 @@ export async function pushFolder(session: Session, app: App): Promise<string> {
   return sha;
 }
 
-/** Pushes a folder without a repository: its files become a commit on top of `main`. */
+/** Pushes a folder without a repository: its files become a commit on top of the app's `main`. @returns the commit */
 async function pushLooseFolder(session: Session, app: App): Promise<string> {
   const { folder, env, signal, say } = session.place;
   const scratch = mkdtempSync(join(tmpdir(), 'cellar-deploy-'));

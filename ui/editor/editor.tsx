@@ -20,7 +20,7 @@ interface EditorProps {
   path: string;
   /** The initial text. A different text needs a different `key`. */
   text: string;
-  /** The first line to show, from 1. */
+  /** Number of the line to scroll to and select, from 1; null for none. */
   line: number | null;
   isReadOnly: boolean;
   onText: (text: string) => void;
@@ -79,7 +79,7 @@ export default function Editor(props: EditorProps) {
     });
     languageOf(path).then(
       (found) => found && view.dispatch({ effects: language.reconfigure(found) }),
-      // Without its language, the file is plain text.
+      // If the language cannot be loaded, the text is not highlighted.
       () => {},
     );
     shown.current = view;
@@ -98,7 +98,7 @@ export default function Editor(props: EditorProps) {
   return <div ref={box} class="editor" />;
 }
 
-/** Returns the indentation that the file uses already. */
+/** Returns the indentation of the first indented line: a tab, or two to four spaces; two spaces without such a line. */
 function indentOf(text: string): string {
   const found = /^(\t| {2,8})(?=\S)/m.exec(text)?.[1] ?? '  ';
   return found === '\t' ? '\t' : ' '.repeat(Math.min(found.length, 4));

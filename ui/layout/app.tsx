@@ -41,8 +41,8 @@ function Place() {
   const isOut = session.value === null;
   const wanted: Route | null = isOut && !isPublic ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
-  // A signed-in person leaves the sign-in screen, and continues with a pending invite. `apps` counts too, because the
-  // identity provider sends people there.
+  // A signed-in person leaves the sign-in screen, and continues with a pending invite. The identity provider sends people
+  // to `apps`, so a pending invite continues from there too.
   useEffect(() => {
     if (isOut || (asked?.name !== 'signIn' && asked?.name !== 'apps')) return;
     const token = queryOf('invite') || takeInvite();
@@ -93,7 +93,7 @@ function load(name: RouteName): Promise<{ default: Shown['View'] }> {
 /** Preloads the likely first screen while the server is asked for the session. */
 export function loadAhead(): void {
   const asked = route.peek();
-  // A failure is shown when the screen is needed.
+  // Ignores a failure: `useShown` loads the screen again, and shows the failure then.
   if (asked !== null)
     load(asked.name).then(
       ({ default: View }) => loaded.set(asked.name, View),
@@ -148,7 +148,7 @@ function Forbidden() {
   );
 }
 
-/** A chunk that fails to load mostly belongs to an older version of Cellar. */
+/** Shown when the chunk of a screen cannot be loaded, such as after an update of Cellar. */
 function NewVersion() {
   return (
     <Empty title="This page could not be loaded" heading="h1">

@@ -33,7 +33,7 @@ const APPS = { page: 200, most: 2_000 };
 /** Slugs of all apps, read when the palette was opened last. */
 const slugs = signal<readonly string[]>([]);
 
-/** The current app, if its main branch has a commit to deploy; else null. An app that was only uploaded has none. */
+/** The current app, if its main branch has a commit to deploy; else null, such as for an app with uploads only. */
 const withMain = signal<string | null>(null);
 
 /** Storage of the current app, by name. */
@@ -55,7 +55,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
   useEffect(() => {
     const end = showModal(dialog.current!);
     readSlugs().catch(failed);
-    // An account that may not read the storage gets no results from it.
+    // Ignores failures: the results then lack the storage, or the deploy of main.
     readStorage().catch(() => {});
     readDeploys().catch(() => {});
     return end;
@@ -112,7 +112,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
       {found.length === 0 && <p class="nothing muted">Nothing has these words.</p>}
       <div ref={list} id={id} class="finder-list" role="listbox" aria-label="Found">
         {found.map((item, i) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the input above has the keys
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the input above handles the keys
           <div
             key={keys[i]}
             id={`${id}-${i}`}
@@ -185,7 +185,7 @@ async function readDeploys(): Promise<void> {
 
 const go = (to: Route) => () => follow(href(to));
 
-/** Returns the apps besides the current one. Each opens with the section that is shown now. */
+/** Returns all apps but the current one. Each opens on the section that is shown now. */
 function otherApps(apps: readonly string[]): Found[] {
   const here = route.value;
   if (here === null || !('app' in here)) return [];
@@ -202,7 +202,7 @@ function otherApps(apps: readonly string[]): Found[] {
     }));
 }
 
-/** Returns everything in the order shown before typing: the current app, all apps, the rest. */
+/** Returns everything in the order shown before typing: the current app, the other apps, the rest. */
 function everything(apps: readonly string[]): Found[] {
   const here = route.value;
   const app = here !== null && 'app' in here ? here.app : null;

@@ -11,7 +11,7 @@ import { Button } from '../parts/controls/button.tsx';
 import { IconFolder } from '../parts/icons.tsx';
 import { Notice } from '../parts/status/states.tsx';
 
-/** @param props.onDeploy gets the id of the deploy that was started */
+/** @param props.onDeploy called with the id of the deploy that was started */
 export function FolderDrop({ app, onDeploy }: { app: string; onDeploy: (id: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
   const ending = useRef<AbortController | null>(null);

@@ -126,7 +126,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
-/** `localhost` names no machine, so the product's name replaces it. */
+/** Returns the hostname. `localhost` does not identify a machine, so the product's name replaces it. */
 function machineName(): string {
   return location.hostname === 'localhost' ? 'Cellar' : location.hostname;
 }
@@ -206,7 +206,7 @@ function AccountMenu({ docs }: { docs: string }) {
   );
 }
 
-/** Shows since when the connection is lost. Data that was read stays visible. */
+/** Shows for how long the connection has been lost. Data that was read stays visible. */
 function Lost() {
   const since = lostSince.value;
   if (since === null) return null;

@@ -10,7 +10,7 @@ export function Head({
 }: {
   title: ComponentChildren;
   about?: ComponentChildren;
-  /** Next to the title. */
+  /** Shown beside the title. */
   status?: ComponentChildren;
   children?: ComponentChildren;
 }) {

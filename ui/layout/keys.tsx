@@ -7,7 +7,7 @@ import { isAdmin } from '../session.ts';
 import { finding } from './finder.tsx';
 import { everywhere, groupsOf, routeOf, type Section } from './sections.ts';
 
-/** Timeout for the letter after `g`. */
+/** Timeout for the letter after `g`, in ms. */
 const SECOND_KEY_MS = 1_500;
 
 const helping = signal(false);
@@ -24,7 +24,7 @@ export function Keys() {
 }
 
 function onKey(event: KeyboardEvent) {
-  // A key handled by an input method is not a shortcut.
+  // Ignores keys that another handler or an input method has handled.
   if (event.defaultPrevented || event.isComposing) return;
   const { key } = event;
   if ((event.metaKey || event.ctrlKey) && !event.shiftKey && !event.altKey && key.toLowerCase() === 'k') {
@@ -54,13 +54,13 @@ function onKey(event: KeyboardEvent) {
   }
 }
 
-/** For events from a shadow root, such as the editor's, `target` is only the host. The composed path has the field. */
+/** Whether a person types into a field. For a shadow root, such as the editor's, only the composed path has the field. */
 function isTyping(event: KeyboardEvent): boolean {
   const [at] = event.composedPath();
   return at instanceof HTMLElement && (at.isContentEditable || at.matches('input, textarea, select'));
 }
 
-/** Returns the sections with a letter on this screen. */
+/** Returns the sections that shortcuts reach from this screen, if they have a letter. */
 function sections(): Section[] {
   const here = route.peek();
   const inApp = here !== null && 'app' in here ? groupsOf('app').flatMap(({ sections }) => sections) : [];
@@ -76,7 +76,7 @@ function goTo(key: string): boolean {
   return true;
 }
 
-/** Focuses the next or previous row, on its link. */
+/** Focuses the next row (1) or the previous one (-1): its link, or another control. */
 function moveRow(by: 1 | -1) {
   const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')];
   const at = rows.findIndex((row) => row.contains(document.activeElement));

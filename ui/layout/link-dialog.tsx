@@ -1,4 +1,4 @@
-// Shows a new link for another person, which cannot be shown again. Says whether it was mailed.
+// Shows a new link for another person, and whether it was mailed. The link cannot be shown again.
 import type { MadeLink } from '../models/account/invites.ts';
 import { Code } from '../parts/code/code.tsx';
 import { Button } from '../parts/controls/button.tsx';
@@ -6,7 +6,7 @@ import { Dialog } from '../parts/controls/dialog.tsx';
 import { IconCircleAlert } from '../parts/icons.tsx';
 import { Notice } from '../parts/status/states.tsx';
 
-/** @param props.about explains the link; not shown when the link was only mailed */
+/** @param props.about explains the link; not shown when `link.url` is null, because the link was mailed */
 export function LinkDialog({
   link: { url, mail },
   about,

@@ -1,4 +1,4 @@
-// Form of a link that creates an account, or sets an account's new password.
+// The form that a link opens: it creates an account, accepts an invite, or sets a new password.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
@@ -21,12 +21,12 @@ import { PublicPage } from './public-page.tsx';
 
 type Model = ReturnType<typeof linkModel>;
 
-/** @param props.path server route that uses the link */
+/** @param props.path server route that creates the account or sets the password */
 export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   const token = queryOf('token');
   const model = useModel(() => linkModel(path, token));
   const purpose = model.purpose.value;
-  /** Whether the signed-in person wants another account. */
+  /** Whether the signed-in person wants to create another account. */
   const [isNew, setNew] = useState(false);
   const failure = model.failure.value;
   if (purpose === null && failure !== null) {
@@ -73,7 +73,7 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   );
 }
 
-/** Opens the screen that the link gives access to. */
+/** Opens the app of the invite, else the list of apps. */
 function enter({ app }: LinkPurpose) {
   if (app === null) open({ name: 'apps' }, { replace: true });
   else open({ name: 'overview', app: app.slug }, { replace: true });

@@ -1,4 +1,4 @@
-// Layout of the screens before sign-in.
+// Layout of the screens that need no session.
 import type { ComponentChildren } from 'preact';
 import { Mark } from '../parts/code/mark.tsx';
 

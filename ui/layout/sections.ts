@@ -1,4 +1,4 @@
-// The sections in the sidebar, and their letters after `g`.
+// The sections in the sidebar with their shortcuts (`g` and a letter), and the tasks and documentation in the finder.
 import {
   type Icon,
   IconActivity,
@@ -35,13 +35,13 @@ export interface Section {
   name: RouteName;
   text: string;
   icon: Icon;
-  /** Letter after `g`. */
+  /** The letter that opens the section after `g`. */
   key?: string;
   /** The role that the section needs, if it is more than `view`. */
   needs?: Role;
   /** Page of the documentation, with an optional anchor: `storage#quotas`. */
   docs: string;
-  /** Other words by which the finder finds it. */
+  /** Other words by which the finder finds the section. */
   also?: string;
 }
 
@@ -228,7 +228,7 @@ const ofMachine: readonly Group[] = [
   },
 ];
 
-/** Sections outside of apps. The finder and the letters after `g` reach them from every screen. */
+/** Sections outside of apps. The finder reaches them from every screen, and so do shortcuts if they have a letter. */
 export const everywhere: readonly Section[] = [
   { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a', docs: 'readme' },
   {
@@ -242,7 +242,7 @@ export const everywhere: readonly Section[] = [
   { name: 'machine', text: 'Machine', icon: IconServer, key: 'c', docs: 'operations' },
 ];
 
-/** Something to do, as people type it into the finder, and the section in which it is done. */
+/** An entry of the finder that names something to do, and the section where a person does it. */
 export interface Task {
   text: string;
   also: string;
@@ -277,13 +277,13 @@ export const tasksOfApp: readonly Task[] = [
   { text: 'Delete this app', also: 'remove destroy', section: 'settings', needs: 'admin' },
 ];
 
-/** For everybody. */
+/** Tasks for every account. */
 export const tasksOfAccount: readonly Task[] = [
   { text: 'Make an API key', also: 'token git password', section: 'account' },
   { text: 'Change your password', also: 'passkey two-factor 2fa totp', section: 'account' },
 ];
 
-/** For admins of the machine. */
+/** Tasks for admins of the machine. */
 export const tasksOfMachine: readonly Task[] = [
   { text: 'Back up this machine: take a snapshot', also: 'backup export', section: 'snapshots' },
   { text: 'Restore an app from a snapshot', also: 'backup recover undelete', section: 'snapshots' },
@@ -306,13 +306,13 @@ export const docsPages = [
   ['settings', 'Settings of the machine'],
 ] as const;
 
-/** Returns the URL of the documentation about a screen. @param section null: no section is above the screen */
+/** Returns the URL of the documentation about a section; that of the start page for null or another screen. */
 export function docsUrl(section: RouteName | null): string {
   const all = [...ofApp, ...ofMachine].flatMap(({ sections }) => sections).concat(everywhere);
   return `/docs/${all.find(({ name }) => name === section)?.docs ?? 'readme'}`;
 }
 
-/** Returns the sidebar's groups for a screen, without sections that the person may not see. */
+/** Returns the sidebar's groups, without sections that the person may not see. @param place `Screen.place` */
 export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly Group[] {
   if (place === 'app')
     return ofApp.map(({ title, sections }) => ({
@@ -326,7 +326,7 @@ export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly
   }));
 }
 
-/** Returns the route of a section, in the current app. */
+/** Returns the route of a section. @param app the app's slug; null for a section outside of apps */
 export function routeOf({ name }: Pick<Section, 'name'>, app: string | null): Route {
   return (app === null ? { name } : name === 'source' ? { name, app, path: '' } : { name, app }) as Route;
 }

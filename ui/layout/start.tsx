@@ -13,7 +13,7 @@ import { Status } from '../parts/status/status.tsx';
 import { session } from '../session.ts';
 import { FolderDrop } from './folder-drop.tsx';
 
-/** @param props.onDeploy gets the id of the deploy that was started */
+/** @param props.onDeploy called with the id of the deploy that was started */
 export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string) => void }) {
   const model = useModel(() => startModel(slug));
   const remote = model.remote.data.value;

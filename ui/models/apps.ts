@@ -9,7 +9,7 @@ export type App = Overview['items'][number];
 
 const EVERY_MS = 15_000;
 
-/** All apps with their figures, and the filtered ones. */
+/** All apps with their figures, the apps that match the filter (`q` in the query), and totals. */
 export function appsModel() {
   const apps = resource((signal) => api('apps.overview', {}, { signal }), { everyMs: EVERY_MS });
   const filter = computed(() => queryOf('q').trim().toLowerCase());
@@ -55,7 +55,7 @@ export function oneApp(id: string, everyMs: number) {
   };
 }
 
-/** Whether an app has a live release but no process until the next request. */
+/** Whether an app is idle: it has a live release and no process, and its next request or due work starts one. */
 export function isIdle({ status, figures }: Pick<App, 'status' | 'figures'>): boolean {
   return status === 'running' && figures !== null && figures.memory_bytes === null;
 }

@@ -8,7 +8,7 @@ export type DeletedApp = Result<'apps.list_deleted'>['items'][number];
 
 const LIMIT = 20;
 
-/** @param apps the apps that are not deleted; when their ids change, the deleted apps are read again */
+/** @param apps the apps that are not deleted; when their ids change, the model reads the deleted apps again */
 export function deletedModel(apps: Resource<Overview>) {
   const deleted = pages(
     (cursor, signal) => api('apps.list_deleted', { limit: LIMIT, cursor }, { signal }),

@@ -24,7 +24,7 @@ export function dispatchModel() {
   };
 }
 
-/** The scripts of a dispatch namespace, the newest first. @param owner the account that has it */
+/** The scripts of a dispatch namespace, the newest first. @param owner the account that owns the namespace */
 export function scriptsModel(owner: string, name: string) {
   const scripts = pages(
     (cursor, signal) =>

@@ -1,11 +1,11 @@
-// Uncommitted changes to an app's source. They survive switching files, until the page is left.
+// Uncommitted changes to an app's source. They survive switching files and screens, until the page is closed or reloaded.
 import { computed, type Signal, signal } from '@preact/signals';
 import { keptInPage } from '../unsaved.ts';
 
 /** A changed file. */
 export interface Draft {
   path: string;
-  /** Null: the file is deleted. */
+  /** The new text; null: the file is deleted. */
   text: string | null;
   /** The text on main; null: the file does not exist there. */
   was: string | null;
@@ -42,7 +42,7 @@ export function draftsOf(app: string) {
         else next.set(path, { path, text, was });
       });
     },
-    /** Deletes a file, or drops a new one. */
+    /** Marks a file of main as deleted, or drops the draft of a new file. */
     remove(path: string, was: string | null) {
       change((next) => {
         if (was === null) next.delete(path);

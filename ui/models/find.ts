@@ -1,7 +1,7 @@
 // Search over apps, their sections, screens of the machine, and actions.
 
 export interface Found {
-  /** Heading of the entry: the app, or the kind of thing. */
+  /** Shown beside the text: the app's slug, or the kind of entry. */
   group: string;
   text: string;
   /** More words that match. */
@@ -15,8 +15,8 @@ export interface Found {
 const RESULTS_LIMIT = 40;
 
 /**
- * Returns the items that contain every typed word, best first. A match at the start of the text ranks first, then one
- * at the start of a word, then one inside a word. With nothing typed, keeps the order.
+ * Returns the items that contain every typed word, highest score first. With nothing typed, keeps the order. A match scores
+ * 3 at the start of a string, 2 at the start of a word, 1 inside a word; times 4 in `text`, 3 in `group`, 2 in `also`.
  */
 export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'near'>>(
   items: readonly Item[],
@@ -47,7 +47,7 @@ function scoreOf(
     if (found === 0) return 0;
     score += found;
   }
-  // Prefers the current app, then the shorter text.
+  // At an equal score, prefers the current app, then the shorter text.
   return score + (near ? 1 : 0) - text.length / 1_000;
 }
 

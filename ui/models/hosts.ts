@@ -10,7 +10,7 @@ type App = Result<'apps.list'>['items'][number];
 const EVERY_MS = 5_000;
 const LIMIT = 200;
 const APPS = 50;
-/** Difference of clocks that needs attention, in ms. */
+/** A larger difference between a host's clock and the bucket's needs attention, in ms. */
 const CLOCK_MS = 1_000;
 
 export function hostsModel() {
@@ -48,7 +48,7 @@ export function homeModel(id: string, home: string) {
   return { hosts, move: (host: string) => api('apps.move', { id, host }), close: hosts.close };
 }
 
-/** Returns how busy a host is; null when that is not known now. */
+/** Returns the load of a host; null when it is unknown, as for a silent host. */
 export function loadOf({ state, load }: Host): Host['load'] {
   return state === 'silent' ? null : load;
 }
@@ -58,7 +58,7 @@ export function isClockOff({ clock_ahead_ms: ms }: Pick<Host, 'clock_ahead_ms'>)
   return ms !== null && Math.abs(ms) > CLOCK_MS;
 }
 
-/** Returns what needs attention, in sentences. */
+/** Returns what needs attention on the hosts, in sentences. */
 export function attention(hosts: readonly Host[]): string[] {
   const said: string[] = [];
   for (const { name, state, local_apps } of hosts) {

@@ -13,7 +13,7 @@ export type Snapshot = Result<'snapshots.list'>['items'][number];
 export type Setting = Result<'admin.settings'>['items'][number];
 
 const EVERY_MS = 5_000;
-/** Maximum apps with a part of their own in the memory bar. */
+/** Maximum apps that have separate parts in the memory bar. */
 const BAR_APPS = 8;
 
 export function machineModel() {
@@ -44,11 +44,11 @@ export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { pa
   parts.push({ name: 'Cellar', bytes: Math.min(rss_bytes, memory.used_bytes), kind: 'cellar' });
   const known = parts.reduce((sum, { bytes }) => sum + bytes, 0);
   parts.push({ name: 'everything else', bytes: Math.max(0, memory.used_bytes - known), kind: 'other' });
-  // Leaves space after the limit, so that its mark is not at the end of the bar.
+  // Leaves space after the limit, so that the limit's mark is not at the end of the bar.
   return { parts, total: Math.max(memory.used_bytes, known, memory.limit_bytes * 1.15) };
 }
 
-/** Returns what the requests to the bucket cost, in words. */
+/** Returns the monthly cost of requests to the bucket, in words. */
 export function bucketCost({ monthly_usd }: NonNullable<HostStats['bucket']>): string {
   return monthly_usd === null
     ? 'No estimate in the first hour, or without RUNNER_BUCKET_PRICES'
@@ -114,7 +114,7 @@ export function snapshotsModel() {
         taking.value = false;
       }
     },
-    /** Reads all objects that snapshots need. @returns the result */
+    /** Checks all objects that snapshots need. @returns the result */
     async verify() {
       verifying.value = true;
       try {
@@ -126,8 +126,9 @@ export function snapshotsModel() {
       }
     },
     /**
-     * @param database a D1 database of the app; empty for all storage
-     * @returns the key of a snapshot of the previous state; null when that could not be read
+     * Restores an app's storage from a snapshot.
+     * @param database the id of a D1 database of the app; empty for all storage
+     * @returns the key of a snapshot of the state before; null when that state could not be read
      */
     async restore(snapshot: string, app: string, database: string): Promise<string | null> {
       const { before } = await api('admin.restore', { snapshot, app, ...(database !== '' && { database }) });

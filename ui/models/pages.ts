@@ -1,4 +1,4 @@
-// A paginated list, with rows that are hidden while they are removed.
+// A paginated list. An item can be hidden while it is being removed.
 import { computed, signal } from '@preact/signals';
 import { type Resource, resource } from '../live.ts';
 
@@ -16,7 +16,8 @@ interface Read<Item> {
  * @param load reads one page
  * @param keyOf returns the key of an item
  * @param options.everyMs polling interval of the first page
- * @param options.grows rows are only added, at the beginning: later pages are kept when the first is read again
+ * @param options.grows items are only added, at the beginning. A new read of the first page then keeps the later pages,
+ * which it drops otherwise.
  */
 export function pages<Item>(
   load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Answer<Item>>,
@@ -44,7 +45,7 @@ export function pages<Item>(
   return {
     of,
     keyOf,
-    /** All rows read, without the hidden ones. */
+    /** All items read, without the hidden ones. */
     items: computed(() => (of.data.value?.items ?? []).filter((item) => !gone.value.has(keyOf(item)))),
     hasMore: computed(() => (of.data.value?.next ?? null) !== null),
     /** Reads the next page, if there is one. @throws {Failure} when it cannot be read */
@@ -59,7 +60,7 @@ export function pages<Item>(
         next: next_cursor,
       });
     },
-    /** Replaces the rows that were read. */
+    /** Replaces the items that were read. */
     set(items: readonly Item[]) {
       const before = of.data.peek();
       if (before !== null) of.set({ ...before, items });
@@ -84,9 +85,9 @@ interface Receiver<Item> {
 }
 
 /**
- * Keeps a list up to date with a stream, and knows which items are newer than the list.
- * @param merge returns a list with the received items in it
- * @param follow follows the stream until the function that it returns is called
+ * Keeps a list up to date with a stream. `isNew` tells which items the stream has added.
+ * @param merge returns the list with the received items in it
+ * @param follow follows the stream, and returns a function that ends it
  */
 export function streamed<Item>(
   list: Pages<Item>,

@@ -7,13 +7,13 @@ export interface Piece {
   line?: number;
 }
 
-/** A project file with a line and an optional column: `src/index.ts:12:9`, or `src/a.ts(5,10)` from TypeScript. */
+/** A path with a line and an optional column: `src/index.ts:12:9`, or `src/a.ts(5,10)` from TypeScript. */
 const PLACE =
   /(\/?(?:[\w@.-]+\/)*[\w@.-]+\.(?:[cm]?[jt]sx?|jsonc?|toml|html|css|sql|vue|svelte|astro|mdx?))(?::(\d+)(?::\d+)?|\((\d+),\d+\))/g;
-/** Path of the project's folder in a build. It is cut off. */
+/** The part of a path that names the project's folder in a build. It is removed. */
 const ABOVE = /^.*?\/project\//;
 
-/** Splits a text at its source locations. Files of packages do not count. */
+/** Splits a text at its locations in the project's source. */
 export function findPlaces(text: string): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;

@@ -1,4 +1,5 @@
-// Settings of an app: variables, build variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
+// Settings of an app: variables, secrets, domains, e-mail addresses, TCP ports, limits, maintenance, builds, alerts,
+// collaborators, and the app itself.
 import { signal } from '@preact/signals';
 import { formatOf } from '../../handlers/contract/telemetry/alert-format.ts';
 import { api, type Failure, type Params, type Result } from '../api.ts';
@@ -53,13 +54,13 @@ export function variablesModel(id: string) {
       await api('env.set', { id, name, value });
       await variables.refresh();
     },
-    /** @returns `in_effect`: whether a process has the secret already; `problem`: why the app did not start with it */
+    /** @returns `in_effect`: whether a process has the secret; `problem`: why the app did not start with it, or null */
     async setSecret(name: string, value: string) {
       const { in_effect, problem } = await api('secrets.set', { id, name, value });
       await secrets.refresh();
       return { in_effect, problem };
     },
-    /** @returns `in_effect`: whether a process has the value already; `problem`: why the app did not start with it */
+    /** @returns `in_effect`: whether a process has the value; `problem`: why the app did not start with it, or null */
     async setVar(name: string, value: unknown) {
       const { in_effect, problem } = await api('vars.set', { id, name, value });
       await vars.refresh();
@@ -82,7 +83,7 @@ export function variablesModel(id: string) {
   };
 }
 
-/** Parses the `NAME=value` lines of a `.env` file. Supports comments, `export` and quotes. */
+/** Parses the `NAME=value` lines of a `.env` file, with comments, `export` and quotes. Ignores all other lines. */
 export function variablesOf(text: string): { name: string; value: string }[] {
   const found: { name: string; value: string }[] = [];
   for (const line of text.split(/\r?\n/)) {
@@ -104,7 +105,7 @@ export function domainsModel(id: string) {
     (cursor, signal) => api('domains.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ hostname }: Domain) => hostname,
   );
-  /** Result of each hostname's check: `null` while it runs. */
+  /** The result of each hostname's check; null while the check runs. */
   const checks = signal<ReadonlyMap<string, DomainState | Failure | null>>(new Map());
   const check = async (hostname: string) => {
     const put = (state: DomainState | Failure | null) => {
@@ -113,7 +114,7 @@ export function domainsModel(id: string) {
     put(null);
     put(await api('domains.check', { id, hostname }).catch((error: Failure) => error));
   };
-  // Sequentially, because the server limits concurrent lookups.
+  // Checks one hostname after another, because the server limits concurrent lookups.
   const checkNew = async () => {
     for (const { hostname } of domains.items.peek()) if (!checks.peek().has(hostname)) await check(hostname);
   };
@@ -170,15 +171,15 @@ export function tcpModel(id: string) {
 }
 
 /**
- * Returns, in order, the domains of e-mail addresses that need a DNS record. Domains below the base domain need none:
- * mail servers use the address of a domain without an MX record.
+ * Returns the sorted domains of e-mail addresses that need a DNS record. Domains below the base domain need none: they have
+ * an A or AAAA record, and mail servers use it for a domain without an MX record.
  */
 export function mailDomains(routes: readonly MailRoute[], baseDomain: string): string[] {
   const all = routes.map(({ address }) => address.slice(address.indexOf('@') + 1));
   return [...new Set(all)].filter((domain) => !domain.endsWith(`.${baseDomain}`)).sort();
 }
 
-/** Returns the address for DNS: a public one, preferably IPv4. Null when there is none. */
+/** Returns a public address for a DNS record, preferably IPv4; null when there is none. */
 export function publicAddress(addresses: readonly string[]): string | null {
   const reachable = addresses.filter(
     (address) =>
@@ -191,7 +192,7 @@ export function publicAddress(addresses: readonly string[]): string | null {
 
 /**
  * Returns whether the alert dialog offers a kind of event. Some kinds need a bucket or other hosts.
- * @param on the kinds that the alert has: they can be turned off
+ * @param on the kinds that the alert has: these are always offered, so that they can be turned off
  */
 export function offersAlert(
   kind: Alert['on'][number],
@@ -236,7 +237,7 @@ export function buildsModel(id: string) {
   };
 }
 
-/** Parses requests per minute: empty is the default, 0 is off. @returns undefined for invalid text */
+/** Parses requests per minute; 0: no limit. @returns null for empty text (the default), undefined for invalid text */
 export function rpmOf(text: string): number | null | undefined {
   const typed = text.trim();
   if (typed === '') return null;
@@ -250,7 +251,7 @@ export function alertsModel(id: string) {
   );
   return {
     alerts,
-    /** @returns the signing secret of a new alert in the format `json`; null for other formats and for a change */
+    /** @returns the signing secret of a new alert in the format `json`; null for other formats and for a changed alert */
     async set(change: Omit<AlertChange, 'id'>): Promise<string | null> {
       const { secret, ...alert } = await api('alerts.set', { id, ...change });
       await alerts.refresh();
@@ -290,7 +291,7 @@ export function collaboratorsModel(id: string, runs: boolean) {
   };
 }
 
-/** The open invites of an app, for its admins. */
+/** The unused invites of an app, for its admins. */
 export function appInvitesModel(id: string) {
   const invites = pages(
     (cursor, signal) => api('collaborators.invites', { id, limit: LIMIT, cursor }, { signal }),
@@ -298,7 +299,7 @@ export function appInvitesModel(id: string) {
   );
   return {
     invites,
-    /** @returns the link, which is shown only once, and the result of mailing it */
+    /** Creates an invite. @returns its link, which cannot be read again, and the result of mailing it */
     async invite(email: string, role: Collaborator['role']): Promise<MadeLink> {
       const { url, mail } = await api('collaborators.invite', { id, email, role });
       await invites.refresh();

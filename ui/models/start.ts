@@ -6,7 +6,7 @@ import { session } from '../session.ts';
 
 type Remote = Result<'git.remote'>;
 
-/** Returns commands to paste. They contain `key` after it was created; it is shown only once. */
+/** Returns commands to paste. @param key the API key in them; null: a placeholder */
 export function commands({ url, url_with_key }: Remote, slug: string, api: string, key: string | null) {
   const shownKey = key ?? '<API key>';
   const remote = key === null ? url : url_with_key.replace('<API_KEY>', key);
@@ -28,7 +28,7 @@ export function startModel(slug: string) {
     remote,
     templates,
     key,
-    /** Creates an API key for the commands. */
+    /** Creates an API key for the commands, which can be shown only once. */
     async makeKey() {
       const account = session.peek()!.account.id;
       key.value = (await api('keys.create', { account, name: `for ${slug}` })).key;

@@ -5,7 +5,7 @@ import { Badge } from './status/status.tsx';
 import { Time } from './status/time.tsx';
 import { Table } from './tables/table.tsx';
 
-/** @param props.app its slug @param props.isFresh marks events that are newer than the list */
+/** @param props.app the app's slug @param props.isFresh whether to mark an event as new */
 export function Events({
   app,
   rows,

@@ -3,14 +3,14 @@
 /** Placeholder for a missing value. */
 export const NONE = '–';
 
-/** At most three digits: `0.12`, `1.2`, `12`, `123`. Never rounded up to four. */
+/** Rounds a number below 999.5 to at most three digits: `0.12`, `1.2`, `12`, `123`. */
 function threeDigits(value: number): string {
   const size = Math.abs(value);
   const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
   return String(Number(value.toFixed(digits)));
 }
 
-/** A count: `7`, `950`, `1.2 k`, `3.4 M`. */
+/** Formats a count: `7`, `950`, `1.2 k`, `3.4 M`. */
 export function count(value: number | null): string {
   if (value === null) return NONE;
   for (const [unit, of] of [
@@ -28,17 +28,17 @@ export function exactCount(value: number): string {
   return value.toLocaleString('en').replaceAll(',', '\u202f');
 }
 
-/** A number and its noun: `1 app`, `3 apps`. */
+/** Formats a number with its noun: `1 app`, `3 apps`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${exactCount(value)} ${value === 1 ? one : many}`;
 }
 
-/** An amount of US dollars: `$0.04`, `$1,234.50`. */
+/** Formats an amount of US dollars: `$0.04`, `$1,234.50`. */
 export function dollars(value: number | null): string {
   return value === null ? NONE : value.toLocaleString('en', { style: 'currency', currency: 'USD' });
 }
 
-/** A size: `512 B`, `1.5 KiB`, `64 MiB`. Multiples of 1,024, as the settings of Cellar count. */
+/** Formats a size in bytes: `512 B`, `1.5 KiB`, `64 MiB`. Units are multiples of 1,024, as in Cellar's settings. */
 export function bytes(value: number | null): string {
   if (value === null) return NONE;
   let size = value;
@@ -49,7 +49,7 @@ export function bytes(value: number | null): string {
   return `${threeDigits(size)}\u00a0TiB`;
 }
 
-/** A duration of `ms`: `0.4 ms`, `120 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `4 days`. */
+/** Formats a duration in ms: `0.4 ms`, `120 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `4 days`. */
 export function duration(ms: number | null): string {
   if (ms === null) return NONE;
   if (ms < 999.5) return `${threeDigits(ms)}\u00a0ms`;
@@ -73,7 +73,7 @@ export function percent(share: number | null): string {
   return `${Number(value.toFixed(value < 10 ? 1 : 0))}\u00a0%`;
 }
 
-/** Formats a change: `+12 %`, `−3 %`, `±0 %`; null without a value to compare with. */
+/** Formats a change: `+12 %`, `−3 %`, `±0 %`, and `×12` from eleven times on; null without a value to compare with. */
 export function change(now: number | null, before: number | null): string | null {
   if (now === null || before === null || before === 0) return null;
   const share = Math.round((now / before - 1) * 100);
@@ -84,7 +84,7 @@ export function change(now: number | null, before: number | null): string | null
 
 const SHORT = { hour12: false, hour: '2-digit', minute: '2-digit' } as const;
 
-/** Formats a relative time: `just now`, `3 min ago`, `in 2 h`, `5 days ago`, then the date. */
+/** Formats a relative time: `just now`, `3 min ago`, `in 2 h`, `5 days ago`; the date after two weeks. */
 export function ago(time: string | number, now = Date.now()): string {
   const at = new Date(time).getTime();
   const ms = Math.abs(now - at);
@@ -111,7 +111,7 @@ function length(ms: number): string {
   return days === 1 ? '1 day' : `${days} days`;
 }
 
-/** `12 Nov`, with the year when it is not this year. */
+/** Formats a date: `12 Nov`, with the year when it is not this year. */
 export function date(time: string | number, now = Date.now()): string {
   const at = new Date(time);
   const isThisYear = at.getFullYear() === new Date(now).getFullYear();
@@ -119,7 +119,7 @@ export function date(time: string | number, now = Date.now()): string {
   return at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...year });
 }
 
-/** To the second, with the time zone: `Sun 22 Nov 2026, 07:03:21 CET`. */
+/** Formats a time to the second, with the time zone: `Sun 22 Nov 2026, 07:03:21 CET`. */
 export function exactTime(time: string | number): string {
   return new Date(time).toLocaleString('en-GB', {
     weekday: 'short',
@@ -132,10 +132,10 @@ export function exactTime(time: string | number): string {
   });
 }
 
-/** Created once on first use: a log has many times, and creating a formatter is slower than using it. */
+/** Created once, on first use: a log has many times, and creating a formatter is slower than using it. */
 let clockFormat: Intl.DateTimeFormat | null = null;
 
-/** Formats the time of day: `07:03:21`, optionally with milliseconds. For rows of one day, such as a log. */
+/** Formats the time of day: `07:03:21`, optionally with milliseconds. */
 export function clock(time: string | number, { ms = false } = {}): string {
   const at = new Date(time);
   clockFormat ??= new Intl.DateTimeFormat('en-GB', { ...SHORT, second: '2-digit' });
@@ -159,7 +159,7 @@ export function firstLine(text: string): string {
   return text.split('\n', 1)[0]!.trim();
 }
 
-/** Returns the name of a git author: `Ada Lovelace <ada@example.com>` is Ada Lovelace. */
+/** Returns the name of a git author: `Ada Lovelace` for `Ada Lovelace <ada@example.com>`. */
 export function person(author: string): string {
   return author.replace(/\s*<[^<>]*>$/, '') || author;
 }

@@ -1,5 +1,5 @@
-// Icons of Lucide (https://lucide.dev), ISC License, Copyright (c) Lucide Contributors. Add those you
-// need from the same set. An icon stands beside words, or its button has a label.
+// Icons of Lucide (https://lucide.dev), ISC License, Copyright (c) Lucide Contributors. Add further icons from the same set.
+// An icon needs words beside it, or a label of its button.
 import type { ComponentChildren } from 'preact';
 
 function icon(children: ComponentChildren) {

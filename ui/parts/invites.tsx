@@ -7,14 +7,14 @@ import { Time } from './status/time.tsx';
 import { Listed, remove } from './tables/pages.tsx';
 import type { Column } from './tables/table.tsx';
 
-/** Selectable roles on an app. */
+/** Roles on an app: value and text. */
 export const APP_ROLES = [
   ['view', 'View: look at it'],
   ['push', 'Push: deploy, and see its data'],
   ['admin', 'Admin: everything'],
 ] as const;
 
-/** @param props.gives column that shows what an invite gives */
+/** @param props.gives the column that shows which role or account an invite gives */
 export function OpenInvites({
   of,
   gives,

@@ -2,12 +2,12 @@
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 
 /**
- * Creates a model when its view mounts, and closes it on unmount. A screen is remounted when its path parameters change, so the
- * subject of a model never changes.
+ * Creates a model when its view mounts, and closes it on unmount. A screen is mounted anew when its path parameters change,
+ * so a model always belongs to the same parameters.
  */
 export function useModel<Model extends { close(): void }>(make: () => Model): Model {
   const model = useMade(make);
-  // A layout effect, because other effects do not run for a view that unmounts before paint. Its streams would stay open.
+  // A layout effect also runs for a view that unmounts before paint. Otherwise the streams of its model would stay open.
   useLayoutEffect(() => () => model.close(), [model]);
   return model;
 }

@@ -6,9 +6,9 @@ import Apps from './overview/apps.tsx';
 export interface Screen<Name extends RouteName> {
   /** Loads the screen's chunk. Its default export is the screen. */
   load: () => Promise<{ default: ComponentType<ParamsOf<Name>> }>;
-  /** Title of the window and in the breadcrumb. */
+  /** The title, in the window and in the breadcrumb. */
   title: string | ((params: ParamsOf<Name>) => string);
-  /** `app` and `machine` have their sections in the sidebar; a `public` screen has no frame, and needs no session. */
+  /** `app` and `machine` show their sections in the sidebar. `public` has no frame, and needs no session. */
   place: 'home' | 'app' | 'machine' | 'public';
   /** The parent screen, in the breadcrumb and the sections. This screen's path must have the parent's parameters. */
   above?: RouteName;
@@ -17,7 +17,7 @@ export interface Screen<Name extends RouteName> {
 }
 
 export const screens: { [Name in RouteName]: Screen<Name> } = {
-  // In the first script, because it is mostly the first screen: one request fewer.
+  // Part of the first script, because people usually open this screen first. That saves a request.
   apps: { load: async () => ({ default: Apps }), title: 'Apps', place: 'home' },
   new: { load: () => import('./overview/new.tsx'), title: 'New app', place: 'home' },
   overview: { load: () => import('./overview/overview.tsx'), title: 'Overview', place: 'app' },

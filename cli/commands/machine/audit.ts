@@ -9,9 +9,9 @@ import { ago, plain, table } from '../../show.ts';
 type Page = Result<'audit.list'>;
 type Entry = Page['items'][number];
 
-/** Number of entries that `audit export` reads at a time. */
+/** Entries per request of `audit export`. */
 const PAGE = 200;
-/** Number of entries that `audit list` shows. */
+/** Maximum entries that `audit list` shows. */
 const SHOWN = 50;
 
 const filters = [

@@ -187,7 +187,7 @@ export const machineCommands: readonly Command[] = [
   },
 ];
 
-/** @throws {Stopped} when it is not a whole number of days in the next ten years */
+/** Returns the time in so many days, in ISO 8601. @throws {Stopped} when it is not a whole number from 1 to `MOST_DAYS` */
 function inDays(days: string): string {
   if (!/^[1-9]\d{0,3}$/.test(days) || Number(days) > MOST_DAYS)
     throw new Stopped(
@@ -207,7 +207,7 @@ function objectIn(text: string): object {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // Reported below.
+    // Text that is not JSON is refused below.
   }
   throw new Stopped('usage', 'The params must be an object in JSON.', 'cellar call --help');
 }

@@ -1,4 +1,4 @@
-// `cellar restore`.
+// The command that restores an app's storage from a snapshot.
 import type { Params, Result } from '../../../handlers/contract/index.ts';
 import { changedFiles, storageName } from '../../../handlers/contract/storage/restore-words.ts';
 import { command, type Input, textOf } from '../../command.ts';
@@ -46,7 +46,7 @@ export const restoreCommand = command({
   },
 });
 
-/** @throws {Stopped} unless either a snapshot or a time is given */
+/** Returns the parameters of the operation. @throws {Stopped} when both a snapshot and a time are given, or neither */
 function paramsOf(input: Input, session: Session): Params<'admin.restore'> {
   const snapshot = textOf(input, 'snapshot');
   const at = textOf(input, 'at');
@@ -62,7 +62,7 @@ function paramsOf(input: Input, session: Session): Params<'admin.restore'> {
 }
 
 /**
- * Returns a time in ISO 8601. `14:00` means the last 14:00 on this machine's clock.
+ * Returns a time in ISO 8601. `14:00` means the latest past 14:00 on this machine's clock.
  * @throws {Stopped} when it is not a time
  */
 export function timeOf(text: string, now: Date): string {

@@ -1,4 +1,4 @@
-// Loads the language of a file when the first such file is opened.
+// Loads the syntax of a language when the first file in it is opened.
 import { type Language, StreamLanguage } from '@codemirror/language';
 
 const javascript = () => import('./javascript.ts');

@@ -93,7 +93,7 @@ export function accountModel(account: string) {
       await serverRoute('/api/auth/revoke-other-sessions', {});
       await sessions.refresh();
     },
-    /** @returns false when the person cancelled */
+    /** Creates a passkey. @returns false when the person cancelled, or the browser could not create it */
     async addPasskey(name: string): Promise<boolean> {
       const options = await serverRoute<PublicKeyCredentialCreationOptionsJSON>(
         '/api/auth/passkey/generate-register-options',
@@ -118,7 +118,7 @@ export function accountModel(account: string) {
   };
 }
 
-/** Set-up of a second factor: the password, then a code of the authenticator app. */
+/** Turns the second factor on or off. To turn it on: the password, then a code of the authenticator app. */
 export function secondFactorModel() {
   const made = signal<{ secret: string; uri: string; backupCodes: string[] } | null>(null);
   return {
@@ -166,7 +166,7 @@ export function browserOf(userAgent: string | null): string {
   return [name ?? 'A program', system && `on ${system}`].filter(Boolean).join(' ');
 }
 
-/** Returns a clear message for a refused password. */
+/** Returns the message for a failed call that sent the present password. */
 export function passwordProblem(failure: Failure): string {
   return failure.status === 400 || failure.status === 401
     ? 'The present password is wrong.'

@@ -19,7 +19,7 @@ export function auditModel(filter: AuditFilter) {
 const INTERFACES = ['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler'] as const;
 type Interface = (typeof INTERFACES)[number];
 
-/** What people read for each interface. */
+/** The names of the interfaces that people see. */
 export const interfaceNames: Readonly<Record<Interface, string>> = {
   ui: 'Browser',
   cli: 'Command line',
@@ -30,7 +30,7 @@ export const interfaceNames: Readonly<Record<Interface, string>> = {
   wrangler: 'Wrangler',
 };
 
-/** Returns a filter from the query. Leaves out empty and unknown values. */
+/** Returns a filter from the query. Leaves out empty and unknown values. @param of returns a query parameter */
 export function filterOf(of: (name: string) => string): AuditFilter {
   const via = INTERFACES.find((each) => each === of('via'));
   const outcome = (['ok', 'refused'] as const).find((each) => each === of('outcome'));
@@ -42,7 +42,7 @@ export function filterOf(of: (name: string) => string): AuditFilter {
   };
 }
 
-/** Returns the URL of the export of all entries that match. */
+/** Returns the URL that exports all entries that match a filter. */
 export function exportUrl(filter: AuditFilter): string {
   const search = new URLSearchParams(Object.entries(filter)).toString();
   return `/v1/audit/export${search === '' ? '' : `?${search}`}`;

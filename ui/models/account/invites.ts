@@ -6,7 +6,7 @@ import { pages } from '../pages.ts';
 export type Account = Result<'accounts.list'>['items'][number];
 export type Invite = Result<'invites.list'>['items'][number];
 
-/** `url` is null when the link was mailed, so that only the recipient gets it. */
+/** A new link. `url` is null when the link was mailed, so that only the recipient has it. */
 export type MadeLink = Pick<Result<'collaborators.invite'>, 'url' | 'mail'>;
 
 const LIMIT = 200;
@@ -25,7 +25,7 @@ export function peopleModel() {
     accounts,
     invites,
     apps,
-    /** @returns the link, which is shown only once, and the result of mailing it */
+    /** Creates an invite. @returns its link, which cannot be read again, and the result of mailing it */
     async invite(wanted: Params<'invites.create'>): Promise<MadeLink> {
       const { url, mail } = await api('invites.create', wanted);
       await invites.refresh();

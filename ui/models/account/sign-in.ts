@@ -6,7 +6,7 @@ import { keepInvite, loadSession } from '../../session.ts';
 
 const WRONG = 'This e-mail address and password do not belong together.';
 
-/** Why the provider's answer was refused, by the code in the address. */
+/** Messages for a sign-in by the provider that failed, by the error code in the page's URL. */
 const REFUSALS: Readonly<Record<string, string>> = {
   no_role: 'None of your groups has a role on this machine. Ask its operator.',
   email_not_verified: 'The provider has not verified your e-mail address. Do that there, then sign in again.',
@@ -27,7 +27,10 @@ async function goToProvider(invite: string): Promise<void> {
   location.assign(url);
 }
 
-/** @param refusal the code of a refusal by the provider; empty for none. `step` is the current form; `wrong` says why the last attempt failed. */
+/**
+ * Model of the sign-in screen. `step` is the current form. `wrong` says why the last attempt failed; null if it did not.
+ * @param refusal the error code of a sign-in by the provider that failed; empty for none
+ */
 export function signInModel(refusal = '') {
   const step = signal<'password' | 'code' | 'backup' | 'forgot' | 'sent'>('password');
   const wrong = signal<string | null>(refusal === '' ? null : (REFUSALS[refusal] ?? REFUSED));
@@ -55,13 +58,13 @@ export function signInModel(refusal = '') {
         if (answer.twoFactorRedirect) step.value = 'code';
         else await loadSession();
       }, WRONG),
-    /** Requests a link for a new password. The answer does not reveal whether an account has the address. */
+    /** Requests a link for a new password, by e-mail. The response does not reveal whether an account has the address. */
     forgot: (email: string) =>
       attempt(async () => {
         await serverRoute('/forgot', { email });
         step.value = 'sent';
       }, 'This is not an e-mail address.'),
-    /** @param isTrusted this browser needs no second factor for 30 days */
+    /** Sends the code of the second factor. @param isTrusted whether this browser needs no second factor for 30 days */
     byCode: (code: string, isTrusted: boolean) =>
       attempt(async () => {
         const way = step.value === 'backup' ? 'verify-backup-code' : 'verify-totp';
@@ -93,7 +96,7 @@ export function hasPasskeys(): boolean {
   return typeof PublicKeyCredential !== 'undefined' && 'parseRequestOptionsFromJSON' in PublicKeyCredential;
 }
 
-/** @param path server route that uses the link: `/welcome` or `/invites/accept` */
+/** Model of the screens that links open. @param path server route that creates the account or sets the password */
 export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
   const purpose = signal<LinkPurpose | null>(null);
   const failure = signal<Failure | null>(null);
@@ -109,9 +112,9 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
   void look();
   return {
     purpose,
-    /** Why the link or the input was refused. */
+    /** Why the last call failed; null if it did not, or if `fields` has the reasons. */
     failure,
-    /** Messages by field. */
+    /** Error messages by form field. */
     fields,
     look,
     /** Goes to the provider's page. The person can use the link after the sign-in. */
@@ -123,7 +126,7 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
         failure.value = error as Failure;
       }
     },
-    /** Lets the signed-in account use the link. @returns whether that succeeded */
+    /** Accepts the invite for the signed-in account. @returns whether that succeeded */
     async join(): Promise<boolean> {
       failure.value = null;
       try {
@@ -136,7 +139,7 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
       await loadSession();
       return true;
     },
-    /** @returns whether the person is signed in now */
+    /** Creates the account, or sets the password, and signs in. @returns whether that succeeded */
     async use(given: { name: string; email: string; password: string }): Promise<boolean> {
       failure.value = null;
       fields.value = {};

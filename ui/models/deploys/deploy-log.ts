@@ -1,7 +1,7 @@
 // Splits the log of a deploy into its steps.
 
 export interface LogStep {
-  /** `checkout`, `install`, …; `queued` for the wait before. */
+  /** `checkout`, `install`, …; `queued` for the wait before the first step. */
   name: string;
   /** Details of the step: `npm ci, 10.9.0, by package-lock.json`. */
   detail: string;
@@ -12,12 +12,12 @@ export interface DeployLog {
   /** Lines before the first step, such as that earlier lines were dropped. */
   before: string[];
   steps: LogStep[];
-  /** The last lines, from `deploy failed: …` on. */
+  /** The lines from `deploy failed`, `deploy cancelled` or `superseded by deploy` to the end. */
   end: string[];
 }
 
 const STEP = /^▸ ([\w-]+): (.*)$/;
-/** The host's last line of a step. It is dropped, because the step's time is shown separately. */
+/** The line with which the host ends a step. It is dropped, because the step's time is shown separately. */
 const STEP_END = /^ {2}(\w+) (?:took|failed after) [\d.]+ m?s$/;
 const END = /^(?:deploy (?:failed|cancelled)|superseded by deploy)\b/;
 
@@ -40,7 +40,7 @@ export function parseLog(lines: readonly string[]): DeployLog {
   return log;
 }
 
-/** Appends streamed lines to a log read at the same time. Drops the overlap. */
+/** Appends streamed lines to a log that was read at the same time. Lines that both have at the seam are kept once. */
 export function joinLines(log: readonly string[], more: readonly string[]): string[] {
   for (let both = Math.min(log.length, more.length); both > 0; both--) {
     if (more.slice(0, both).every((line, i) => line === log[log.length - both + i]))

@@ -17,19 +17,19 @@ export function isUnderWay({ status }: Deploy): boolean {
   return status === 'queued' || status === 'building';
 }
 
-/** Returns a deploy's duration so far, in ms; null before its start. */
+/** Returns a deploy's duration in ms, until `now` while it runs; null before its start. */
 export function tookMs({ started_at, finished_at }: Deploy, now: number): number | null {
   if (started_at === null) return null;
   const end = finished_at === null ? now : Date.parse(finished_at);
   return Math.max(0, end - Date.parse(started_at));
 }
 
-/** Returns the author's name: git's `Ada <ada@example.com>` without the address. */
+/** Returns the author's name: git's `Ada <ada@example.com>` without the address; `somebody` when no name is left. */
 export function authorName(author: string): string {
   return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
 }
 
-/** Returns how a deploy was triggered. Older deploys do not record who asked for it. */
+/** Returns who triggered a deploy, and how. Only rollbacks and redeploys have `requested_by`; older ones lack it. */
 export function originOf({
   trigger,
   author,
@@ -54,8 +54,8 @@ export function originOf({
 }
 
 /**
- * Whether there may be a commit on main to deploy again: not when all deploys are of uploads, which have no ref.
- * @param hasMore whether there are deploys besides these
+ * Returns whether main may have a commit to deploy again: false when all deploys are uploads, which have no ref.
+ * @param hasMore whether the app has more deploys than these: they may have a commit
  */
 export function hasCommits(deploys: readonly Pick<Deploy, 'ref'>[], hasMore: boolean): boolean {
   return hasMore ? deploys.length > 0 : deploys.some(({ ref }) => ref !== '');
@@ -88,7 +88,7 @@ export function deployModel(app: string, id: string) {
   const deploy = resource((signal) => api('deploys.get', { id: app, deploy_id: id }, { signal }));
   const served = resource((signal) => api('apps.get', { id: app }, { signal }));
   const lines = signal<readonly string[] | null>(null);
-  /** Streamed lines that arrived while the log was read. */
+  /** Streamed lines that arrived during a read of the log. */
   let early: string[] = [];
   let isReading = true;
   const log = resource(async (signal) => {
@@ -118,7 +118,7 @@ export function deployModel(app: string, id: string) {
         onReset: readAgain,
       },
     );
-  /** Reads the deploy and its log again, because the stream has no events from before it was open. */
+  /** Reads the deploy and its log again, because a new stream sends no events from before it was opened. */
   const readAgain = () => {
     isReading = true;
     void deploy.refresh();
@@ -128,7 +128,7 @@ export function deployModel(app: string, id: string) {
     const found = deploy.data.value;
     if (found !== null && isUnderWay(found)) stop ??= follow();
     else if (found !== null && stop !== null) {
-      // Reads the log's last lines, and the deploy that is live now.
+      // The deploy has ended: reads the end of its log, and which deploy is live now.
       stop();
       stop = null;
       void log.refresh();
@@ -136,7 +136,7 @@ export function deployModel(app: string, id: string) {
     }
   });
   const parsed = computed(() => (lines.value === null ? null : parseLog(lines.value)));
-  /** The commit of main, according to the deploys; null while unknown. */
+  /** The commit of the newest deploy that moved main; null while it is unknown. */
   const tip = signal<string | null>(null);
   const compared = resource(async (signal) => {
     const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
@@ -161,14 +161,14 @@ export function deployModel(app: string, id: string) {
   };
 }
 
-/** Compares a deploy with the last earlier one of another commit that went live; null without one, and for an upload. */
+/** Compares a deploy with the newest earlier one of another commit that went live; null without one. */
 async function compareDeploy(app: string, id: string, items: readonly Deploy[], signal: AbortSignal) {
   const at = items.findIndex((deploy) => deploy.id === id);
   const own = items[at];
   const before = items
     .slice(at + 1)
     .find(({ status, sha }) => (status === 'live' || status === 'replaced') && sha !== own?.sha);
-  // An upload has no commit to compare.
+  // A deploy of an upload has no commit to compare.
   if (!own?.sha || !before?.sha) return null;
   return { before, diff: await api('source.diff', { id: app, from: before.sha, to: own.sha }, { signal }) };
 }

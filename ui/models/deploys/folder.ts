@@ -11,13 +11,13 @@ import { bytes } from '../../parts/format.ts';
 /** Files by path with a leading slash. */
 export type Folder = ReadonlyMap<string, File>;
 
-/** What an upload does now, and how far it is, from 0 to 1. */
+/** Progress of an upload: `words` say what it does now, `part` is from 0 to 1. */
 export interface Progress {
   words: string;
   part: number;
 }
 
-/** Returns the files of a folder that was chosen. */
+/** Returns the files of a chosen folder, without private ones (`isPrivateName`). */
 export function chosenFolder(files: Iterable<File>): Folder {
   const all = [...files].map((file): [string, File] => {
     const path = file.webkitRelativePath;
@@ -27,11 +27,11 @@ export function chosenFolder(files: Iterable<File>): Folder {
 }
 
 /**
- * Returns the files that were dropped: those in a single folder, or all that were dropped beside each other.
- * @throws {Failure} when they cannot be read
+ * Returns the dropped files, without private ones. The root is the dropped folder, if only one folder was dropped.
+ * @throws {Failure} when a file cannot be read
  */
 export async function droppedFolder(dropped: DataTransfer): Promise<Folder> {
-  // Before the first await: afterwards the browser forgets what was dropped.
+  // Must run before the first `await`: the browser empties `items` when the event's handler returns.
   const entries = [...dropped.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
   const top = entries.length === 1 && isDirectory(only!) ? await entriesOf(only) : entries;
@@ -108,7 +108,7 @@ async function collect(entries: FileSystemEntry[], at: string, files: Map<string
   }
 }
 
-/** Lists a directory. A browser returns its entries in several parts, and then none. */
+/** Lists a directory. `readEntries` returns a part of the entries at each call, and an empty list at the end. */
 async function entriesOf(directory: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
   const reader = directory.createReader();
   const all: FileSystemEntry[] = [];

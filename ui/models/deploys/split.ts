@@ -18,7 +18,7 @@ export function splitModel(id: string) {
   };
 }
 
-/** Gives a version a part of the requests, in percent. The live release keeps the rest. @throws {Failure} when refused */
+/** Gives a version a percentage of the requests. The live release gets the rest. @throws {Failure} when refused */
 export async function share(id: string, version: string, percentage: number): Promise<void> {
   const { versions } = await api('split.get', { id });
   const live = { version: versions[0]!.id, percentage: 100 - percentage };

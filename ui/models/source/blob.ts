@@ -8,7 +8,7 @@ export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Returns the text of a file, or the beginning of a large one; null for a binary file. */
+/** Returns the text of a file, or of the part that the API returned; null for a binary file. */
 export function textOf({ content_base64, content_type }: Result<'source.blob'>): string | null {
   if (!content_type.startsWith('text/')) return null;
   return new TextDecoder().decode(bytesOf(content_base64));

@@ -17,7 +17,7 @@ export interface Statement {
   params: SqlParameter[];
 }
 
-/** Maximum changes of one transaction. */
+/** Maximum changed rows in one transaction. */
 export const MOST_CHANGES = 100;
 
 type Row = readonly SqlValue[];
@@ -45,10 +45,10 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
     deletes,
     inserts,
     count,
-    /** Rows without a primary key, or with NULL in it, cannot be identified. */
+    /** Whether a row can be changed: a row without a primary key, or with NULL in it, cannot be identified. */
     canChange: (row: Row) => keys.length > 0 && keys.every(({ name }) => row[places.get(name)!] !== null),
     keyOf,
-    /** Returns a cell's value after the changes. */
+    /** Returns a cell's value with the changes applied. */
     valueOf(row: Row, column: string): SqlValue {
       const changed = updates.value.get(keyOf(row))?.values;
       return changed?.has(column) ? changed.get(column)! : row[places.get(column)!]!;
@@ -85,7 +85,7 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
       deletes.value = new Map();
       inserts.value = [];
     },
-    /** Returns the statements for one transaction, in order. */
+    /** Returns the statements for one transaction: deletions, then updates, then insertions. */
     statements(): Statement[] {
       const all: Statement[] = [];
       for (const row of deletes.peek().values()) {
@@ -128,8 +128,8 @@ const all = new Map<string, ChangeSet>();
 keptInPage(all, () => [...all.values()].some(({ count }) => count.peek() > 0));
 
 /**
- * Returns the changes to a table. They survive switching screens, until the page is left. When the table's columns change, it
- * starts without changes.
+ * Returns the changes to a table. They survive switching screens, until the page is closed or reloaded. When the columns of
+ * the table are altered, the changes start empty.
  * @param place identifies the database
  */
 export function changesOf(
@@ -152,7 +152,7 @@ function equal(column: string, value: SqlValue): Statement {
   return { sql: `${quoted(column)} = ${sql}`, params };
 }
 
-/** Inlines what cannot be bound: whole numbers beyond 2^53, infinities, NaN and -0. */
+/** Returns a parameter, or inlines a value that cannot be bound: whole numbers from 2^53 on, infinities, NaN and -0. */
 function bind(value: SqlValue): Statement {
   if (Number.isInteger(value) && !Number.isSafeInteger(value))
     return { sql: Number(value).toExponential(), params: [] };
@@ -164,7 +164,7 @@ function bind(value: SqlValue): Statement {
   };
 }
 
-/** Returns a readable statement with its values inlined. */
+/** Returns a statement for people, with its values inlined. Long text is shortened; bytes are shown by their number. */
 export function readable({ sql, params }: Statement): string {
   let at = 0;
   return sql.replace(/\?|"(?:[^"]|"")*"/g, (found) => {
@@ -178,7 +178,7 @@ export function readable({ sql, params }: Statement): string {
   });
 }
 
-/** Whether a statement only reads, judged by its keywords. */
+/** Whether a statement reads only. Guesses this from its keywords. */
 export function onlyReads(sql: string): boolean {
   const bare = sql
     .replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ')

@@ -5,14 +5,14 @@ import { resource } from '../../live.ts';
 export type Connection = Result<'source.get'>;
 export type ConnectionChange = Omit<Params<'source.connect'>, 'id'>;
 
-/** Interval at which deliveries and fetches are read again, in ms. */
+/** Polling interval of the connection, with its deliveries and fetches, in ms. */
 const LOOK_MS = 5_000;
 
 export function connectionModel(id: string) {
   const connection = resource((signal) => read(id, signal), { everyMs: LOOK_MS });
   return {
     connection,
-    /** @returns the secret of the webhook, which is shown once */
+    /** Connects the app, or changes its connection. @returns the secret of the webhook */
     async connect(change: ConnectionChange): Promise<string> {
       const { secret } = await api('source.connect', { id, ...change });
       await connection.refresh();

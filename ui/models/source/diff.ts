@@ -59,7 +59,7 @@ function add(file: FilePatch, line: DiffLine) {
   else file.isCut = true;
 }
 
-/** Parses `diff --git a/<path> b/<path>`. Both paths are equal, except for renames, whose later lines give the paths. */
+/** Returns the path in `diff --git a/<path> b/<path>`, if both are equal. For a rename, the line `+++` gives the path. */
 function pathOfHead(line: string): string {
   const both = line.slice('diff --git '.length);
   const length = (both.length - 1) / 2;

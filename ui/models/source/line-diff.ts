@@ -1,7 +1,7 @@
 // Compares two texts line by line.
 import type { DiffLine, FilePatch } from './diff.ts';
 
-/** Maximum added and removed lines that are compared: the time grows with the square of their number. */
+/** Maximum added and removed lines that are searched for: the time grows with the square of their number. */
 const EDITS = 1_000;
 /** Unchanged lines of context around a change. */
 const AROUND = 3;
@@ -13,7 +13,7 @@ export interface LineDiff extends Pick<FilePatch, 'lines' | 'isCut'> {
   deletions: number;
 }
 
-/** Compares a text with its previous version; null: there is none. */
+/** Compares a text with its previous version. Null: the file does not exist. */
 export function diffLines(was: string | null, is: string | null): LineDiff {
   const [before, after] = [linesOf(was), linesOf(is)];
   const all = numbered(editsOf(before, after), before, after);
@@ -50,7 +50,7 @@ function editsOf(before: string[], after: string[]): Edit[] {
   return [...same(head), ...between, ...same(tail)];
 }
 
-/** Returns the fewest edits (Myers, "An O(ND) Difference Algorithm"); null for more than `EDITS`. */
+/** Returns the fewest edits (Myers, "An O(ND) Difference Algorithm"); null when more than `EDITS` are needed. */
 function shortestEdits(a: string[], b: string[]): Edit[] | null {
   const most = Math.min(a.length + b.length, EDITS);
   // For each diagonal (x - y): the furthest x that `edits` edits reach. Diagonal 0 has the index `middle`.
@@ -70,7 +70,7 @@ function shortestEdits(a: string[], b: string[]): Edit[] | null {
   return null;
 }
 
-/** Returns the diagonal from which one edit reaches furthest on this one. */
+/** Returns the neighbouring diagonal from which one edit reaches the furthest x on `diagonal`. */
 function previous(reached: Int32Array, middle: number, diagonal: number, edits: number): number {
   const isAdded =
     diagonal === -edits ||
@@ -103,7 +103,7 @@ function numbered(edits: Edit[], before: string[], after: string[]): DiffLine[] 
   });
 }
 
-/** Replaces unchanged lines outside the context by one line. */
+/** Drops unchanged lines outside the context. One line of the kind `hunk` replaces those before a change. */
 function withoutTheSame(all: DiffLine[]): DiffLine[] {
   const near = new Uint8Array(all.length);
   all.forEach(({ kind }, i) => {

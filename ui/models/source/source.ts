@@ -14,21 +14,21 @@ const FILES = 10_000;
 /** A file at a commit. */
 export interface OpenFile {
   path: string;
-  /** The requested commit; empty: main. */
+  /** The requested branch, tag or commit; empty: main. */
   ref: string;
   size: number;
   /** Null for a binary file. */
   text: string | null;
-  /** Data URL of an image. */
+  /** Data URL of an image; null for other files. */
   image: string | null;
   /** Whether only the beginning was read. */
   isCut: boolean;
 }
 
-/** Open folders by app. They survive switching files. */
+/** The expanded folders of the file tree, by app. They survive switching files. */
 const openFolders = new Map<string, Set<string>>();
 
-/** @param path of the open file; empty for none. The commit is in the query (`ref`); default: main. */
+/** @param path the path of the open file; empty for none. The query has its commit (`ref`; default: main). */
 export function sourceModel(app: string, path: string) {
   const ref = computed(() => queryOf('ref'));
   const drafts = draftsOf(app);
@@ -43,12 +43,12 @@ export function sourceModel(app: string, path: string) {
   });
   const draft = computed(() => (ref.value === '' ? (drafts.files.value.get(path) ?? null) : null));
   const file = resource<OpenFile | null>(async (signal) => {
-    // A new file does not exist on the server yet.
+    // A new file exists only as a draft.
     if (path === '' || draft.peek()?.was === null) return null;
     const at = ref.peek();
     return openFile(await api('source.blob', { id: app, path, ...(at && { ref: at }) }, { signal }), at);
   });
-  /** Changes on main that are not live. */
+  /** Changes on main that are not live; null while a file or another commit is open. */
   const ahead = resource(async (signal) =>
     path === '' && ref.peek() === '' ? api('source.diff', { id: app }, { signal }) : null,
   );

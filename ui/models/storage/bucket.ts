@@ -7,18 +7,18 @@ import { uploaded } from './uploads.ts';
 
 export type BucketObject = Result<'storage.r2.list'>['items'][number];
 
-/** An object: complete in `content_base64`, or the beginning of a large one in `beginning_base64`. */
+/** An object. `content_base64` has all of its bytes; null for a large object, whose beginning is in `beginning_base64`. */
 export type LookedAt = Result<'storage.r2.get'> & { beginning_base64: string | null };
 
 /** Bytes read of an object that is too large to show. */
 const BEGINNING_BYTES = 64 * 1024;
 
-/** Returns the name of an object or folder within its folder. @param key without a trailing slash */
+/** Returns the part of a key after its last slash. @param key without a trailing slash */
 export function nameOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** A folder of a bucket. Common prefixes of its keys are its subfolders. */
+/** The objects and subfolders of a folder of a bucket: the keys that begin with `prefix`, grouped by the next slash. */
 export function folderModel(id: string, bucket: string, prefix: string) {
   const items = pages(
     async (cursor, signal) => {

@@ -1,4 +1,4 @@
-// Storage of an app: databases, Durable Objects, namespaces.
+// Storage of an app: D1 databases, Durable Objects, KV namespaces, and Workflows.
 import { type Signal, signal } from '@preact/signals';
 import { api, type Failure, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
@@ -46,26 +46,26 @@ export function databaseModel(id: string, database_id: string) {
   return { tables, close: tables.close };
 }
 
-/** Sorts tables of tools last, so that the app's own data comes first. */
+/** Sorts tables of SQLite, D1 migrations and workerd last, so that the app's data comes first. */
 export function ownFirst<Of extends { name: string }>(tables: readonly Of[]): Of[] {
   const isKept = ({ name }: Of) => /^(d1_migrations|sqlite_|_cf_)/.test(name);
   return [...tables.filter((table) => !isKept(table)), ...tables.filter(isKept)];
 }
 
-/** Rows of a table's page or of a statement. */
+/** Rows of a page of a table, or of a statement. `next` is the cursor of the next page; null for the last page. */
 export interface Rows {
   columns: string[];
   rows: SqlValue[][];
   next: string | null;
 }
 
-/** Reads rows from a database, or from a Durable Object's database. */
+/** Reads rows from a D1 database, or from the SQLite database of a Durable Object. */
 export type Reader = (
   asked: { table?: string; sort?: string; filter?: string; sql?: string; cursor?: string; limit?: number },
   signal?: AbortSignal,
 ) => Promise<Rows>;
 
-/** Writes to a database: all statements or none. @throws {Failure} when nothing was written */
+/** Runs statements in one transaction. @returns the changed rows of each @throws {Failure} when nothing was written */
 export type Writer = (statements: Statement[]) => Promise<{ changes: number }[]>;
 
 export function databaseReader(id: string, database_id: string): Reader {
@@ -111,7 +111,7 @@ export function tableModel(
       const next = await read({ ...asked, cursor: before.next });
       rows.set({ ...next, rows: [...before.rows, ...next.rows] });
     },
-    /** Writes all changes in one transaction. @returns the number of changed rows @throws {Failure} when nothing was written */
+    /** Writes all changes in one transaction. @returns the changed rows' number @throws {Failure} if nothing was written */
     async write(): Promise<number> {
       const written = await write!(changes.statements());
       changes.clear();
@@ -131,7 +131,7 @@ export function databaseWriter(id: string, database_id: string): Writer {
   };
 }
 
-/** The last statement of a console. */
+/** The statement that ran last: `at` is its start in ms since 1970, `ms` its duration. */
 export interface Ran {
   sql: string;
   at: number;
@@ -141,7 +141,7 @@ export interface Ran {
 
 const HISTORY = 50;
 
-/** Input of each console. It survives switching screens, until the page is left. */
+/** The text in each console. It survives switching screens, until the page is closed or reloaded. */
 const texts = new Map<string, Signal<string>>();
 keptInPage(texts, () => [...texts].some(([key, { value }]) => value.trim() !== '' && value !== kept(key)[0]));
 
@@ -208,7 +208,7 @@ export interface KeptKey {
   value: unknown;
 }
 
-/** Storage of one Durable Object: `object` is its id or its name. */
+/** The keys of one Durable Object. @param object its id (64 hexadecimal digits) or its name */
 export function objectModel(id: string, class_name: string, object: string) {
   const which = /^[0-9a-f]{64}$/.test(object) ? { object_id: object } : { name: object };
   const keys = pages(

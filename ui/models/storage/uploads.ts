@@ -1,13 +1,13 @@
-// Uploads of files into buckets, as multipart uploads that resume after the last finished part. They continue in the background
-// until the page is left.
+// Uploads of files into buckets. They continue while other screens are open, until the page is left. Large files are
+// multipart uploads, which resume after the last finished part.
 import { signal } from '@preact/signals';
 import { R2_PARTS } from '../../../handlers/contract/sizes.ts';
 import { api, Failure, putBytes, type Result } from '../../api.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Files up to this size are uploaded at once. Larger files use parts of this size, or larger parts when there would be too
- * many.
+ * Files up to this size, in bytes, are uploaded in one request. Larger files use parts of this size, or larger parts if
+ * there would be more than `R2_PARTS`.
  */
 const PART_BYTES = 8 * MIB;
 /** Delays between retries, in ms. */
@@ -23,7 +23,7 @@ export interface Upload {
   file: File;
   /** Bytes sent so far. */
   sent: number;
-  /** `broken`: retries automatically. `failed`: a person must retry. `words` say why. */
+  /** `broken`: waits for an automatic retry. `failed`: a person must retry. `words` has the reason for both. */
   state: 'waiting' | 'sending' | 'broken' | 'failed';
   words: string | null;
 }
@@ -34,9 +34,9 @@ interface Begun {
   parts: { part: number; etag: string }[];
 }
 
-/** All unfinished uploads, in order. */
+/** All unfinished and failed uploads, oldest first. */
 export const uploads = signal<readonly Upload[]>([]);
-/** The last finished upload. */
+/** The upload that finished last. */
 export const uploaded = signal<Pick<Upload, 'app' | 'bucket' | 'key'> | null>(null);
 
 const begun = new Map<number, Begun>();
@@ -45,7 +45,7 @@ const tryNow = new Map<number, () => void>();
 let last = 0;
 let turn: Promise<unknown> = Promise.resolve();
 
-/** Returns the URL for reading and putting an object's bytes. */
+/** Returns the URL for GET and PUT of an object's bytes. */
 export function rawUrl(app: string, bucket: string, key: string): string {
   const query = new URLSearchParams({ key });
   return `/v1/apps/${encodeURIComponent(app)}/storage/r2/${encodeURIComponent(bucket)}/raw?${query}`;
@@ -62,7 +62,7 @@ export function upload(to: { app: string; bucket: string; prefix: string }, file
   for (const { id } of more) queue(id);
 }
 
-/** Continues an upload that waits for a retry, or that failed. */
+/** Retries an upload now, if it waits for a retry or has failed. */
 export function goOn(id: number) {
   const isFailed = find(id)?.state === 'failed';
   if (!isFailed) return tryNow.get(id)?.();
@@ -98,7 +98,7 @@ async function run(id: number): Promise<void> {
     drop(id);
     uploaded.value = found;
   } catch (error) {
-    // The server has dropped the upload: start again.
+    // The server has dropped the multipart upload, so a retry starts from the beginning.
     if ((error as Failure).code === 'storage_not_found') begun.delete(id);
     if (!own.signal.aborted) change(id, { state: 'failed', words: (error as Failure).message });
   } finally {
@@ -150,7 +150,7 @@ export function partBytes(size: number): number {
   return Math.max(PART_BYTES, Math.ceil(size / R2_PARTS / MIB) * MIB);
 }
 
-/** Retries until the result is final. @throws {Failure} a final error */
+/** Runs `work` until it succeeds. @throws {Failure} an error that is not retryable @throws the reason of `signal` */
 async function withRetries<T>(id: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   for (let wait = RETRY_MS.first; ; wait = Math.min(2 * wait, RETRY_MS.most)) {
     try {
@@ -169,7 +169,7 @@ async function withRetries<T>(id: number, signal: AbortSignal, work: () => Promi
   }
 }
 
-/** Waits for the delay, until the browser is online again, or until a person retries. */
+/** Resolves after a delay in ms, or earlier: when the browser is online again, a person retries, or `signal` aborts. */
 function rest(id: number, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -202,7 +202,8 @@ function abortOf({ app, bucket, key }: Upload, { upload_id }: Begun) {
   return { id: app, bucket, key, upload_id };
 }
 
-// Asks before a page with uploads is left, and then drops their finished parts.
+// Asks before a page with uploads is left, unless all have failed. When it is left, aborts the multipart uploads, so that
+// the server drops their parts.
 if (typeof window !== 'undefined') {
   addEventListener('beforeunload', (event) => {
     if (uploads.peek().some(({ state }) => state !== 'failed')) event.preventDefault();

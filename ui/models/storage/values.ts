@@ -1,4 +1,4 @@
-// Formats stored values: values of SQLite, and values of Durable Objects, which include types outside JSON.
+// Formats and parses stored values: values of SQLite, and values of Durable Objects, which include types outside JSON.
 import type { Params, Result } from '../../api.ts';
 
 export type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
@@ -20,7 +20,7 @@ export function cellOf(value: SqlValue): { kind: Kind; text: string } {
   return { kind: 'number', text: textOf(value) };
 }
 
-/** Returns a value as editable text. NULL is empty. */
+/** Returns a value as editable text: empty for NULL, hexadecimal for bytes. */
 export function textOf(value: SqlValue): string {
   if (value === null) return '';
   if (typeof value !== 'object') return String(value);
@@ -59,25 +59,25 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Decodes text from bytes; null for binary data. */
+/** Decodes UTF-8; null for binary data. @param isCut whether the bytes may end inside a character */
 export function textIn(bytes: Uint8Array, isCut = false): string | null {
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
     const text = decoder.decode(bytes, { stream: isCut });
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no text has
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: text has no such control characters
     return /[\u0000-\u0008\u000e-\u001a\u007f]/.test(text) ? null : text;
   } catch {
     return null;
   }
 }
 
-/** Formats bytes: `89 50 4e 47 … 68 bytes`. */
+/** Formats at most `most` bytes: `89 50 4e 47 … 68 bytes`. */
 export function hex(bytes: Uint8Array, most = 12): string {
   const shown = [...bytes.subarray(0, most)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
   return bytes.length > most ? `${shown} … ${bytes.length} bytes` : shown;
 }
 
-/** Returns indented JSON; null for invalid JSON, and for a bare number or string. */
+/** Returns indented JSON; null for text that is not a JSON object or array. */
 export function prettyJson(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
@@ -87,7 +87,7 @@ export function prettyJson(text: string): string | null {
   }
 }
 
-/** Formats a stored value as JavaScript. */
+/** Formats a stored value for people, in a notation like that of browser consoles. */
 export function written(value: unknown, indent = 0): string {
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (typeof value === 'string') return JSON.stringify(value);
@@ -138,7 +138,7 @@ export function written(value: unknown, indent = 0): string {
   return block('{', lines, '}', indent);
 }
 
-/** Puts short blocks on one line. */
+/** Joins the entries of an object or array: on one line if they are short, else on a line each. */
 function block(open: string, lines: string[], close: string, indent: number): string {
   if (lines.length === 0) return `${open}${close}`;
   const isShort = lines.join(', ').length <= 60 && !lines.some((line) => line.includes('\n'));
@@ -150,7 +150,7 @@ function block(open: string, lines: string[], close: string, indent: number): st
   return `${open}\n${lines.map((line) => `${pad}${line}`).join(',\n')}\n${'  '.repeat(indent)}${close}`;
 }
 
-/** Returns the error for a field whose text is not JSON. */
+/** Returns an error message for text that is not JSON; null for JSON. */
 export function whyNoJson(text: string): string | null {
   try {
     JSON.parse(text);

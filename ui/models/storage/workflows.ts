@@ -6,13 +6,13 @@ import { pages } from '../pages.ts';
 export type Instance = Result<'workflows.instances.list'>['items'][number];
 export type InstanceStatus = Instance['status'];
 export type Step = Result<'workflows.instances.get'>['steps'][number];
-/** Actions on an instance without parameters. */
+/** Actions on an instance that need no parameters. */
 export type Verb = 'pause' | 'resume' | 'restart' | 'terminate';
 
 const PAGE = 50;
 const EVERY_MS = 5_000;
 
-/** @param status filters by status; empty for all */
+/** @param status of the instances to list; empty for all */
 export function instancesModel(id: string, workflow: string, status: InstanceStatus | '') {
   const asked = { id, workflow, limit: PAGE, ...(status !== '' && { status }) };
   const list = pages<Instance>(

@@ -12,13 +12,13 @@ export type ErrorStatus = GroupedError['status'];
 export type Occurrence = Result<'errors.get'>['occurrences'][number];
 
 const PAGE = 50;
-/** Polling interval of a single group. */
+/** Polling interval of a single group, in ms. */
 const EVERY_MS = 15_000;
 /** Maximum stack frames of the project whose source is read. */
 const SNIPPETS = 5;
 export const statuses = ['open', 'resolved', 'ignored'] as const satisfies readonly ErrorStatus[];
 
-/** How an error was caught, in words. */
+/** How errors reached Cellar, in words. */
 export const mechanisms: Record<string, string> = {
   uncaught: 'was thrown and not caught',
   unhandledrejection: 'was an unhandled promise rejection',
@@ -28,12 +28,12 @@ export const mechanisms: Record<string, string> = {
   crash: 'ended the process',
 };
 
-/** Returns the status in the query. */
+/** Returns the status that a query parameter names; `open` for an unknown one. */
 export function statusOf(named: string): ErrorStatus {
   return statuses.find((status) => status === named) ?? 'open';
 }
 
-/** The groups with a status, the last seen first. */
+/** The groups with a status, the one seen last first, with live updates. */
 export function errorsModel(app: string, status: ErrorStatus) {
   const asked = { id: app, status };
   const list = pages(
@@ -46,7 +46,7 @@ export function errorsModel(app: string, status: ErrorStatus) {
   return streamed(list, merge, (receiver) => live('errors.stream', asked, receiver));
 }
 
-/** Merges streamed groups into a list, the last seen first. Drops groups with another status. */
+/** Merges streamed groups into a list, the one seen last first. Drops groups with another status. */
 export function mergeErrors(
   list: readonly GroupedError[],
   received: readonly GroupedError[],
@@ -60,11 +60,11 @@ export function mergeErrors(
 
 /** A stack frame with its source lines. */
 export interface ShownFrame extends Frame {
-  /** Null while the lines are read; empty when they cannot be read, and after the first `SNIPPETS` frames. */
+  /** Null while the lines are read; empty when they cannot be read, and for all but the first `SNIPPETS` project frames. */
   source: readonly SourceLine[] | null;
 }
 
-/** One group. The query has the index of the occurrence shown (`n`, 0 is the last one). */
+/** One group. The query has the index of the shown occurrence (`n`; 0 is the newest). */
 export function errorModel(app: string, fingerprint: string) {
   const group = resource((signal) => api('errors.get', { id: app, fingerprint }, { signal }), {
     everyMs: EVERY_MS,

@@ -8,12 +8,12 @@ export interface Said {
   fields: readonly (readonly [string, string])[];
 }
 
-/** Names of the message in JSON lines. */
+/** Names of the member that has the message in a JSON line, most preferred first. */
 const MESSAGES = ['msg', 'message', 'text', 'event'];
 /** Fields that are shown next to the line already. */
 const BESIDE = ['level', 'time', 'timestamp', 'ts'];
 
-/** Parses a line. JSON gives a message and the other members. The line's own `fields` are the same members, truncated. */
+/** Parses a line. A JSON object gives a message and its other members, which `fields` may have truncated. */
 export function readLine({ text, fields }: Pick<LogLine, 'text' | 'fields'>): Said {
   const json = text.startsWith('{') ? objectOf(text) : null;
   if (json === null) return { message: text, fields: entries(fields ?? {}) };

@@ -9,7 +9,7 @@ import { isWanted, type Level, type LogFilter, type LogLine, levels } from './lo
 const PAGE = 200;
 /** Debounce of typing, in ms, before the server is asked. */
 const DEBOUNCE_MS = 350;
-/** Maximum buffered lines while the view is paused. Older ones are dropped and counted. */
+/** Maximum lines that wait while the view is paused or scrolled up. Older ones are dropped and counted. */
 const BUFFER_LINES = 2_000;
 
 /** The filtered lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
@@ -24,7 +24,7 @@ export function logsModel(app: string) {
       preview: queryOf('preview'),
     };
   });
-  /** The filter of the lines that were read; null before the first read. */
+  /** The filter with which the shown lines were read; null before the first read. */
   const read = signal<LogFilter | null>(null);
   const isAsking = signal(false);
   const failure = signal<Failure | null>(null);
@@ -39,7 +39,7 @@ export function logsModel(app: string) {
   let asking: AbortController | null = null;
   let stop: (() => void) | null = null;
 
-  /** Adds new lines to the view, or to the buffer while it is paused. */
+  /** Adds new lines to the view, or to the buffer while the view is paused or scrolled up. */
   const take = (lines: readonly LogLine[]) => {
     if (!isPaused.peek() && !isAway.peek()) return add(lines);
     const all = [...buffer.peek(), ...lines];
@@ -85,7 +85,7 @@ export function logsModel(app: string) {
     const { trace_id: _, ...params } = paramsOf(asked);
     const own = asking!;
     let between: ReadonlySet<string> = new Set();
-    /** Reads lines from before the stream was open. Only after an empty list, which has no id to resume from. */
+    /** Reads lines printed before the stream was opened. Only for an empty list, which has no id to resume from. */
     const readBetween = async () => {
       const page = await api(
         'logs.list',
@@ -108,7 +108,7 @@ export function logsModel(app: string) {
         },
         onOpen: () => {
           isLive.value = true;
-          // If this fails, the next connection reads the missing lines.
+          // If this fails, the next connection tries again, unless a new line is shown by then.
           if (after === undefined && rows.peek().length === 0) readBetween().catch(() => {});
         },
         onLost: () => {
@@ -134,7 +134,7 @@ export function logsModel(app: string) {
   });
   const shown = computed(() => {
     const wanted = filter.value;
-    // Hides loaded lines of another preview, or of the app's own log.
+    // The loaded lines may be of another preview, or of the app's own log: then shows none.
     return read.value?.preview === wanted.preview ? rows.value.filter((line) => isWanted(line, wanted)) : [];
   });
   return {
@@ -142,7 +142,7 @@ export function logsModel(app: string) {
     shown,
     dropped,
     failure,
-    /** The server has not answered for the current filter: the view shows matching loaded lines. */
+    /** Whether the lines of the current filter are still being read. Until then, the view shows loaded lines that match. */
     isSearching: computed(
       () => isAsking.value || JSON.stringify(read.value) !== JSON.stringify(filter.value),
     ),
@@ -156,7 +156,7 @@ export function logsModel(app: string) {
     pause() {
       isPaused.value = true;
     },
-    /** Shows buffered and new lines. */
+    /** Ends a pause: shows the buffered lines, and new ones from now on. */
     goOn() {
       isPaused.value = false;
       isAway.value = false;

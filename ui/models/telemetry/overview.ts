@@ -1,4 +1,4 @@
-// Overview of an app: its figures over a range, last deploys, open errors, and last log lines.
+// Overview of an app: its figures over a range, newest deploys, open errors, newest log lines, and crons.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
@@ -19,9 +19,9 @@ const YOUNG_RANGES = ['1h', '6h'] as const;
 const LONG_RANGES = ['24h', '7d', '30d'] as const;
 /** The API's longest range, in hours. */
 const MOST_HOURS = 720;
-/** Polling interval of the app's state and its last log lines. */
+/** Polling interval of the app's state and its newest log lines, in ms. */
 const PRESENT_MS = 10_000;
-/** Polling interval of the figures, errors and crons. */
+/** Polling interval of the figures, errors and crons, in ms. */
 const FIGURES_MS = 30_000;
 const LINES = 8;
 const DEPLOYS = 20;
@@ -29,7 +29,7 @@ const DEPLOYS = 20;
 /** The charts that can be shown. */
 export type Drawn = 'requests' | 'errors' | 'latency' | 'wakes';
 
-/** The time range shown: the last hours, or a dragged selection. Times in ms. */
+/** The time range shown: the last `hours`, or the selection from `from` to `to` (ms since 1970; null without one). */
 export interface Span {
   hours: number;
   from: number | null;
@@ -54,7 +54,7 @@ export function rangeWithRequests({ items, step_s }: Steps, now: number): Range 
   return LONG_RANGES.find((range) => RANGES[range] > hoursAgo) ?? null;
 }
 
-/** Returns the steps in a time range. */
+/** Returns the steps that overlap a time range. */
 export function stepsIn({ items, step_s }: Steps, { from, to }: Span): Step[] {
   if (from === null || to === null) return items;
   return items.filter(({ at }) => Date.parse(at) + step_s * 1e3 > from && Date.parse(at) < to);
@@ -102,7 +102,7 @@ export function overviewModel(slug: string) {
     everyMs: FIGURES_MS,
   });
   const steps = (hours: number, signal: AbortSignal) => api('metrics.get', { id: slug, hours }, { signal });
-  /** Finds a range that has data. */
+  /** Chooses the range: by the age of a young app, else the shortest with requests, else `OF_ALL`. */
   const fit = async (signal: AbortSignal): Promise<Range> => {
     const { created_at } = await api('apps.get', { id: slug }, { signal });
     const hours = (Date.now() - Date.parse(created_at)) / HOUR_MS;
@@ -116,7 +116,7 @@ export function overviewModel(slug: string) {
     },
     { everyMs: FIGURES_MS },
   );
-  // The previous period of the same length, for comparison.
+  // The summary of the period before, of the same length; null for a selection, and for a period that is too long.
   const earlier = resource(async (signal) => {
     const { hours, from } = span.peek();
     if (from !== null || hours * 2 > MOST_HOURS) return null;

@@ -19,7 +19,7 @@ export function channelsModel(id: string) {
   return { channels, close: channels.close };
 }
 
-/** Events of an app, newest first, with live updates. `about` filters: empty matches any. */
+/** Events of an app, newest first, with live updates. @param about filters the events; an empty value matches any */
 export function eventsModel(id: string, about: { channel: string; event: string; user_id: string }) {
   const filter = Object.fromEntries(Object.entries(about).filter(([, value]) => value !== ''));
   const before = pages(
@@ -46,7 +46,7 @@ export function eventsModel(id: string, about: { channel: string; event: string;
   return {
     before,
     items,
-    /** Whether an event arrived while the page was open. The screen marks such events. */
+    /** Whether an event arrived by the stream. The screen marks such events. */
     isFresh: (event: AppEvent) => fresh.value.some((each) => each.id === event.id),
     close() {
       stop();

@@ -6,7 +6,7 @@ import { pages } from '../pages.ts';
 export type Request = Result<'requests.list'>['items'][number];
 
 const PAGE = 50;
-/** Polling interval of the list. */
+/** Polling interval of the list, in ms. */
 const EVERY_MS = 5_000;
 
 export const statuses = [
@@ -30,7 +30,7 @@ export const starts = [
   ['warm', 'Warm'],
 ] as const;
 
-/** A filter, as the query has it. Empty: any. */
+/** A filter, as the query has it. An empty value matches any request. */
 export interface RequestFilter {
   path: string;
   method: string;
@@ -39,7 +39,7 @@ export interface RequestFilter {
   start: string;
 }
 
-/** Returns the API's parameters for a filter. Unknown values match any. */
+/** Returns the API's parameters for a filter. Leaves out unknown values. */
 export function paramsOf({ path, method, status, slow, start }: RequestFilter) {
   const has = (options: readonly (readonly [string, string])[], value: string) =>
     value !== '' && options.some(([each]) => each === value);
@@ -62,7 +62,7 @@ export function requestsModel(app: string, filter: RequestFilter) {
   );
   return {
     list,
-    /** Whether there were too many requests to list all. */
+    /** Whether some requests were not recorded, because there were too many. */
     isSample: computed(() => list.items.value.some(({ skipped }) => skipped > 0)),
     close: list.close,
   };

@@ -12,7 +12,7 @@ export interface Frame {
 
 /** Lines of context before and after the named line. */
 const AROUND = 2;
-/** Files outside the project. */
+/** Matches paths of files outside the project. */
 const FOREIGN = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd|internal):|^(?:cellar-|https?:)|^<|^\//;
 
 /** Parses the frames of a stack, in order. */
@@ -28,7 +28,7 @@ export function parseStack(stack: string): Frame[] {
   });
 }
 
-/** Returns the host's hint in a stack, for its author; null when there is none. */
+/** Returns the hint for the app's author that the host added to a stack; null when there is none. */
 export function hintIn(stack: string): string | null {
   return /^ {4}\((The app .*)\)$/m.exec(stack)?.[1] ?? null;
 }

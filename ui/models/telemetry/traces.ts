@@ -7,7 +7,7 @@ import { pages } from '../pages.ts';
 export type Span = Result<'spans.list'>['items'][number];
 
 const PAGE = 50;
-/** Polling interval of the list. */
+/** Polling interval of the list, in ms. */
 const EVERY_MS = 10_000;
 export const ranges = [
   ['1', '1 h'],
@@ -17,7 +17,7 @@ export const ranges = [
 ] as const;
 export type Range = (typeof ranges)[number][0];
 
-/** Returns the range in the query. */
+/** Returns the range of a number of hours in the query; 24 h for an unknown one. */
 export function rangeOf(hours: string): Range {
   return ranges.find(([range]) => range === hours)?.[0] ?? '24';
 }
@@ -37,7 +37,7 @@ export function tracesModel(app: string, range: Range) {
   };
 }
 
-/** A stage of a request, in ms from its start. */
+/** A stage of a request. `from` is in ms from the request's start, `ms` is the stage's duration. */
 export interface Stage {
   name: string;
   kind: 'wait' | 'wake' | 'app';
@@ -87,7 +87,7 @@ export const callKinds: Record<Call['kind'], string> = {
   fetch: 'Outgoing fetch',
 };
 
-/** Returns where a call's bar begins and its length, as shares of all times shown. */
+/** Returns where a call's bar begins and its width, as fractions (0 to 1) of the time shown. */
 export function barOf(
   call: Call,
   { from, to }: { from: number; to: number },
@@ -97,7 +97,7 @@ export function barOf(
   return { left, width: Math.min(1 - left, call.duration_ms / whole) };
 }
 
-/** Returns the time from the first start to the last end, in ms since 1970. */
+/** Returns the first start and the last end, in ms since 1970. */
 export function timesOf(spans: readonly Span[], calls: readonly Call[]): { from: number; to: number } {
   const all = [...spans, ...calls];
   const starts = all.map(({ started_at }) => Date.parse(started_at));

@@ -8,7 +8,7 @@ export type CountedDevice = Result<'devices.list'>['items'][number];
 export type CountedCountry = Result<'countries.list'>['items'][number];
 
 const PAGE = 10;
-/** Polling interval of each list. */
+/** Polling interval of each list, in ms. */
 const EVERY_MS = 30_000;
 
 /** The four breakdowns of an app's requests, highest count first. @param hours length of the range */
@@ -68,7 +68,7 @@ export function referrerName({ referrer, source }: CountedReferrer): string {
   return source === 'own' ? `${referrer}, this app` : referrer!;
 }
 
-/** Returns the part of a folded path before its first id: `/users/:id` gives `/users/`. */
+/** Returns the part of a path pattern before its first placeholder: `/users/:id` gives `/users/`. */
 export function searchedPath(path: string): string {
   return path.replace(/:.*$/, '');
 }

@@ -1,4 +1,4 @@
-// Wraps uPlot. Null values are gaps. A table replaces the drawing for screen readers.
+// A chart over time, drawn by uPlot. Null values are gaps. Screen readers get a table instead of the drawing.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
 import { shownTheme } from '../../theme.ts';
@@ -8,7 +8,7 @@ import { isolated } from './isolated.ts';
 
 export interface Series {
   name: string;
-  /** One value per time. Null: unknown or no data. */
+  /** One value for each time in `times`; null: unknown or no data. */
   values: readonly (number | null)[];
   colour: 'accent' | 'danger' | 'warn' | 'sleep' | 'muted';
   /** Bars show counts per step, lines show continuous values. */
@@ -26,22 +26,22 @@ export interface Mark {
 }
 
 interface ChartProps {
-  /** Title, also the caption of the table. */
+  /** The caption of the table for screen readers. */
   title: string;
   /** ms since 1970, ascending. */
   times: readonly number[];
   series: readonly Series[];
-  /** Whether values are counts: axes have no fractions. */
+  /** Whether values are counts: then the axis shows no fractions. */
   whole?: boolean;
   /** Formats a value with its unit. */
   format: (value: number | null) => string;
   marks?: readonly Mark[];
   height?: number;
-  /** Called with the range in ms that the person dragged over. */
+  /** Called with the range that the person dragged over, in ms since 1970. Without it, dragging does nothing. */
   onZoom?: (from: number, to: number) => void;
 }
 
-/** Maximum rows in a chart's table. */
+/** Maximum rows in the table for screen readers. */
 const TABLE_ROWS = 48;
 
 /** A chart over time. */
@@ -111,7 +111,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** Returns the marks in the step at `i`. */
+/** Returns the marks between the time at index `i` and the next. */
 function near(marks: readonly Mark[], times: readonly number[], i: number): Mark[] {
   const step = (times[1] ?? 0) - (times[0] ?? 0);
   return marks.filter(({ at }) => at >= times[i]! && at < times[i]! + step);
@@ -150,7 +150,7 @@ function Tip({
   );
 }
 
-/** The table for screen readers: at most 48 rows, evenly sampled. */
+/** The table for screen readers, with every nth time, so that it has at most `TABLE_ROWS` rows. Also lists the marks. */
 function StandIn({ title, times, series, format, marks = [] }: ChartProps) {
   const each = Math.ceil(times.length / TABLE_ROWS);
   const rows = times.map((time, i) => ({ time, i })).filter(({ i }) => i % each === 0);
@@ -287,7 +287,7 @@ function options(
   };
 }
 
-/** Returns three or four round values for the axis. */
+/** Returns at most four round values for the axis, from 0. @param least minimum distance between them */
 function ySplits(min: number, max: number, least: number): number[] {
   const rough = (max - min) / 3;
   const power = 10 ** Math.floor(Math.log10(rough));

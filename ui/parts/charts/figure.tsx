@@ -6,7 +6,7 @@ export function Figures({ children }: { children: ComponentChildren }) {
   return <dl class="figures">{children}</dl>;
 }
 
-/** @param props.note below the value: its change, or the total */
+/** @param props.note shown below the value, such as its change */
 export function Figure({
   name,
   value,
@@ -17,7 +17,7 @@ export function Figure({
   name: string;
   value: ComponentChildren;
   note?: ComponentChildren;
-  /** Such as a sparkline. */
+  /** Shown beside the value, such as a sparkline. */
   drawing?: ComponentChildren;
   look?: 'danger' | 'warn';
 }) {

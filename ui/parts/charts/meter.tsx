@@ -1,6 +1,6 @@
 // A small bar.
 
-/** How much of a capacity is used. Put the figures beside it: screen readers do not see the bar. */
+/** A bar that shows how much of a limit is used. Put the figures beside it: screen readers ignore the bar. */
 export function Meter({ used, limit }: { used: number; limit: number }) {
   return (
     <meter

@@ -1,7 +1,8 @@
 // A line chart without axes.
 
 /**
- * Null values are gaps. `label` describes it for screen readers, such as "1.2 k requests in 24 h"; empty next to such a text.
+ * Null values are gaps. `label` describes the chart for screen readers, such as "1.2 k requests in 24 h". Leave it empty
+ * beside a text that says the same.
  */
 export function Sparkline({
   values,

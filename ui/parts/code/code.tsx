@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Button } from '../controls/button.tsx';
 import { IconCheck, IconCopy } from '../icons.tsx';
 
-/** A button that copies `text`. A label says what it copies. */
+/** A button that copies `text`. `label` says what it copies. */
 export function Copy({
   text,
   label = 'Copy',
@@ -29,7 +29,7 @@ export function Copy({
   );
 }
 
-/** Copies a text. The clipboard API exists only for HTTPS and localhost; elsewhere a selection is copied. */
+/** Copies a text. Browsers have the clipboard API only for HTTPS and localhost; elsewhere it copies a selected text. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');

@@ -12,7 +12,7 @@ type Diff = Result<'source.diff'>;
 const OPEN_LINES = 300;
 const SIGNS = { same: ' ', added: '+', removed: '−', hunk: '' };
 
-/** Hides an empty header of a hunk at the start of a file. */
+/** Returns false for the header of a file's first hunk if it has no text. */
 function isShown({ kind, text }: DiffLine, i: number): boolean {
   return kind !== 'hunk' || i > 0 || text !== '';
 }

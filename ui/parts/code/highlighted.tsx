@@ -1,6 +1,6 @@
 // Highlights search results in a text.
 
-/** Splits a text into matches and the parts between them. */
+/** Shows a text with all matches of `search` marked. */
 export function Highlighted({ text, search }: { text: string; search: string }) {
   if (search === '') return <>{text}</>;
   const wanted = search.toLowerCase();

@@ -1,7 +1,7 @@
 // A QR code. Its library is loaded on first use.
 import { useEffect, useState } from 'preact/hooks';
 
-/** Quiet zone in modules, as scanners need it. */
+/** Width of the quiet zone that scanners need, in modules. */
 const BORDER = 4;
 
 /** @param props.label describes the content, for screen readers */
@@ -17,7 +17,7 @@ export function QrCode({ text, label }: { text: string; label: string }) {
         );
         if (!isGone) setDrawn({ size, path: squares.join('') });
       },
-      // The same content is also shown as text.
+      // Ignores a failure, because the content is also shown as text.
       () => {},
     );
     return () => {

@@ -9,7 +9,7 @@ import { failed } from '../status/toast.tsx';
 export interface ButtonLook {
   /** `primary`: the main action. `danger`: a destructive action. `quiet`: without a border. */
   look?: 'primary' | 'danger' | 'quiet' | 'danger primary';
-  /** Lower height, for rows and panel headers. */
+  /** Makes the button less high, for rows and panel headers. */
   short?: boolean;
   /** For an icon without text: the accessible name and tooltip. */
   label?: string;
@@ -20,13 +20,13 @@ function classOf({ look, short, label }: ButtonLook): string {
 }
 
 type ButtonProps = ButtonLook & {
-  /** The button is disabled while its promise runs. A failure is shown as a toast. */
+  /** While the returned promise is pending, the button is disabled. A rejection is shown as a toast. */
   onClick?: (event: MouseEvent) => unknown;
   type?: 'button' | 'submit';
   disabled?: boolean;
-  /** Gets the focus when its dialog opens. */
+  /** Focuses the button when its dialog opens. */
   autofocus?: boolean;
-  /** The needed role on the current app. Without this role the button is disabled, and its tooltip says why. */
+  /** The role that the action needs on the current app. Without it the button is disabled, and its tooltip says why. */
   needs?: Role;
   children: ComponentChildren;
   buttonRef?: Ref<HTMLButtonElement>;
@@ -123,7 +123,7 @@ export function LinkButton({
   );
 }
 
-/** Removes a list item. Its label names the action and the item: "Revoke laptop". */
+/** A button that removes a list item. Its label names the action and the item: "Revoke laptop". */
 export function RemoveButton(props: Pick<ButtonProps, 'onClick' | 'needs'> & { label: string }) {
   return (
     <Button look="quiet" short {...props}>

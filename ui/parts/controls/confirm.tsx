@@ -8,16 +8,16 @@ interface Question {
   title: string;
   /** What will happen. */
   about: ComponentChildren;
-  /** Text of the button that does it: "Stop the app". */
+  /** Text of the button that runs the action: "Stop the app". */
   action: string;
   danger?: boolean;
-  /** A failure is shown as a toast, and the question stays. */
+  /** Runs the action. A failure is shown as a toast, and the question stays open. */
   run: () => Promise<unknown>;
 }
 
 const question = signal<Question | null>(null);
 
-/** Asks, and runs the action after consent. */
+/** Asks the question, and runs the action if the person agrees. */
 export function askFirst(asked: Question): void {
   question.value = asked;
 }

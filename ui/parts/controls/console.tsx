@@ -9,7 +9,7 @@ import { Button } from './button.tsx';
 import { TextArea } from './field.tsx';
 import { useSubmit } from './submit.ts';
 
-/** @param props.place identifies the history @param props.write null when read-only */
+/** @param props.place identifies the console, for its history and its text @param props.write null when read-only */
 export function Console({
   place,
   read,

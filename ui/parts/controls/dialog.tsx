@@ -7,21 +7,22 @@ import { Button } from './button.tsx';
 
 /**
  * Shows a dialog that traps the focus.
- * @returns a function that closes it and restores the focus: browsers do so only while the dialog is in the page
+ * @returns a function that closes the dialog and restores the focus. Browsers restore it only for a dialog that is still in
+ * the page.
  */
 export function showModal(dialog: HTMLDialogElement): () => void {
   const opener = document.activeElement;
   dialog.showModal();
   return () => {
     dialog.close();
-    // Keeps the focus of another element, such as one on a screen that the dialog has opened.
+    // If another element has the focus already, keeps that, such as on a screen that the dialog has opened.
     if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
   };
 }
 
 /**
- * Put actions into a `<footer>` at the end. `onClose` must close the dialog. `Esc`, a click outside and the cross call it too,
- * after asking about unsaved text.
+ * A modal dialog. Put actions into a `<footer>` at the end. `Esc`, a click outside and the cross call `onClose`, after
+ * asking about unsaved text. `onClose` must stop rendering the dialog.
  */
 export function Dialog({
   title,
@@ -71,7 +72,7 @@ export function Dialog({
   );
 }
 
-/** A dialog with a form. `action`: what its button says. */
+/** A dialog with a form. `action` is the text of its submit button. */
 export function FormDialog({
   title,
   action,

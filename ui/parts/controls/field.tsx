@@ -8,7 +8,7 @@ interface FieldProps {
   label: string;
   /** Help text below the field. */
   hint?: ComponentChildren;
-  /** Error message of the field. */
+  /** Error message, shown instead of the hint. */
   wrong?: string | null;
   /** Shows the label to screen readers only. */
   unlabelled?: boolean;
@@ -47,7 +47,7 @@ type Own<Element extends EventTarget> = FieldProps & {
   value: string;
   onValue: (value: string) => void;
   inputRef?: Ref<Element>;
-  /** The text is restored with its screen, so the person is not asked before leaving. */
+  /** The text is restored when its screen opens again, so the person is not asked before leaving. */
   isKept?: boolean;
 } & Pick<
     PartialInputHTMLAttributes<HTMLElement>,
@@ -98,7 +98,7 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
       'data-kept': isKept || undefined,
       'aria-invalid': wrong ? true : undefined,
       'aria-describedby': wrong || hint ? `${id}-hint` : undefined,
-      // The API's name of the field, which its errors use.
+      // The API's name of the parameter. Errors of the API name the field by it.
       name: name ?? label.toLowerCase().replaceAll(' ', '_'),
       onInput: (event: { currentTarget: Element }) => {
         clearFault(id);
@@ -141,7 +141,7 @@ export function Select<Value extends string>({
 }: Omit<FieldProps, 'wrong'> & {
   value: Value;
   onValue: (value: Value) => void;
-  /** Values with their texts. */
+  /** Values, each with its text. */
   options: readonly (readonly [Value, string])[];
   disabled?: boolean;
 }) {

@@ -5,7 +5,7 @@ import { FormDialog } from './dialog.tsx';
 import { TextArea, TextField } from './field.tsx';
 import { useSubmit } from './submit.ts';
 
-/** @param props.name attributes of the name field @param props.submit gets the name and the parsed value */
+/** @param props.name attributes of the name field @param props.submit called with the name and the parsed value */
 export function JsonDialog({
   title,
   name,

@@ -20,7 +20,7 @@ export function Menu({
 }: ButtonLook & {
   button: ComponentChildren;
   items: readonly MenuItem[];
-  /** Aligns the menu at the left, so that it opens to the right. */
+  /** Aligns the menu with the button's left edge, so that it extends to the right. */
   left?: boolean;
 }) {
   const [isOpen, setOpen] = useState(false);
@@ -51,7 +51,7 @@ export function Menu({
     }
   };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the menu in it
+    // biome-ignore lint/a11y/noStaticElementInteractions: it handles keys for the menu inside
     <div ref={ref} class={left ? 'menu left' : 'menu'} onKeyDown={onKeyDown}>
       <Button
         {...look}

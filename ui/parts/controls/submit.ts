@@ -6,8 +6,8 @@ import { showFaults } from '../status/faults.ts';
 import { failed } from '../status/toast.tsx';
 
 /**
- * Returns a form's submit handler. Ignores submits while one runs. Shows a failure at the fields that it names, else as a
- * toast.
+ * Returns a form's submit handler. Ignores a submit while another one runs. Shows a failure at its fields if the form has
+ * all of them, else as a toast.
  */
 export function useSubmit(run: () => Promise<unknown>) {
   const [busy, setBusy] = useState(false);

@@ -1,7 +1,7 @@
 // Switches between views of the same thing.
 import { href, type Query, type Route } from '../../router.ts';
 
-/** Links to views that are screens, or are named in the query. */
+/** Links to views. Each view is a screen, or a value in the query. */
 export function Tabs({
   label,
   tabs,
@@ -20,7 +20,7 @@ export function Tabs({
   );
 }
 
-/** Buttons for one of a few values: a range, a status, a level. */
+/** Buttons that select one of a few values: a range, a status, a level. */
 export function Segments<Value extends string>({
   label,
   value,

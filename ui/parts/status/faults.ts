@@ -19,7 +19,7 @@ export function clearFault(id: string): void {
 
 /**
  * Shows the API's errors at the fields of a form, and focuses the first one.
- * @returns whether the form has all of those fields
+ * @returns false when the error names no field, or a field that the form lacks
  */
 export function showFaults(form: Element | null, { fields = [] }: Partial<Failure>): boolean {
   const controls = [...(form?.querySelectorAll<HTMLInputElement>('.field [name]') ?? [])];

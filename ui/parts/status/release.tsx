@@ -1,7 +1,7 @@
-// The release of an event, as an entry of a description list.
+// The release of a request, error or log line, as an entry of a description list.
 import { Link } from '../controls/button.tsx';
 
-/** A term with a link to the deploy of the release. Renders nothing when `release` is null. */
+/** The term "Release" with a link to its deploy. Renders nothing when `release` is null. */
 export function Release({ app, release }: { app: string; release: string | null }) {
   if (release === null) return null;
   return (

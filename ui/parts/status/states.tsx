@@ -32,7 +32,7 @@ export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?
   );
 }
 
-/** An empty state: says what would be here, and how to get it. `children`: actions. */
+/** An empty state. `title` says what is missing, `children` how to get it. */
 export function Empty({
   title,
   heading: Heading = 'h2',
@@ -54,7 +54,7 @@ export function Empty({
   );
 }
 
-/** An error state: what could not be read, why, and a retry. */
+/** An error state: why data could not be read, and a button that retries. */
 export function Failed({ failure, retry }: { failure: Failure; retry?: () => unknown }) {
   const { title, icon: Sign, words } = said(failure);
   return (
@@ -114,8 +114,8 @@ export function Notice({
 }
 
 /**
- * Shows a resource. Before the first data: `shape`, a skeleton of the same layout, or the error. When a later read fails, the
- * data stays, with a grey edge.
+ * Shows a resource. Before the first data, shows `shape` (a skeleton of the same layout) or the error. When a later read
+ * fails, the data stays, with a grey edge.
  */
 export function Loaded<Data>({
   of,
@@ -128,7 +128,7 @@ export function Loaded<Data>({
 }) {
   const data = of.data.value;
   const failure = of.failure.value;
-  // Data that was deleted or became forbidden is removed from the view.
+  // After a 403 or 404, shows the error instead of data read before.
   const isGone = failure?.status === 403 || failure?.status === 404;
   if (data === null || isGone)
     return failure ? <Failed failure={failure} retry={of.refresh} /> : (shape ?? <SkeletonRows />);

@@ -28,7 +28,7 @@ const looks: Record<AnyStatus, { look: string; shape: Shape }> = {
   skipped: { look: 'quiet', shape: 'dashed' },
 };
 
-/** @param props.word replaces the status's name @param props.moving animates it: for `running` steps, not for apps */
+/** @param props.word replaces the status's name @param props.moving animates the shape: for `running` steps, not for apps */
 export function Status({
   of,
   word,
@@ -52,8 +52,8 @@ export function Status({
 }
 
 /**
- * The status of an app, in the same words on every screen. `isIdle`: the app has a release and no process.
- * @param props.since start of its sleep
+ * The status of an app, in the same words on every screen. `isIdle`: the app has a live release and no process.
+ * @param props.since the time at which the app fell asleep
  */
 export function AppStatus({
   of,

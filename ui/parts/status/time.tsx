@@ -10,7 +10,7 @@ setInterval(() => {
   if (document.visibilityState !== 'hidden') now.value = Date.now();
 }, TICK_MS);
 
-/** `3 min ago`, updated while shown. */
+/** Shows a relative time, such as `3 min ago`, and keeps it up to date. */
 export function Time({ at, otherwise = NONE }: { at: string | number | null; otherwise?: string }) {
   if (at === null) return <span class="muted">{otherwise}</span>;
   const exact = exactTime(at);
@@ -24,7 +24,7 @@ export function Time({ at, otherwise = NONE }: { at: string | number | null; oth
   );
 }
 
-/** `3 min`: the time since a start. */
+/** Shows the time since a start, such as `3 min`, and keeps it up to date. */
 export function Age({ since }: { since: string | number }) {
   return (
     <time dateTime={new Date(since).toISOString()} title={`since ${exactTime(since)}`}>

@@ -34,15 +34,15 @@ export function toast(text: string) {
 export function failed(error: unknown) {
   const { name, code, message } = error as Failure;
   if (name === 'AbortError') return;
-  // Polling retries automatically; actions do not.
+  // The failure's own message says that the page retries. Actions are not retried.
   const text =
     code === 'offline' ? 'Cellar cannot be reached. Do it again when the connection is back.' : message;
   show({ text, isDanger: true, undo: null }, SHOWN_MS * 2);
 }
 
 /**
- * Lets the person undo a removal for ten seconds. Hide the item first. `commit` removes it after ten seconds or when the page
- * is left. `restore` shows it again after an undo or a failure.
+ * Lets the person undo a removal for ten seconds. The caller hides the item first. `commit` removes it after ten seconds, or
+ * when the page is left. `restore` shows it again after an undo or a failure.
  */
 export function undoable(text: string, commit: () => Promise<unknown>, restore: () => void) {
   let isOpen = true;

@@ -6,7 +6,7 @@ import { IconArrowDown, IconArrowUp, IconTrash2, IconUndo2 } from '../icons.tsx'
 
 export interface GridColumn {
   name: string;
-  /** As declared by the table. */
+  /** The type that the table declares. */
   type?: string;
   isKey?: boolean;
 }
@@ -16,9 +16,9 @@ interface GridProps {
   columns: readonly GridColumn[];
   rows: readonly (readonly SqlValue[])[];
   keyOf?: (row: readonly SqlValue[], i: number) => string;
-  /** The sort column; a leading `-` sorts descending. */
+  /** The column to sort by; a leading `-` sorts in descending order. */
   sort?: string;
-  /** Called with the new `sort`. Makes the column heads buttons. */
+  /** Called with the new `sort`. With it, the column heads are buttons. */
   onSort?: (sort: string) => void;
   /** Makes cells editable. */
   edit?: {
@@ -31,7 +31,7 @@ interface GridProps {
   };
 }
 
-/** Arrow keys move between cells, `Enter` edits, `Delete` sets NULL, `Esc` cancels. */
+/** A grid of cells. Arrow keys move between cells, `Enter` or `F2` edits, `Delete` sets NULL, `Esc` cancels. */
 export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: GridProps) {
   const ref = useRef<HTMLTableElement>(null);
   const [at, setAt] = useState({ row: 0, column: 0 });
@@ -126,7 +126,7 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
                 const { kind, text } = cellOf(value);
                 const isEdited = editing?.row === i && editing.column === j;
                 return (
-                  // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the grid
+                  // biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys
                   <td
                     key={name}
                     data-at={`${i} ${j}`}

@@ -16,7 +16,7 @@ export function More<Item>({ of }: { of: Pages<Item> }) {
   );
 }
 
-/** A list rendered by `children`. `empty` replaces an empty list. `items`: the shown part, default all. */
+/** A list rendered by `children`, with the button for more. `empty` replaces an empty list. `items` default to all. */
 export function List<Item>({
   of,
   empty,
@@ -52,7 +52,7 @@ export function Listed<Item>({
   return <List {...{ of, empty }}>{(items) => <Table rows={items} keyOf={of.keyOf} {...table} />}</List>;
 }
 
-/** Removes an item with undo: hides it now, and commits after ten seconds. `text` says what was removed. */
+/** Hides an item now, and calls `commit` after ten seconds unless the person undoes it. `text` says what was removed. */
 export function remove<Item>(of: Pages<Item>, item: Item, text: string, commit: () => Promise<unknown>) {
   const key = of.keyOf(item);
   of.hide(key);

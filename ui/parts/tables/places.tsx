@@ -2,7 +2,7 @@
 import { findPlaces } from '../../models/places.ts';
 import { href } from '../../router.ts';
 
-/** @param props.gitRef commit of the text; default: main */
+/** @param props.gitRef the commit whose source the links open; default: main */
 export function Places({ text, app, gitRef }: { text: string; app: string; gitRef?: string | undefined }) {
   return (
     <>

@@ -2,14 +2,14 @@
 import type { ComponentChildren } from 'preact';
 
 export interface Column<Row> {
-  /** The column's head. */
+  /** The column's heading. */
   name: string;
-  /** Shows the head to screen readers only. */
+  /** Shows the heading to screen readers only. */
   silent?: boolean;
   cell: (row: Row) => ComponentChildren;
-  /** A number: right-aligned, with its unit. */
+  /** The cells are numbers with their units: right-aligned. */
   number?: boolean;
-  /** Takes the remaining width, and is truncated at its end. */
+  /** The column takes the remaining width, and long text is cut. */
   wide?: boolean;
   /** Text before the value in the list of a small screen: "p99 12 ms". */
   label?: string;
@@ -38,7 +38,7 @@ export function Table<Row>({
   /** Stays a table on a small screen. */
   stays?: boolean;
   isSelected?: (row: Row) => boolean;
-  /** Highlights a row that is newer than the list. */
+  /** Whether to highlight a row as new. */
   isNew?: (row: Row) => boolean;
 }) {
   return (

@@ -21,7 +21,7 @@ import { Empty, Loaded } from '../status/states.tsx';
 import { toast } from '../status/toast.tsx';
 import { Grid } from './grid.tsx';
 
-/** @param props.place identifies the console's history @param props.write null when read-only */
+/** @param props.place identifies the database, for its changes and its console @param props.write null when read-only */
 export function Tables({
   place,
   tables,
@@ -87,7 +87,7 @@ export function Tables({
   );
 }
 
-/** The number of changed rows that are not written yet. */
+/** Shows the number of changed rows that are not written yet. */
 function Unwritten({ of: { count } }: { of: ChangeSet }) {
   return count.value > 0 && <span class="muted small">{count} to write</span>;
 }

@@ -1,4 +1,4 @@
-// Sign-in methods of the account: password, second factor, passkeys, and signed-in browsers.
+// Sign-in methods of the account (password, second factor, passkeys), and its signed-in browsers.
 import { useState } from 'preact/hooks';
 import { PASSWORD_MAX, PASSWORD_MIN } from '../../../handlers/contract/people/sign-in.ts';
 import type { Failure } from '../../api.ts';

@@ -1,4 +1,4 @@
-// The audit log: of all accounts for admins of the machine, else of the signed-in one.
+// The audit log of all accounts, for admins of the machine; or that of the signed-in account.
 import { Head } from '../../layout/head.tsx';
 import {
   type AuditEntry,

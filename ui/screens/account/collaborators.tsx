@@ -52,7 +52,7 @@ function Add({ app, model }: { app: string; model: Model }) {
     setAccount('');
   });
   const known = new Set(collaborators.items.value.map((each) => each.account));
-  // Admins of the machine have all rights already.
+  // Leaves out admins of the machine, who have all rights already.
   const others = (accounts.data.value ?? []).filter(
     ({ id, role }) => (role === 'member' || role === 'guest') && !known.has(id),
   );

@@ -28,7 +28,7 @@ import { ShareDialog } from './deploys-split.tsx';
 
 type Model = ReturnType<typeof deployModel>;
 
-/** Interval at which the duration of a running step is updated. */
+/** Interval at which the duration of a running step is updated, in ms. */
 const TICK_MS = 250;
 
 export default function DeployScreen({ app, deploy: id }: { app: string; deploy: string }) {
@@ -43,7 +43,7 @@ export default function DeployScreen({ app, deploy: id }: { app: string; deploy:
 function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Model }) {
   const { id, status, sha, error, started_at } = deploy;
   const view = queryOf('view', 'steps');
-  // Links to main can be edited. Links to another commit are read-only.
+  // Undefined links to main, where files can be edited. Files of another commit are read-only.
   const gitRef = sha === '' || sha === model.tip.value ? undefined : sha;
   const now = useTicks(isUnderWay(deploy));
   const [isSharing, setSharing] = useState(false);
@@ -135,14 +135,14 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
   );
 }
 
-/** Shows which deploy is live, when this one is not. */
+/** Shows which deploy is live, for a deploy that failed or was cancelled. */
 function Still({ app, deploy, model }: { app: string; deploy: string; model: Model }) {
   const live = model.served.data.value?.live_deploy_id;
   if (live === undefined) return null;
   if (live === null)
     return <p class="muted">Nothing serves yet: this app has had no deploy that went live.</p>;
   const to = { name: 'deploy', app, deploy: live } as const;
-  // Ids sort by time.
+  // Ids sort by their time of creation.
   return (
     <p class="muted">
       {live < deploy ? (
@@ -185,7 +185,7 @@ function Steps({
   const { steps } = deploy;
   const done = steps.reduce((sum, { duration_ms }) => sum + (duration_ms ?? 0), 0);
   const took = tookMs(deploy, now) ?? 0;
-  // The running step's time: all time that finished steps did not take.
+  // The duration of the running step is the deploy's duration without that of the finished steps.
   const msOf = (step: Deploy['steps'][number]) =>
     step.status === 'running' ? Math.max(0, took - done) : step.duration_ms;
   const most = Math.max(1, ...steps.map((step) => msOf(step) ?? 0));
@@ -208,7 +208,7 @@ function Steps({
         const isOpen = step.status === 'running' || step.status === 'failed';
         const ms = msOf(step);
         return (
-          // A new key makes the element anew, so that it opens or closes by itself.
+          // The key recreates the element when `isOpen` changes: a person's click no longer counts.
           <details key={`${step.name} ${isOpen}`} open={isOpen}>
             <summary>
               <span class="name">

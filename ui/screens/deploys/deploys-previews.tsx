@@ -54,7 +54,7 @@ export function Previews({ app }: { app: string }) {
       </ul>
       {log && (
         <Dialog large title={`The last deploy of ${log.name}`} onClose={() => setLog(null)}>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keys */}
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keyboard too */}
           <pre class="log-lines" tabIndex={0}>
             {log.text}
           </pre>

@@ -50,7 +50,7 @@ export function Split({ app }: { app: string }) {
   );
 }
 
-/** Asks for a percentage, and lets a version share the requests with the live release. */
+/** Asks for the percentage of the requests that a version gets beside the live release. */
 export function ShareDialog({
   app,
   version,

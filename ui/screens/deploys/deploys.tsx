@@ -28,12 +28,12 @@ import { DeployRef } from './deploy-ref.tsx';
 import { Previews } from './deploys-previews.tsx';
 import { Split } from './deploys-split.tsx';
 
-/** Returns a deploy's title from its message. */
+/** Returns a deploy's title: the first line of its message, else its commit. */
 export function titleOf({ message, sha }: Deploy): string {
   return firstLine(message) || (sha === '' ? 'An upload' : `Commit ${shortSha(sha)}`);
 }
 
-/** Asks, then rolls back and opens the deploy that does it. */
+/** Asks, then rolls back, and opens the deploy of the rollback. */
 export function askToRollBack(app: string, deploy: Deploy): void {
   askFirst({
     title: `Roll back to “${titleOf(deploy)}”?`,

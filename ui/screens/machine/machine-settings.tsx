@@ -75,7 +75,7 @@ function OneSetting({
   );
 }
 
-/** Renders `code` in a text. */
+/** Renders the back-quoted parts of a text as code. */
 function withCode(text: string): ComponentChildren[] {
   return text
     .split(/(`[^`]+`)/)

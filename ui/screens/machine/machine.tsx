@@ -149,7 +149,7 @@ function Apps({ host: { apps } }: { host: HostStats }) {
             name: 'App',
             wide: true,
             cell: ({ slug }: HostStats['apps'][number]) => (
-              // A preview's slug is `<name>--<slug>`: links to its app.
+              // The slug of a preview is `<name>--<slug of its app>`. It links to the app.
               <Link to={{ name: 'overview', app: slug.split('--').at(-1)! }} class="main-cell">
                 {slug}
               </Link>

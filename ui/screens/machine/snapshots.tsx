@@ -164,7 +164,7 @@ function Restore({
     setDatabases([]);
     if (app !== '') model.databasesOf(app).then(setDatabases).catch(failed);
   }, [app]);
-  // Identifies what was compared: the person may choose another app meanwhile.
+  // Identifies what is compared, because the person may choose another app or database meanwhile.
   const chosen = `${app} ${database}`;
   const compare = async () => {
     setComparing(true);

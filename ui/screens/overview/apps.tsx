@@ -128,7 +128,7 @@ function Name({ app }: { app: App }) {
   );
 }
 
-/** The status as text; its shape is beside the name. */
+/** The app's status as text. The shape of the status is beside the app's name. */
 function Word({ app }: { app: App }) {
   const { status, asleep_since } = app;
   if (status === 'sleeping' && asleep_since !== null)

@@ -11,14 +11,14 @@ import { queryOf, setQuery } from '../../router.ts';
 
 type Step = NonNullable<OverviewModel['steps']['value']>[number];
 
-/** Kinds of vertical lines, as the legend names them. */
+/** Kinds of marks in the chart, and their names in the legend. */
 const MARK_NAMES = [
   ['deploy', 'Deploy'],
   ['wake', 'Wake'],
   ['crash', 'Crash'],
 ] as const;
 
-/** Maximum vertical lines in a chart. */
+/** Maximum marks in a chart. */
 const MARKS = 40;
 
 export function Figures({ model }: { model: OverviewModel }) {
@@ -124,7 +124,7 @@ function latencyNote(p99: number, before: number | null): string {
   return changed === null ? `p99 ${duration(p99)}` : `p99 ${duration(p99)}, ${changed}`;
 }
 
-/** Merges steps to at most 36 means; null where no step has a value. */
+/** Returns at most 36 values: each is the mean of neighbouring steps; null where none of them has a value. */
 function thin(steps: readonly Step[], of: (step: Step) => number | null): (number | null)[] {
   const each = Math.ceil(steps.length / 36);
   return Array.from({ length: Math.ceil(steps.length / each) }, (_, i) => {

@@ -34,7 +34,7 @@ export default function Overview({ app: slug }: { app: string }) {
   const toDeploy = (deploy: string) => open({ name: 'deploy', app: slug, deploy });
   const deploys = model.deploys.data.value;
   const first = deploys?.[0];
-  // An app without code waits for its first deploy, and then opens it.
+  // While the app has no deploys, waits for the first one, and then opens it.
   const wasEmpty = useRef(false);
   useEffect(() => {
     if (deploys?.length === 0) wasEmpty.current = true;

@@ -163,7 +163,7 @@ export default function Alerts({ app }: { app: string }) {
   );
 }
 
-/** The events of an alert: those that it has, or the few that it does not have. */
+/** Shows the kinds that an alert has. If it lacks at most two, names only those: "everything but …". */
 function eventsOf(on: readonly Kind[]) {
   const missing = offered(on).filter((kind) => !on.includes(kind));
   if (missing.length > 2) return namesOf(on);
@@ -213,7 +213,7 @@ function Editor({
   const { busy, onSubmit } = useSubmit(async () => {
     await save({
       ...(alert && { alert_id: alert.id }),
-      // Leaves out an unchanged address: an admin of the machine may have set one that this person may not set.
+      // Leaves out an unchanged URL: an admin of the machine may have set one that this person may not set.
       ...(to !== alert?.url && { url: to }),
       format,
       on,

@@ -1,4 +1,4 @@
-// Deletes an app after its name was typed.
+// Deletes an app after the person has typed its name.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls/button.tsx';

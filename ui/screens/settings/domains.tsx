@@ -1,4 +1,4 @@
-// Custom hostnames: their DNS and certificates, and the e-mail addresses at them.
+// Custom hostnames of an app: their DNS and certificates. Also its e-mail addresses and TCP ports.
 import { useState } from 'preact/hooks';
 import { Failure } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';

@@ -1,4 +1,4 @@
-// Pull requests of the connected repository, with their previews. Those from outside wait for an approval.
+// Pull requests of the connected repository, with their previews. Pull requests from outside wait for an approval.
 import type { Connection, connectionModel } from '../../models/source/connection.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { askFirst } from '../../parts/controls/confirm.tsx';

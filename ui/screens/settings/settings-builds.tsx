@@ -8,7 +8,7 @@ import { useModel } from '../../parts/model.ts';
 import { Loaded } from '../../parts/status/states.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
-/** Descriptions of the fields. An empty field means that the value is detected, or that nothing runs. */
+/** The fields of the form. An empty field: the value is detected, or nothing runs. */
 const FIELDS: {
   name: Exclude<keyof Builds, 'deploy_on'>;
   label: string;
@@ -47,7 +47,7 @@ const FIELDS: {
   },
 ];
 
-/** Which pushes deploy. */
+/** Options for which pushes deploy: value and text. */
 const PUSHES = [
   ['main', 'each push to main'],
   ['tags', 'the pushed tag with the highest version'],

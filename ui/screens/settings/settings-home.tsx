@@ -10,7 +10,7 @@ import { Loaded } from '../../parts/status/states.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 import { seesHosts } from '../../session.ts';
 
-/** @param props.onMoved reads the app again */
+/** @param props.onMoved called after a move; reads the app again */
 export function HomePanel({ app, onMoved }: { app: App; onMoved: () => Promise<void> }) {
   const { home, storage } = app;
   if (home === null) return null;

@@ -9,7 +9,7 @@ import { Loaded } from '../../parts/status/states.tsx';
 import { Badge } from '../../parts/status/status.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
-/** @param props.onSet called after maintenance was turned on or off */
+/** @param props.onSet called after maintenance is turned on or off */
 export function MaintenancePanel({ app, onSet }: { app: string; onSet: () => void }) {
   const model = useModel(() => maintenanceModel(app));
   const isOn = model.maintenance.data.value?.enabled === true;

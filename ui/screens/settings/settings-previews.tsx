@@ -89,7 +89,7 @@ function Form({
   );
 }
 
-/** @throws {Error} for a text that is not a JSON object */
+/** Parses the overrides of variables. @throws {Error} for a text that is not a JSON object */
 function overridesOf(text: string): PreviewSettings['vars'] {
   const typed = text.trim() || '{}';
   try {
@@ -97,7 +97,7 @@ function overridesOf(text: string): PreviewSettings['vars'] {
     if (typeof found === 'object' && found !== null && !Array.isArray(found))
       return found as PreviewSettings['vars'];
   } catch {
-    // Refused below, like JSON that is not an object.
+    // Text that is not JSON is refused below, like JSON that is not an object.
   }
   throw new Error('The overrides must be a JSON object, such as {"API_URL": "https://test.example.com"}.');
 }

@@ -1,4 +1,4 @@
-// The Git host from which the app is deployed: connecting, its key and webhook, and what came of it.
+// The repository on a Git host from which the app is deployed: connecting it, its deploy key and webhook, and its fetches.
 import { useState } from 'preact/hooks';
 import { type Connection, type ConnectionChange, connectionModel } from '../../models/source/connection.ts';
 import { Code, Copy } from '../../parts/code/code.tsx';
@@ -106,7 +106,7 @@ function Connect({ connect }: { connect: (change: ConnectionChange) => Promise<v
 interface ConnectedProps {
   of: Connection;
   model: Model;
-  /** The secret of the webhook, after it was made; null later. */
+  /** The secret of the webhook, just after it was created; null later. */
   secret: string | null;
   setSecret: (secret: string | null) => void;
 }

@@ -1,4 +1,4 @@
-// The app itself: rename, start or stop, delete.
+// Settings of the app: builds, previews, source, maintenance, home, and its name; start, stop and delete.
 
 import { useState } from 'preact/hooks';
 import { SLUG_RULE } from '../../../handlers/contract/apps/slug.ts';

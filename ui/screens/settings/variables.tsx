@@ -1,4 +1,4 @@
-// Environment of the app's Worker and of its builds.
+// The variables, secrets and bindings of the app's Worker, and the variables of its builds.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import type { Pages } from '../../models/pages.ts';
@@ -169,7 +169,7 @@ function Editor({
     : kind === 'secret'
       ? `Set ${name} again`
       : `Change ${name}`;
-  /** Imports a whole `.env` file that is pasted into the name. */
+  /** Imports the variables of a `.env` file that is pasted into the field for the name. */
   const onPaste = (event: ClipboardEvent) => {
     const text = event.clipboardData?.getData('text') ?? '';
     const found = kind === 'variable' && isNew && text.includes('=') ? variablesOf(text) : [];

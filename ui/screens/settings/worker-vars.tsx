@@ -142,7 +142,7 @@ function shownText(value: unknown): string {
   return value === '' ? 'empty' : textOf(value);
 }
 
-/** @throws {Error} for a text that is not JSON */
+/** Parses JSON. @throws {Error} for a text that is not JSON */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -20,7 +20,7 @@ const LOOKS: Record<Change, 'accent' | 'warn' | 'danger'> = {
   deleted: 'danger',
 };
 
-/** @param props.save opens the commit dialog, if the person may commit and there are changes */
+/** @param props.save opens the commit dialog, unless the person may not commit or nothing has changed */
 export function File({
   app,
   path,
@@ -33,7 +33,7 @@ export function File({
   save: () => void;
 }) {
   const { file, draft, drafts, ref } = model;
-  /** Number of discarded changes: a discard recreates the editor. */
+  /** Number of discarded changes. It is in the editor's key, so that a discard recreates the editor. */
   const [discards, setDiscards] = useState(0);
   const own = draft.value;
   // Ignores a file read at another commit.
@@ -113,7 +113,7 @@ let loaded: ComponentType<EditorProps> | null = null;
 function LazyEditor(props: EditorProps) {
   const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
   const [failure, setFailure] = useState(false);
-  // Typing changes the draft's text. The editor has that text already, so its prop stays.
+  // Typing changes `props.text`. The editor has that text already, so it keeps the initial prop.
   const [text] = useState(props.text);
   const load = () =>
     import('../../editor/editor.tsx').then(

@@ -67,10 +67,10 @@ export function ObjectDialog({
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'];
 
-/** Largest image shown, in bytes. */
+/** Maximum size of an image that is shown, in bytes. */
 const IMAGE_BYTES = 20 * 1024 * 1024;
 
-/** A preview of an object, if possible. An SVG in an image runs no scripts. */
+/** Shows an object as an image, text or bytes. An SVG in an `img` element runs no scripts. */
 function Look({
   content_base64: whole,
   beginning_base64: beginning,

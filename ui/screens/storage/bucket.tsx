@@ -191,7 +191,7 @@ function Path({ app, bucket, prefix }: Props) {
   );
 }
 
-/** Progress of an upload. `name` is its key in the folder. */
+/** Progress of an upload. `name` is its key without the folder's prefix. */
 function OneUpload({ upload: { id, file, sent, state, words }, name }: { upload: Upload; name: string }) {
   return (
     <li>

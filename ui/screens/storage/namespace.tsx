@@ -155,7 +155,7 @@ function Value({
   const isBytes = kept !== null && text === null;
   const { busy, onSubmit } = useSubmit(async () => {
     const pretty = text === null ? null : prettyJson(text);
-    // An unchanged value that was shown as indented JSON keeps its original bytes.
+    // If the person did not change the indented JSON, writes the original text.
     const next = isBytes ? kept : new TextEncoder().encode(value === pretty ? text! : value);
     const until = expires === '' ? null : new Date(expires).toISOString();
     await model.put(key, next, until, metadata === '' ? null : JSON.parse(metadata));
@@ -229,7 +229,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Returns the local time to the minute, for a browser's input. */
+/** Returns the local time to the minute, in the format of `datetime-local` fields. */
 function localTime(iso: string): string {
   const at = new Date(iso);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);

@@ -19,7 +19,7 @@ import { Empty, Loaded } from '../../parts/status/states.tsx';
 import type { Route } from '../../router.ts';
 
 interface Entry {
-  /** Its id or name, which never changes. */
+  /** Identifies the item in its list: its id or its name. */
   key: string;
   name: string;
   binding: string | null;

@@ -5,7 +5,7 @@ import { plural } from '../../parts/format.ts';
 import { Notice } from '../../parts/status/states.tsx';
 import { href } from '../../router.ts';
 
-/** The project's own stack frames with their source, then the number of other frames. */
+/** The stack frames of the project with their source, then the other frames, collapsed if there are project frames. */
 export function Stack({
   app,
   frames,

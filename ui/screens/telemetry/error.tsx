@@ -197,7 +197,7 @@ function Figures({ app, group }: { app: string; group: GroupedError & { occurren
   );
 }
 
-/** Selects one of the last occurrences. */
+/** Buttons that select one of the newest occurrences. */
 function Picker({ model, occurrences }: { model: Model; occurrences: readonly Occurrence[] }) {
   const at = model.index.value;
   const go = (n: number) => setQuery({ n: n === 0 ? null : n });

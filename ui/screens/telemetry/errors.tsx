@@ -22,7 +22,7 @@ import { queryOf } from '../../router.ts';
 
 const WORDS = { open: 'Open', resolved: 'Resolved', ignored: 'Ignored' } as const;
 
-/** Returns the type and message: `TypeError: no user 7`. A message may already begin with the type. */
+/** Returns the type and message: `TypeError: no user 7`. If the message begins with the type, does not repeat it. */
 export function nameOf({ kind, message }: Pick<GroupedError, 'kind' | 'message'>): string {
   const first = firstLine(message);
   return first === '' ? kind : first.startsWith(kind) ? first : `${kind}: ${first}`;

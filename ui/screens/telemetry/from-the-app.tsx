@@ -1,4 +1,4 @@
-// How an app reports events, users and insights by its own code.
+// Explains how the code of an app reports events, users and insights.
 import { Code } from '../../parts/code/code.tsx';
 
 /** @param call a call of the binding, as code */

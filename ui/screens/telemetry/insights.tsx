@@ -1,4 +1,4 @@
-// Insights: figures that the app sets itself.
+// Insights: figures that the code of the app reports.
 import { Head } from '../../layout/head.tsx';
 import { insightsModel } from '../../models/telemetry/people.ts';
 import { Code } from '../../parts/code/code.tsx';

@@ -24,7 +24,7 @@ interface LineProps {
   isNewDay: boolean;
 }
 
-/** A line. Rerenders only when it changes, because there may be 2,000. */
+/** A line of the log. Rerenders only when one of its props changes, because the log may have 2,000 lines. */
 export class Line extends Component<LineProps> {
   override shouldComponentUpdate(next: LineProps) {
     const { line, search, isOpen, isNewDay } = this.props;
@@ -67,7 +67,7 @@ export class Line extends Component<LineProps> {
   }
 }
 
-/** Shortens a stack to its first lines. */
+/** Returns the first two lines of a text, such as a stack. */
 function firstLines(text: string): string {
   const lines = text.split('\n');
   return lines.length > 2 ? `${lines.slice(0, 2).join('\n')} …` : text;

@@ -13,9 +13,9 @@ import { Empty, Failed, Notice, SkeletonRows } from '../../parts/status/states.t
 import { queryOf, setQuery } from '../../router.ts';
 import { Line } from './logs-line.tsx';
 
-/** Lines rendered at first, and added per scroll to the top: rendering all 2,000 takes too long. */
+/** Lines rendered at first, and added at each scroll to the top. Rendering all 2,000 would take too long. */
 const DRAWN = 100;
-/** Distance from the top, in px, at which more are rendered. */
+/** Distance from the top, in px, at which more lines are rendered. */
 const NEAR = 400;
 
 const LEVELS: readonly (readonly [Level | '', string])[] = [
@@ -31,7 +31,7 @@ export default function Logs({ app }: { app: string }) {
   const all = shown.value;
   const [drawn, setDrawn] = useState(DRAWN);
   const lines = all.slice(-drawn);
-  /** Height of the list before lines were added above. */
+  /** Height of the list, in px, before lines were added above; null when none were added. */
   const heightBefore = useRef<number | null>(null);
   const selected = queryOf('line');
   const box = useRef<HTMLDivElement>(null);
@@ -195,7 +195,7 @@ function None({ app, isFiltered }: { app: string; isFiltered: boolean }) {
   );
 }
 
-/** The top of the list: a button for earlier lines, or that they were dropped. */
+/** The top of the list: a button for earlier lines, or a note that they were dropped or that there are none. */
 function Older({
   model,
   dropped,
@@ -205,7 +205,7 @@ function Older({
   model: ReturnType<typeof logsModel>;
   dropped: number;
   box: { current: HTMLDivElement | null };
-  /** Renders the lines that were read. */
+  /** Called after earlier lines were read; renders more lines. */
   more: () => void;
 }) {
   const read = async () => {

@@ -25,7 +25,7 @@ export const statusColumn: Column<Span> = {
   ),
 };
 
-/** Columns with a request's duration, the start of the app's process, and the time of the request. */
+/** Columns with a request's duration, whether it started the app's process (`cold`), and its time. */
 export const timeColumns: readonly Column<Span>[] = [
   { name: 'Took', number: true, cell: ({ duration_ms }) => duration(duration_ms) },
   {

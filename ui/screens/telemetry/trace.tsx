@@ -21,7 +21,7 @@ import { Badge } from '../../parts/status/status.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 
-/** The stages of a request as one bar. */
+/** The stages of a request as one bar. @param props.longest the duration that fills the whole width, in ms */
 export function Stages({ span, longest }: { span: Span; longest: number }) {
   const share = (ms: number) => `${(ms / longest) * 100}%`;
   const said = stagesOf(span).map(({ name, ms }) => `${name} ${duration(ms)}`);
@@ -145,7 +145,7 @@ function SpanPanel({ app, span }: { app: string; span: Span }) {
   );
 }
 
-/** What the request waited for, in order. */
+/** The calls that the request waited for, in order. */
 function Calls({ spans, calls }: { spans: readonly Span[]; calls: readonly Call[] }) {
   const times = timesOf(spans, calls);
   return (

@@ -83,7 +83,7 @@ interface Counts {
   errors: number;
 }
 
-/** A ranked list: each row has a bar, relative to the first one. */
+/** A ranked list. The bar of each row shows its requests, relative to the highest count. */
 function Breakdown<Item extends Counts>({
   title,
   of,
