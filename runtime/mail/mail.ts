@@ -8,6 +8,8 @@ import { mailFailure, transportTo } from './transport.ts';
 
 /** Timeout for an e-mail in ms: its wait in the queue, the DNS lookup of the mail server and the delivery. */
 const DEADLINE_MS = 12_000;
+/** Matches what may be an e-mail address. */
+const ADDRESS = /[^\s<>]*@[^\s<>]*/g;
 const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
 
 export class Mailer {
@@ -43,8 +45,8 @@ export class Mailer {
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
         : mailFailure(error as Error & { code?: string });
-      // Does not log the e-mail, which may contain a secret link. The mail server's reason may name the person's address.
-      logRarely('warn', 'an e-mail could not be sent', { error: why });
+      // Does not log the e-mail, which may contain a secret link, nor the person's address, which a mail server may repeat.
+      logRarely('warn', 'an e-mail could not be sent', { error: why.replace(ADDRESS, '…') });
       return why;
     }
   }

@@ -91,6 +91,22 @@ test('a server that refuses the receiver is quoted, truncated', async (t) => {
   assert.ok(why!.length <= 300);
 });
 
+test('the log does not name the person, whose address the server may repeat', async (t) => {
+  const onRcptTo: NonNullable<Parameters<typeof Inbox.start>[0]>['onRcptTo'] = (_address, _session, answer) =>
+    answer(new Error('5.1.1 <bob@example.com>: Recipient address rejected, as is Bob@Mail.Example.com'));
+  const inbox = await Inbox.of(t, { onRcptTo });
+  // The line is written at most once a minute, and other tests cause it too.
+  const later = performance.now() + 10 * 60_000;
+  t.mock.method(performance, 'now', () => later);
+  const output = t.mock.method(process.stdout, 'write');
+  const why = await new Mailer(serverOf(inbox.url), FROM).send(mail, 'ada');
+  const written = output.mock.calls.map(({ arguments: [text] }) => String(text));
+  assert.match(why!, /bob@example\.com/);
+  const line = written.find((text) => text.includes('an e-mail could not be sent'))!;
+  assert.match(line, /550 5\.1\.1 <…>: Recipient address rejected/);
+  assert.doesNotMatch(line, /bob|@/i);
+});
+
 test('no password is sent in clear text, or to a server with an untrusted certificate', async (t) => {
   // The mailer treats the server as one on another machine.
   const elsewhere = (inbox: Inbox): SmtpServer => ({ ...serverOf(inbox.url), isLocal: false });
