@@ -6,7 +6,7 @@ import { Draw, Output, Steps, Transform } from './options.ts';
 
 /** Maximum images that one call draws. */
 const MAX_DRAWN = 16;
-/** Maximum boundaries in a form: one before each part, and one at the end. Enough for the images and their options. */
+/** Maximum parts of a form. Enough for the images and their options. */
 const MAX_PARTS = 32;
 /** Maximum characters of the JSON with operations or options. */
 const STEPS_LENGTH = 65_536;
@@ -28,7 +28,8 @@ export async function formOf(body: Buffer, contentType = ''): Promise<FormData> 
   const boundary = boundaryOf(contentType);
   if (boundary === null) throw noForm();
   // Checked before parsing, because the parser makes an object of each part.
-  if (hasMore(body, boundary, MAX_PARTS)) throw tooManyDrawn();
+  // A boundary precedes each part, and one ends the form.
+  if (hasMore(body, boundary, MAX_PARTS + 1)) throw tooManyParts();
   try {
     const headers = { 'content-type': contentType };
     return await new Response(new Uint8Array(body), { headers }).formData();
@@ -59,6 +60,8 @@ function hasMore(body: Buffer, text: string, most: number): boolean {
 
 const noForm = () => invalidOptions('the request is not a form of the images binding');
 const tooManyDrawn = () => invalidOptions(`one call may draw ${MAX_DRAWN} images`);
+const tooManyParts = () =>
+  invalidOptions(`the form has more than ${MAX_PARTS} parts: one call may draw ${MAX_DRAWN} images`);
 
 /** Returns the image of a call. @throws {ImagesError} without an image, or when the call draws text */
 export async function imageOf(form: FormData): Promise<Buffer> {
