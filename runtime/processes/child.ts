@@ -274,7 +274,8 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   const cut = size > limitBytes;
   if (cut && options.longer !== 'cut') failure ??= `printed more than ${limitBytes} bytes`;
   errors = errors.slice(0, EXPLANATION).trim();
-  if (code !== 0 && !cut) failure ??= `failed: ${errors || `exit code ${code}`}`;
+  const end = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
+  if (code !== 0 && !cut) failure ??= `failed: ${errors || end}`;
   if (failure !== null)
     throw new ChildError(`${title} ${failure}`, code, output.toString('utf8'), { killedBy });
   return { output, cut, errors };

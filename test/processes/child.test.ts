@@ -22,6 +22,10 @@ test('a child that fails says why, and with which code', async () => {
     assert.deepEqual([error.message, error.exitCode, error.output], ['sh failed: why', 3, 'half\n']);
     return true;
   });
+  await assert.rejects(
+    runChild(sh('kill -TERM $$'), { timeoutMs: 10_000 }),
+    /^Error: sh failed: ended by SIGTERM$/,
+  );
   await assert.rejects(startChild(['/nowhere/at/all']), /could not start: spawn \/nowhere\/at\/all ENOENT/);
   await assert.rejects(startChild(['true', 'x'.repeat(3 * 2 ** 20)]), /could not start: .*E2BIG/);
 });
