@@ -76,7 +76,11 @@ export class Jobs {
       environment: { ...cleanEnvironment(), ...trustedAuthorities(), ...compileCache() },
     });
     const end = () => child.end();
-    const deadline = setTimeout(end, DEADLINE_MS);
+    let isLate = false;
+    const deadline = setTimeout(() => {
+      isLate = true;
+      end();
+    }, DEADLINE_MS);
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
     const held = new Set<string>();
@@ -94,6 +98,10 @@ export class Jobs {
         else throw new FAILURES[word.kind](word.failed);
       }
       signal.throwIfAborted();
+      if (isLate)
+        throw new Error(
+          `the process of snapshots took longer than ${DEADLINE_MS / 3_600_000} hours and was ended`,
+        );
       throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
     } finally {
       clearTimeout(deadline);

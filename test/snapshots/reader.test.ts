@@ -1,8 +1,11 @@
-// Timeouts of a snapshot's reader process.
+// Timeouts of the processes of snapshots.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { Jobs, type JobsOptions } from '../../runtime/snapshots/jobs.ts';
 import type { Listed } from '../../runtime/snapshots/take/listing.ts';
 import { Reader } from '../../runtime/snapshots/take/reader.ts';
 import { eventually, readers } from '../support/processes.ts';
@@ -48,7 +51,10 @@ test('a silent reader times out, in the middle of a file too', async (t) => {
   const rest = (async () => {
     for await (const _ of content);
   })();
-  const ended = assert.rejects(rest, /the reader's output broke off before its end/);
+  const ended = assert.rejects(
+    rest,
+    /the reader's output broke off before its end: nothing came for 20\.\d+ s/,
+  );
   // The buffered output is read first: only then the timeout starts.
   for (let isOver = false; !isOver; ) {
     t.mock.timers.tick(LONG_MS);
@@ -57,4 +63,20 @@ test('a silent reader times out, in the middle of a file too', async (t) => {
       new Promise<false>((resolve) => setImmediate(resolve, false)),
     ]);
   }
+});
+
+test('a job that takes too long fails with its timeout', async (t) => {
+  const store = createServer(() => {});
+  store.listen(0, '127.0.0.1');
+  await once(store, 'listening');
+  t.after(() => store.close());
+  const endpoint = `http://127.0.0.1:${(store.address() as AddressInfo).port}`;
+  const s3 = { endpoint, region: 'x', bucket: 'x', prefix: '', accessKey: 'x', secretKey: 'x' };
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const jobs = new Jobs({} as JobsOptions);
+  const looked = jobs.run({ kind: 'look', store: { s3 }, until: null }, new AbortController().signal);
+  const failed = assert.rejects(looked, /^Error: the process of snapshots took longer than 6 hours/);
+  await once(store, 'connection');
+  t.mock.timers.tick(6 * LONG_MS);
+  await failed;
 });

@@ -242,7 +242,10 @@ function parseBody(body: Buffer): Part[] {
     else if (part) parts.push({ ...partLine.parse(part), files: [] });
     else {
       const entry = fileLine.parse(file);
-      at(parts, parts.length - 1).files.push({ ...entry, chunks: entry.chunks.map((n) => at(chunks, n)) });
+      at(parts, parts.length - 1, 'part').files.push({
+        ...entry,
+        chunks: entry.chunks.map((n) => at(chunks, n, 'chunk')),
+      });
     }
   }
   return parts;
@@ -259,11 +262,11 @@ function readChunk(said: unknown, packs: string[]): Chunk {
   const isChunk = typeof hash === 'string' && SHA256.test(hash) && numbers.length === 4;
   if (!isChunk || !numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
     throw new Error('one of its lines does not describe a chunk');
-  return { hash, pack: at(packs, pack), offset, length, size };
+  return { hash, pack: at(packs, pack, 'pack'), offset, length, size };
 }
 
-function at<T>(list: T[], index: number): T {
+function at<T>(list: T[], index: number, what: string): T {
   const found = list[index];
-  if (found === undefined) throw new Error('it refers to something that it does not contain');
+  if (found === undefined) throw new Error(`it refers to a ${what} that it does not contain`);
   return found;
 }

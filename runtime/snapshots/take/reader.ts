@@ -87,7 +87,10 @@ export class Reader {
 
   /** Waits for output, and ends the process after `timeoutMs`. The time to store the output does not count. */
   async #within<Said>(timeoutMs: number, said: Promise<Said>): Promise<Said> {
-    const timer = setTimeout(() => this.end(), timeoutMs);
+    const timer = setTimeout(() => {
+      this.#errors = `nothing came for ${timeoutMs / 1000} s`;
+      this.end();
+    }, timeoutMs);
     try {
       return await said;
     } finally {
