@@ -117,9 +117,12 @@ export class Snapshots {
     try {
       await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
       const unreadable = await this.#lookUp();
-      if (unreadable !== undefined) this.#fail(new Error(unreadable.error));
+      if (unreadable !== undefined) throw new Error(unreadable.error);
     } catch (error) {
-      this.#fail(error);
+      // Sends no alert: no snapshot has failed, and the next one may succeed.
+      this.#state = { ...this.#state, problem: reason(error) };
+      if (!this.#ending.signal.aborted)
+        log('error', 'the snapshots could not be read at the start', { error: reason(error) });
     }
     if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, this.#intervalMs));
     if (verifyMs !== null) this.#verification.start(untilNext(this.#verified.at, verifyMs));

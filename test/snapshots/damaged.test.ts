@@ -111,6 +111,24 @@ test('a failed verification is not reported as a failed snapshot', async (t) => 
   assert.deepEqual(taken, [[]]);
 });
 
+test('a store that cannot be read at the start is not reported as a failed snapshot', async (t) => {
+  const taken: unknown[] = [];
+  const { root, snapshots, reopen } = startSnapshots(t, { onTaken: (failed) => void taken.push(failed) });
+  const { head } = await snapshots.take('a test');
+  truncateSync(join(root, 'snapshots', 'snapshots', head.id), 20);
+  const output = t.mock.method(process.stdout, 'write');
+  const next = reopen();
+  await next.start();
+  const written = output.mock.calls.map(({ arguments: [text] }) => String(text)).join('');
+  assert.match(
+    written,
+    /error the snapshots could not be read at the start error="snapshots\/\S+ is damaged/,
+  );
+  assert.doesNotMatch(written, /a snapshot failed/);
+  assert.match(next.state.problem!, /is damaged/);
+  assert.deepEqual(taken, [[]]);
+});
+
 test('snapshots are verified on a schedule, and a damaged newest one is replaced at once', async (t) => {
   const { root, snapshots, restored, shop, pack, reopen } = await oneSnapshot(t);
   const bytes = readFileSync(join(root, 'snapshots', pack));
