@@ -53,7 +53,7 @@ export const accountCalls = [
   }),
 ];
 
-/** Returns the caller's own account, or all accounts for the runner token. */
+/** Returns the caller's account; for the runner token, up to `ACCOUNTS_LIMIT` accounts. */
 async function accountsOf({ actor, reads }: Context): Promise<AccountRow[]> {
   const own = accountOf(actor);
   if (own === null) return (await listAccounts(reads, { after: '', limit: ACCOUNTS_LIMIT })).rows;

@@ -1,4 +1,4 @@
-// Declares Cloudflare's calls: the request, the needed rights, and Cellar's implementation.
+// Functions that declare calls of Cloudflare's API: the request, the needed rights, and Cellar's implementation.
 import type * as z from 'zod';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import type { Context } from '../context.ts';
@@ -10,15 +10,15 @@ import { invoke } from '../transports/invoke.ts';
 export interface CallContext extends Context {
   request: Request;
   url: URL;
-  /** The account that the path names; empty where it names none. */
+  /** The id of the account in the path; empty when the path has none. */
   account: string;
   /** Parameters of the path, by name. */
   words: Record<string, string>;
   /** The operation whose rights the caller needs; null when the path has a secret. */
   as: Operation | null;
-  /** Gives the audit log the app of the resource that the path names. */
+  /** Sets the app in the audit entry of the call. */
   setApp: (app: { id: string; slug: string }) => void;
-  /** Gives the audit log what the body names. */
+  /** Adds details to the audit entry of the call, such as names from the body. */
   note: (details: Record<string, string>) => void;
 }
 
@@ -28,9 +28,9 @@ interface Declared<Body extends z.ZodType> {
   as: OperationName;
   /** Below `/client/v4`. `:name` matches one segment, `:name+` the rest of the path. */
   path: string;
-  /** Schema of the JSON body. Left out when there is no body, or when `answer` reads it. */
+  /** Schema of the JSON body. Left out for a call without a body, and when `answer` itself reads the body. */
   body?: Body;
-  /** Largest body in bytes. Default 1 MiB. */
+  /** Maximum bytes of the body. Default 1 MiB. */
   bodyLimit?: number;
 }
 
@@ -49,7 +49,8 @@ type Answer<Body extends z.ZodType, App> = {
 };
 
 /**
- * Declares a call on the account, or on an app that `answer` finds itself. For an app, `answer` must check the caller's role.
+ * Declares a call on the account, or on an app that `answer` finds itself. For an app, `answer` must check the caller's
+ * role.
  */
 export function call<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,
@@ -58,8 +59,8 @@ export function call<Body extends z.ZodType = z.ZodUndefined>(
 }
 
 /**
- * Declares a call on records of the account with the rights of an app's operation. Only a key for all apps may make the call.
- * A read needs the scope deploy. A change needs the scope admin, because it concerns every app of the account.
+ * Declares a call on records of the account with the rights of an app's operation. Only a key for all apps may make the
+ * call. A read needs the scope deploy. A change needs the scope admin, because it concerns every app of the account.
  */
 export function accountCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & Answer<Body, never>,

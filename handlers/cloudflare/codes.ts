@@ -9,7 +9,7 @@ export const CODES = {
   AUTHENTICATION: 10000,
   BAD_REQUEST: 10001,
   BUCKET_NOT_FOUND: 10006,
-  /** Also for a missing object in a bucket, and for the workers.dev subdomain. */
+  /** No such Worker. Cloudflare uses this code also for a missing object in a bucket. */
   SCRIPT_NOT_FOUND: 10007,
   KEY_NOT_FOUND: 10009,
   NAMESPACE_NOT_FOUND: 10013,
@@ -58,7 +58,7 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   internal_error: CODES.INTERNAL,
 };
 
-/** Translates an error of our services to Cloudflare's code. Several faulty fields are added to the message. */
+/** Converts an error of our services to Cloudflare's format. If several input fields are faulty, the message lists all. */
 export function asCloudflareError(problem: Problem): CloudflareError {
   const { code, status, message, errors = [] } = problem;
   const more =
@@ -67,7 +67,10 @@ export function asCloudflareError(problem: Problem): CloudflareError {
   return new CloudflareError(status, codeOf[code] ?? CODES.BAD_REQUEST, words);
 }
 
-/** Runs `work`, and translates some of our errors to other Cloudflare codes. @param codes Cloudflare's codes by our own */
+/**
+ * Runs `work`. Its errors with a code in `codes` become errors with Cloudflare's code.
+ * @param codes Cloudflare's codes by ours
+ */
 export async function withCodes<T>(
   codes: Partial<Record<ErrorCode, Code>>,
   work: () => Promise<T>,

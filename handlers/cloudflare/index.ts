@@ -1,5 +1,5 @@
-// Cloudflare's API, so that Wrangler works with Cellar: every call is translated to our services. docs/wrangler-calls.md lists
-// the supported calls.
+// The calls of Cloudflare's API that Wrangler makes. Our own services do their work. docs/wrangler-calls.md lists the
+// supported calls.
 
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
@@ -66,7 +66,7 @@ export function isCloudflarePath(pathname: string): boolean {
   return pathname === BASE || pathname.startsWith(`${BASE}/`);
 }
 
-/** Answers a call of Cloudflare's API. Errors have that API's format too, because Wrangler reads no other. */
+/** Answers a call of Cloudflare's API. Errors have Cloudflare's format, because Wrangler understands no other. */
 export async function cloudflare(request: Request, context: RequestContext): Promise<Response> {
   try {
     requireDataDestination(request);
@@ -105,7 +105,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   return envelope({ success: true, errors: [], messages: [], ...info }, 200);
 }
 
-/** Authorizes the caller, and runs a call. */
+/** Authorizes the caller for the account or for the app in the path, and runs a call. */
 async function answered(
   context: Context,
   call: Call,
@@ -119,15 +119,15 @@ async function answered(
   return call.answer(full, await bodyOf(full, call), app);
 }
 
-/** Does the work of a call, with an entry in the audit log if it changes something. */
+/** Runs `work` for a call. Writes an entry in the audit log if the call changes something. */
 function logged(
   context: Context,
   { as, method, path }: Call,
   words: Record<string, string>,
   work: (logs: Pick<CallContext, 'setApp' | 'note'>) => Promise<unknown>,
 ): Promise<unknown> {
-  // Calls that create storage need the right `apps.create`, as dispatch calls do. They only check the name: the first deploy
-  // that binds the storage creates it.
+  // Calls that create storage have `as: 'apps.create'`, like those that create dispatch namespaces. But they only check the
+  // name: the first deploy that binds the storage creates it.
   const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
   if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
     return work({ setApp: () => {}, note: () => {} });
@@ -195,8 +195,8 @@ async function appOf(
 }
 
 /**
- * Returns whether Wrangler makes this call before it uploads a script to a dispatch namespace. The path then has the script's
- * name where other calls have an app. Wrangler continues when there is no such app.
+ * Returns whether this is the call that Wrangler also makes before it uploads a script to a dispatch namespace. Then the
+ * path has the script's name in place of an app's. Wrangler continues when the answer is that no such app exists.
  */
 function isAskedForScripts({ method, path }: Call): boolean {
   return method === 'GET' && path === '/accounts/:account/workers/scripts/:script/secrets';

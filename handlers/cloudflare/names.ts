@@ -3,7 +3,7 @@ import { slug } from '../contract/apps/apps.ts';
 import { idOfUuid } from '../contract/id.ts';
 import { CloudflareError, CODES } from './codes.ts';
 
-/** @throws {CloudflareError} for a name that is not a valid slug, with a suggestion */
+/** Checks that a name is a valid slug. @throws {CloudflareError} that suggests a similar slug */
 export function requireSlug(name: string): void {
   const result = slug.safeParse(name);
   if (result.success) return;
@@ -15,7 +15,7 @@ export function requireSlug(name: string): void {
   );
 }
 
-/** Returns the valid slug that is closest to a name. */
+/** Returns a slug that is similar to a name, as a suggestion. */
 export function similarSlug(name: string): string {
   const plain = name
     .normalize('NFKD')
@@ -28,7 +28,7 @@ export function similarSlug(name: string): string {
   return `${plain.slice(0, 36)}-app`.replace(/^-/, '');
 }
 
-/** Returns the id of a version. @throws {CloudflareError} for a UUID that no version can have */
+/** Returns the id of a version, by its UUID. @throws {CloudflareError} for a UUID that no version can have */
 export function idOf(uuid: string): string {
   const id = idOfUuid(uuid);
   if (id === null) throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `There is no version ${uuid}.`);

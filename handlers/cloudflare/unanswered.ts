@@ -7,8 +7,8 @@ const DOMAINS = 'use `cellar domains` to attach hostnames';
 const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that the operator has added';
 
 /**
- * By method and path prefix; `*` matches one segment. The first match wins, so longer paths come before shorter ones. An entry
- * without `method` matches every method.
+ * Unsupported calls, by method and path prefix; `*` matches one segment. The first match wins, so longer paths come before
+ * shorter ones. An item without `method` matches every method.
  */
 export const unanswered: readonly { method?: string; path: string; what: string; why: string }[] = [
   { path: '/accounts/*/workers/scripts/*/domains', what: 'custom domains', why: DOMAINS },

@@ -1,14 +1,15 @@
-// Cursors of lists: opaque to callers, and valid only for the list that issued them.
+// Cursors of lists. They are opaque to callers, and valid only for the list that returned them.
 import type { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
 
-/** Separates the list's name and the parts of the position. */
+/** Separates the list's name and the strings of the position. */
 const END = '\0';
 
 /**
- * Returns a cursor. Names and positions have bounds and nothing is escaped, so it fits in `CURSOR_LENGTH`.
+ * Returns a cursor. It has at most `CURSOR_LENGTH` characters, because names and positions are bounded and nothing is
+ * escaped.
  * @param list the list's name: its operation, and the id of the app or account that it belongs to
- * @param place where the list continues; null at its end. Only a position of one string may contain any character
+ * @param place the position at which the list continues; null at its end. Several strings must not contain NUL
  */
 export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;
@@ -46,7 +47,7 @@ function textOf(cursor: string): string | null {
   }
 }
 
-/** Like `decodeCursor`, for a position of whole numbers from 0. @throws {Problem} `invalid_input` */
+/** Like `decodeCursor`, for a position of whole numbers that are not negative. @throws {Problem} `invalid_input` */
 export function decodeNumbers(list: string, cursor: string | undefined, parts: number): number[] | null {
   const place = decodeCursor(list, cursor, parts);
   if (place === null) return null;

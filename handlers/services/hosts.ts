@@ -50,7 +50,7 @@ export const hostServices = {
   'hosts.remove': remove,
 };
 
-/** Finds a host by its id, or by its name when no other has the same. @throws {Problem} `host_not_found` */
+/** Finds a host by its id, or by a name that only one host has. @throws {Problem} `host_not_found` */
 export async function requireHost(env: Env, host: string): Promise<SeenHost> {
   const all = await seenHosts(env);
   const byId = all.find(({ row }) => row.id === host);
@@ -70,7 +70,7 @@ export async function stateOfHost(env: Env, id: string): Promise<SeenHost['state
   return (await seenHosts(env)).find(({ row }) => row.id === id)?.state ?? null;
 }
 
-/** Returns all hosts; none in a Cellar of one. */
+/** Returns all hosts; an empty list in a Cellar of one host. */
 async function seenHosts(env: Env): Promise<SeenHost[]> {
   return env.HOST_ID ? hostsOf(env).list() : [];
 }

@@ -1,4 +1,4 @@
-// Every implementation, by operation.
+// The implementations of all operations, by name.
 import type { OperationName } from '../contract/index.ts';
 import { adminServices } from './admin.ts';
 import { appServices } from './apps/apps.ts';
@@ -34,7 +34,7 @@ import { metricServices } from './telemetry/metrics.ts';
 import { streamServices } from './telemetry/streams.ts';
 import type { Service } from './types.ts';
 
-/** Operations that do not look for their app themselves: `invoke` checks that it exists. */
+/** Implementations that do not check that their app exists. `invoke` checks it for them. */
 export const servicesOfHost = {
   ...alertServices,
   ...bindingServices,

@@ -3,7 +3,7 @@ import type { Page } from '../../sqlite/control/page.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
-/** Returns where a page begins, in a list that is ordered by one string. @param list as given to `listAnswer` */
+/** Returns the string after which a page begins, in a list that is ordered by one string. @param list as for `listAnswer` */
 export function pageAfter(
   list: string,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
@@ -12,7 +12,7 @@ export function pageAfter(
 }
 
 /**
- * Returns the answer of a list.
+ * Returns the output of a list operation.
  * @param list the list's name: its operation, and the id of the app or account that it belongs to
  * @throws {Problem} `app_not_found` when `page` is null, because the app does not exist
  */
@@ -25,7 +25,7 @@ export function listAnswer<Row, Item>(
   return { items: page.rows.map(show), next_cursor: encodeCursor(list, page.next) };
 }
 
-/** Returns a page of a list in memory, ordered by key. @param list as given to `listAnswer` */
+/** Returns a page of a list in memory, ordered by key. @param list as for `listAnswer` */
 export function pageOf<Item>(
   list: string,
   items: readonly Item[],
@@ -42,7 +42,7 @@ export function pageOf<Item>(
   return { items: shown, next_cursor: encodeCursor(list, next) };
 }
 
-/** Drops `created_at`, for records that show only the time of their last change. */
+/** Returns a row without `created_at`, for records that show only the time of their last change. */
 export function withoutCreation<Row extends { created_at: string }>(row: Row): Omit<Row, 'created_at'> {
   const { created_at: _, ...shown } = row;
   return shown;

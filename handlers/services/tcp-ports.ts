@@ -34,7 +34,11 @@ const remove: Service<'tcp.ports.delete'> = async (context, { id, port }) => {
   return null;
 };
 
-/** @param ports as the operator has set them. @throws {Problem} for another port */
+/**
+ * Checks that the operator allows a port.
+ * @param ports the setting, such as `20000-20100`
+ * @throws {Problem} `invalid_input`
+ */
 function requireAllowed(ports: string, port: number): void {
   const [first, last] = ports.split('-').map(Number);
   if (ports !== '' && port >= first! && port <= last!) return;

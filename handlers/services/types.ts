@@ -1,9 +1,9 @@
-// Types of an operation's implementation.
+// Types of the implementations of operations.
 import type * as z from 'zod';
 import type { Context } from '../context.ts';
 import type { Named, OperationName } from '../contract/index.ts';
 
-/** Output of an operation that `replaces`, when the record existed before. */
+/** Output of an operation with `replaces`, when the record existed before. REST then answers 200. */
 export class Replaced<Output> {
   readonly output: Output;
   constructor(output: Output) {
@@ -11,7 +11,7 @@ export class Replaced<Output> {
   }
 }
 
-/** The transport of a call. Only streams and bytes differ between them. */
+/** The transport of a call. Only operations of the kinds `stream` and `bytes` differ between transports. */
 export type Transport = 'rest' | 'rpc';
 
 type Input<Name extends OperationName> = z.output<Named<Name>['input']>;
@@ -20,8 +20,8 @@ type Answer<Name extends OperationName> =
   Named<Name> extends { replaces: true } ? Output<Name> | Replaced<Output<Name>> : Output<Name>;
 
 /**
- * Implements the named operation: validated input to output. A stream outputs its bytes. In REST, an operation of kind `bytes`
- * outputs the response.
+ * Implements the named operation: maps the validated input to the output. The output of a stream is its bytes. In REST, the
+ * output of an operation of kind `bytes` is the response.
  */
 export type Service<Name extends OperationName> =
   Named<Name> extends { kind: 'stream' }

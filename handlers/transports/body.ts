@@ -9,7 +9,7 @@ const DEPTH_LIMIT = 64;
 const SEPARATORS_LIMIT = 2_000_000;
 /** Maximum bytes of a refused body that are read. */
 const DISCARDED_BYTES = 512 * 1024 * 1024;
-/** How long a refused body is read, in ms. */
+/** Maximum time for which a refused body is read, in ms. */
 const DISCARD_DEADLINE_MS = 60_000;
 
 /**
@@ -22,12 +22,17 @@ export async function readJson(request: Request, limitBytes = BODY_BYTES): Promi
   return text === '' ? undefined : parseJson(text);
 }
 
-/** Reads a JSON body from the host. Its values are trusted, so they are not checked. Lone surrogates are replaced. */
+/**
+ * Reads a JSON body from the host. The host is trusted, so names and nesting are not checked. Lone surrogates are replaced.
+ */
 export async function readHostJson(request: Request, limitBytes: number): Promise<unknown> {
   return parseHostJson(await readText(request, limitBytes));
 }
 
-/** Parses JSON that does not nest deeply. Lone surrogates are replaced. @throws {Problem} `malformed_json` */
+/**
+ * Parses JSON from the host, or JSON that passed `requireModerate`. Lone surrogates are replaced. Does not check names.
+ * @throws {Problem} `malformed_json`
+ */
 export function parseHostJson(text: string): unknown {
   const value = parse(text);
   return hasLoneSurrogate(text, value) ? JSON.parse(text, wellFormed) : value;
@@ -46,7 +51,7 @@ export async function readText(request: Request, limitBytes = BODY_BYTES): Promi
 }
 
 /**
- * Reads and drops the rest of a refused body, within limits. workerd closes the connection of an unread body, mostly before the
+ * Reads and drops the rest of a refused body, within limits. Without this, workerd closes the connection, mostly before the
  * client has read the refusal.
  */
 export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
@@ -62,7 +67,7 @@ export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   }
 }
 
-/** @throws {Problem} `body_too_large` as soon as the limit is exceeded */
+/** Reads a body into memory. @throws {Problem} `body_too_large` as soon as the limit is exceeded */
 export async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
   const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
@@ -123,7 +128,9 @@ export function parseJson(text: string): unknown {
   return value;
 }
 
-/** Whether a string has a lone surrogate. UTF-8 cannot encode one, so only an escape can contain it. */
+/**
+ * Returns whether a string in `value` has a lone surrogate. UTF-8 cannot encode it, so it comes from an escape in `text`.
+ */
 function hasLoneSurrogate(text: string, value: unknown): boolean {
   return /\\u[dD][89a-fA-F]/.test(text) && /(?<!\\)(\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
 }
@@ -159,7 +166,9 @@ export function requireModerate(text: string): void {
   }
 }
 
-/** Returns the fault of the names in a valid JSON text, or null: a duplicate in an object, or a name that parsers drop. */
+/**
+ * Returns the fault of the field names in a valid JSON text: a duplicate in an object, or `__proto__`. Null without a fault.
+ */
 function faultOfNames(text: string): string | null {
   const open: Set<unknown>[] = [];
   for (let at = 0; at < text.length; at++) {
@@ -188,7 +197,7 @@ function faultOfName(written: string, names: Set<unknown>): string | null {
   return null;
 }
 
-/** Whether the string that ends before `from` is the name of a field: then a colon follows. */
+/** Returns whether the string that ends before `from` is the name of a field: a colon follows it. */
 function beginsValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;

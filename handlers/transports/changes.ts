@@ -1,8 +1,8 @@
-// Tracks whether an operation has or may have changed something: an unexpected error does not say so.
+// Tracks whether an operation has changed something, or may have. An unexpected error itself does not say so.
 import type { Context } from '../context.ts';
 
 const READ = /^\s*SELECT\b/i;
-/** D1's prefix for an error of SQLite. The whole batch was rolled back. */
+/** D1's prefix for an error of SQLite. After such an error, the whole batch is rolled back. */
 const REFUSED = /^D1_ERROR\b/;
 
 interface Watched {
@@ -10,7 +10,7 @@ interface Watched {
   reads: boolean;
 }
 
-/** Returns a context for one operation, and a function that says whether it changed something. */
+/** Returns a context for one operation, and a function that returns whether the operation may have changed something. */
 export function watchChanges(context: Context): { watched: Context; changed: () => boolean } {
   let changed = false;
   const change = () => {

@@ -1,4 +1,4 @@
-// CORS: calls of the API by pages of the origins in `RUNNER_CORS_ORIGINS`.
+// CORS: lets pages of the origins in `RUNNER_CORS_ORIGINS` call the API.
 import type { Env } from '../env.ts';
 
 const EXPOSED = 'x-request-id, retry-after, etag, content-range, mcp-session-id, mcp-protocol-version';
@@ -25,7 +25,7 @@ export function preflight(request: Request, origin: string | null): Response | n
   });
 }
 
-/** Lets pages of an origin read a response. Does not allow cookies: callers send their token. */
+/** Lets pages of an origin read a response. Does not allow cookies, because pages authenticate by a token. */
 export function allow(headers: Headers, origin: string): void {
   headers.set('access-control-allow-origin', origin);
   headers.set('access-control-expose-headers', EXPOSED);

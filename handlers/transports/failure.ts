@@ -3,8 +3,8 @@ import type { RequestContext } from '../context.ts';
 import { asProblem, Problem } from '../problem.ts';
 
 /**
- * Converts any thrown value to a `Problem`. A write that fails on a full disk looks like an internal error: the reason does not
- * leave the database's Durable Object. So the host is asked about the disk.
+ * Converts any thrown value to a `Problem`. For an internal error, asks the host whether the disk is full: a write that
+ * fails on a full disk throws an error without the reason, because the database's Durable Object does not pass it on.
  */
 export async function failure(error: unknown, { requestId, host }: RequestContext): Promise<Problem> {
   const problem = asProblem(error, requestId);

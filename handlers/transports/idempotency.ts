@@ -22,7 +22,7 @@ const RENEW_MS = 15_000;
 
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,200}$/;
 
-/** @throws {Problem} `invalid_input` for an invalid key */
+/** Returns the idempotency key of a request; null without one. @throws {Problem} `invalid_input` for an invalid key */
 export function idempotencyKey(headers: Headers): string | null {
   const key = headers.get('idempotency-key');
   if (key === null || IDEMPOTENCY_KEY.test(key)) return key;
@@ -30,8 +30,9 @@ export function idempotencyKey(headers: Headers): string | null {
 }
 
 /**
- * Runs an operation once for each key of a caller, to its end even if the client disconnects. A repeat gets the same answer, also
- * a refusal. Only after an unexpected error or a 5xx that changed nothing does a repeat run the operation again.
+ * Runs an operation once for each key of a caller, to its end even if the client disconnects. A repeated request gets the
+ * stored answer, also if it is an error. The operation runs again only if it failed unexpectedly or with a 5xx, and changed
+ * nothing.
  * @throws {Problem} the operation's, also for a repeat; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(
@@ -42,7 +43,7 @@ export async function once(
   run: (context: Context) => Promise<Answered>,
 ): Promise<Answered> {
   const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
-  // Hashed with the token: a reader of the table must not find a secret input by trying values.
+  // Hashed with the token, so that a reader of the table cannot find a secret input by trying values.
   const inputHash = await hashOf(`${context.env.RUNNER_TOKEN}\n${canonical(input)}`);
   const request = { operation: operation.name, inputHash };
   const known = await takeKey(context.db, held, request, Date.now());

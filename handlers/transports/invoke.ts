@@ -21,8 +21,8 @@ const implementations: Partial<Record<string, Run>> = services as unknown as Rec
 
 /**
  * Validates the input, authorizes the caller, and runs the operation.
- * @param from.key makes a repeated change run once
- * @returns the operation's `output` (a stream's bytes), and the REST status
+ * @param from.key the idempotency key, with which a repeated change runs once; null without one
+ * @returns the operation's `output` (for a stream, its bytes), and the REST status
  * @throws {Problem} with one of the operation's codes, or a code that every operation has
  */
 export async function invoke(
@@ -35,13 +35,13 @@ export async function invoke(
   const implementation = implementations[operation.name]!;
   const run = async (watched: Context): Promise<Answered> => {
     const work = async () => {
-      // Runs inside `once`, because a repeated deletion finds no app.
+      // Runs inside `once`, because a repeated deletion would find no app.
       if (operation.name in servicesOfHost) await requireApp();
       return implementation(watched, checked, from.transport);
     };
     const isDryRun = 'dry_run' in checked && checked.dry_run === true;
     const isLogged = isAudited(operation) && context.isAudited !== true && !isDryRun;
-    // Does not use `watched`: an audit entry about a failure is not a change, so the operation may be retried.
+    // Audit entries are not written through `watched`: an entry about a failure is not a change that forbids a retry.
     const answered = await (isLogged
       ? audited(context, context, targetOf(operation, checked), work)
       : work());
@@ -59,7 +59,8 @@ export async function invoke(
 
 /**
  * Validates an input, replaces an app's slug in it by the id, and authorizes the caller.
- * @returns the input, and a check that the app exists, which queries D1 only if no step before has found the app
+ * @returns the input, and a function that checks that the app exists. The check queries D1 only if the app was not found
+ * before
  */
 export async function admit<Schema extends z.ZodObject>(
   context: Context,
@@ -73,7 +74,7 @@ export async function admit<Schema extends z.ZodObject>(
   return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
 }
 
-/** Like `authorize`, but writes refused changes to the audit log. */
+/** Like `authorize`, but also writes refused changes to the audit log. */
 async function authorized(context: Context, operation: Operation, input: object): Promise<boolean> {
   try {
     return await authorize(context, operation, input);

@@ -1,4 +1,4 @@
-// Limits the large bodies that the control plane has in memory at once.
+// Limits the number of large bodies that the control plane has in memory at once.
 import type { Context } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
@@ -7,18 +7,21 @@ import { Problem } from '../problem.ts';
 const MOST_PER_ACCOUNT = 2;
 /** Maximum concurrent large bodies. Low, because a body of 36 MiB takes 200 MB while it is parsed and checked. */
 const MOST = 8;
-/** Maximum of those large bodies whose sender is proved only after the body was read. */
+/**
+ * Maximum concurrent large bodies with a signature. They count in `MOST` too. The signature is checked after the body is
+ * read.
+ */
 const MOST_UNPROVED = 4;
 const UNPROVED = 'unproved ';
 
-/** The account of each large body, by its request. */
+/** The account of each large body, by request. */
 const held = new Map<Request, string>();
 
 /**
- * Counts a request's body, unless it is known to be small. Call it before the body is read into memory, and `releaseBody` when
- * the request is answered.
- * @param account whose body it is
- * @throws {Problem} `rate_limited` when there are too many
+ * Counts a request's body, unless `Content-Length` says that it is small. Call this before the body is read into memory, and
+ * `releaseBody` when the request is answered.
+ * @param account the sender of the body
+ * @throws {Problem} `rate_limited` when there are too many large bodies
  */
 export function holdBody(request: Request, account: string): void {
   const length = request.headers.get('content-length');
@@ -32,7 +35,10 @@ export function holdBody(request: Request, account: string): void {
   held.set(request, account);
 }
 
-/** Like `holdBody`, for a body that anybody may have sent. It is counted apart from the bodies that the account itself sends. */
+/**
+ * Like `holdBody`, for a body whose sender is not proved yet. It does not count in the limit of bodies that the account
+ * sends.
+ */
 export function holdUnproved(request: Request, account: string): void {
   holdBody(request, UNPROVED + account);
   const unproved = [...held].filter(([, each]) => each.startsWith(UNPROVED));

@@ -83,7 +83,7 @@ async function inputOf(operation: Operation, request: Request, context: Context)
   return reads ? queryInput(operation, request) : bodyInput(operation, request, context);
 }
 
-/** Adds the path's parameters to an input. @throws {Problem} when the input has one of them too */
+/** Adds the path's parameters to an input. @throws {Problem} when the input already has one of these fields */
 function withPath(
   { input: { shape } }: Pick<Operation, 'input'>,
   input: Input,
@@ -130,7 +130,10 @@ function queryInput(operation: Pick<Operation, 'input' | 'kind' | 'queryNames'>,
   return { ...input };
 }
 
-/** Converts a value of a query string or path to the number or boolean that the schema wants. Returns other values unchanged. */
+/**
+ * Converts a value of a query string or path to a number or boolean if the schema requires one. Returns other values
+ * unchanged.
+ */
 function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
   let inner = schema;
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {
@@ -180,7 +183,7 @@ export function eventStream(stream: ReadableStream<Uint8Array>): Response {
   });
 }
 
-/** Returns the error's detail, with the methods that the path accepts. */
+/** Returns the message for a missing route, with the methods that the path accepts. */
 function routeDetail(request: Request): string {
   const { pathname } = new URL(request.url);
   const methods = [

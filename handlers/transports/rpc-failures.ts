@@ -27,7 +27,7 @@ export interface Failed {
   error: { code: number; message: string; data: ProblemBody };
 }
 
-/** @param id of the call; null when that is not known */
+/** Returns the answer to a failed call. @param id of the call; null when it is not known */
 export function failed(id: Id, code: number, problem: Problem): Failed {
   const error = { code, message: messages[code] ?? problem.message, data: problem.body() };
   return { jsonrpc: '2.0', id, error };
@@ -39,12 +39,12 @@ export function codeOf(problem: Problem): number {
   return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;
 }
 
-/** Whether a request gets answers of JSON-RPC. */
+/** Returns whether a request is answered in JSON-RPC. */
 export function isRpc(method: string, path: string): boolean {
   return method === 'POST' && path === '/rpc';
 }
 
-/** Returns the response for a problem before any call was read. It has the problem's status and headers. */
+/** Returns the response for a problem that occurred before any call was read. It has the problem's status and headers. */
 export function rpcProblemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
   const { status, headers: own } = problemResponse(problem, headers);
   own.set('content-type', 'application/json');

@@ -25,7 +25,7 @@ import {
 } from './rpc-failures.ts';
 import { invalidInput } from './validate.ts';
 
-/** Largest message, single or batch: as large as the largest body of an operation. */
+/** Maximum bytes of a message, single or batch: the largest body of an operation, and its envelope. */
 const BODY_LIMIT_BYTES =
   Math.max(...operations.map((operation: Operation) => operation.bodyLimit ?? BODY_BYTES)) +
   RPC_ENVELOPE_BYTES;
@@ -37,14 +37,14 @@ interface Call {
   method: string;
   params: unknown;
 }
-/** The sender's context, and whether the message is so large that each call must be measured. */
+/** The sender's context, and whether the message is so large that the params of each call must be measured. */
 interface Sender {
   context: Context;
   isLarge: boolean;
 }
 type Answer = { jsonrpc: '2.0'; id: Id; result: unknown } | Failed;
 
-/** Answers `POST /rpc`: a call, a notification, or a batch of both. */
+/** Answers `POST /rpc`: a call, a notification (a call without an id), or a batch of calls and notifications. */
 export async function rpc(request: Request, context: Context): Promise<Response> {
   let message: unknown;
   let isLarge: boolean;
@@ -91,7 +91,7 @@ async function answerBatched(
   return answerOne(message, from, key);
 }
 
-/** Answers a single call. @returns undefined for a notification */
+/** Runs one call, alone or of a batch. @returns undefined for a notification */
 async function answerOne(message: unknown, from: Sender, key: string | null): Promise<Answer | undefined> {
   const call = readCall(message);
   if (!('method' in call)) return call;

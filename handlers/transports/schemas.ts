@@ -1,4 +1,5 @@
-// Makes JSON Schemas with descriptions of their fields: of the named schemas in the OpenAPI document, and of inputs and outputs.
+// Makes JSON Schemas with descriptions of their fields: for the components of the OpenAPI document, and for inputs and
+// outputs of operations.
 import * as z from 'zod';
 import { HostStats } from '../contract/admin.ts';
 import { App } from '../contract/apps/apps.ts';
@@ -48,7 +49,7 @@ const ID = '0f9q2t6m8r4kx1zb';
 const DEPLOY_ID = '0f9q30c4w7hv5n2a';
 const AT = '2026-10-01T12:00:00.000Z';
 
-/** Examples by schema name, or by operation for its input. A test validates them. */
+/** Examples by the name of a schema, or by the name of an operation for its input. A test validates them. */
 export const examples: Readonly<Record<string, Json>> = {
   App: {
     id: ID,
@@ -130,7 +131,7 @@ export function only(text: string): Json {
   return { type: 'string', enum: [text] };
 }
 
-/** Returns the named schemas as components of the document. */
+/** Returns the named schemas as components of the OpenAPI document. */
 export function components(): Json {
   return Object.fromEntries(
     Object.entries(named).map(([name, schema]) => {
@@ -170,13 +171,14 @@ export function outputSchema(schema: z.ZodType): Json {
   return finished(described, { next_cursor: meanings.next_cursor! }) as Json;
 }
 
-/** Refers to components, and adds the fields' descriptions. */
+/** Makes references point to components, adds the fields' descriptions, and adapts the schema to client generators. */
 function finished(value: unknown, fields: Readonly<Record<string, string>>): unknown {
   if (Array.isArray(value)) return value.map((each) => finished(each, fields));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
     if (key === '$ref') return [key, String(inner).replace('#/$defs/', '#/components/schemas/')];
-    // Several patterns of one string. Each gets the type, because client generators ignore a schema without a type.
+    // `allOf` has several patterns for one string. Each gets the type, because client generators ignore a schema without a
+    // type.
     if (key === 'allOf')
       return [key, (inner as Json[]).map((each) => ({ type: (value as Json).type, ...each }))];
     if (key === 'const') return ['enum', [inner]];

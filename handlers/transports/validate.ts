@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 
 type Issue = z.core.$ZodIssue;
 
-/** @throws {Problem} `invalid_input` with one entry per wrong, missing or unknown field */
+/** Validates an input. @throws {Problem} `invalid_input` with one entry for each wrong, missing or unknown field */
 export function validate<Schema extends z.ZodObject>(schema: Schema, input: unknown): z.output<Schema> {
   const result = schema.safeParse(input, { reportInput: true });
   if (result.success) return result.data;
@@ -25,7 +25,7 @@ function entriesOf(issue: Issue): { path: string; message: string }[] {
   return [{ path: pathOf(issue.path), message: messageOf(issue) }];
 }
 
-/** Descriptions of expected types, by the schema's name of the type. */
+/** Descriptions of expected types, by zod's name of the type. */
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a string',
   number: 'a number',
@@ -36,7 +36,7 @@ const TYPES: Readonly<Record<string, string>> = {
   record: 'an object',
 };
 
-/** Units of limits, by the schema's name of the type. A number has no unit. */
+/** Units of limits, by zod's name of the type. The limit of a number has no unit. */
 const UNITS: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
 
 function messageOf(issue: Issue): string {

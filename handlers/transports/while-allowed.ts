@@ -5,7 +5,9 @@ import type { Operation } from '../contract/operation.ts';
 import { hasExpired } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
 
-/** Interval at which a stream checks for lost rights, in ms. Queries the database only after a loss. */
+/**
+ * Interval at which a stream checks its reader's rights, in ms. Queries the database only after somebody has lost rights.
+ */
 const CHECK_EVERY_MS = 2_000;
 
 /** Returns a stream that closes cleanly soon after its reader loses the right to read it. */

@@ -1,10 +1,10 @@
-// Calls the API: for a signed-in person, and for the server's own calls about people.
+// Forwards requests of signed-in people to the API, and calls the control plane about people.
 import type { ProblemBody } from '../contract/errors.ts';
 import { ACCOUNT_HEADER, type SignInCalls } from '../contract/people/sign-in.ts';
 import { Problem } from '../problem.ts';
 import type { Env } from './env.ts';
 
-/** Request headers that are forwarded to the API. Cookies and the browser's other headers are not. */
+/** Request headers that are forwarded to the API. Others, such as cookies, are not forwarded. */
 const FORWARDED_HEADERS = [
   'accept',
   'content-type',
@@ -21,7 +21,9 @@ const FORWARDED_HEADERS = [
 /** Responses may contain an app's untrusted content: browsers treat it as data, whatever its type. */
 const DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
-/** Whether a path belongs to the API. Git and the edge have their own authentication. */
+/**
+ * Returns whether a path belongs to the API. Excludes the routes of Git and the edge, which have their own authentication.
+ */
 export function isApi(path: string): boolean {
   return path === '/rpc' || (path.startsWith('/v1/') && !/^\/v1\/(git|edge)(\/|$)/.test(path));
 }
@@ -42,7 +44,7 @@ export async function passOn(request: Request, account: string, env: Env): Promi
   return answer;
 }
 
-/** Calls the control plane about people. @throws {Problem} as the call does, or `host_unavailable` */
+/** Makes one of `SignInCalls` to the control plane. @throws {Problem} with the call's error, or `host_unavailable` */
 export async function askAbout<Name extends keyof SignInCalls>(
   env: Env,
   name: Name,

@@ -11,11 +11,11 @@ import { providerPlugin, WITHOUT_TOKENS } from './provider.ts';
 import { wayOf } from './refused-sign-ins.ts';
 
 const DAY_S = 24 * 3600;
-/** How long an account is locked after too many wrong codes, in s. */
+/** How long an account is locked after too many wrong codes of its second factor, in s. */
 export const LOCK_S = 15 * 60;
 const BASE_PATH = '/api/auth';
 
-/** Enabled routes of better-auth. The API creates, renames and deletes accounts. */
+/** Enabled routes of better-auth. Its routes for accounts are off, because the API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
   'POST /sign-out',
@@ -91,7 +91,7 @@ export function createAuth(env: Env) {
       useSecureCookies: false,
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },
-      // Browsers do not send a strict cookie when the provider's page sends people back.
+      // Browsers do not send a `SameSite=Strict` cookie when the provider redirects a person back.
       cookies: { state: { attributes: { sameSite: 'lax' } } },
     },
     onAPIError: { errorURL: `${env.PUBLIC_UI_URL}/sign-in` },
@@ -112,7 +112,7 @@ export function createAuth(env: Env) {
     ],
   });
 }
-/** Writes a sign-in to the audit log. With a second factor, each step has an entry. Never rejects. */
+/** Writes a sign-in to the audit log. A sign-in with a second factor gets an entry for each step. Never rejects. */
 async function noted(
   env: Env,
   { userId, ipAddress }: { userId: string; ipAddress?: string | null | undefined },

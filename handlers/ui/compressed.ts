@@ -4,8 +4,9 @@
 const COMPRESSED_BYTES = 1_000;
 
 /**
- * Compresses JSON of `COMPRESSED_BYTES` and more, if the browser accepts gzip. The API itself compresses nothing, because its
- * other clients are near. Files (they have an etag) stay as they are: a browser resumes an interrupted download at an offset.
+ * Compresses JSON of at least `COMPRESSED_BYTES` if the browser accepts gzip. The API itself compresses nothing, because its
+ * other clients are near. Files, which have an etag, are not compressed: a browser resumes an interrupted download at an
+ * offset.
  */
 export function compressed(response: Response, accepted: string): Response {
   const { headers, body } = response;

@@ -7,9 +7,9 @@ export interface Env {
   DB: D1Database;
   /** The API, in the control plane's process. */
   API: Fetcher;
-  /** The directory of the browser's files. */
+  /** The directory of the static files for browsers. */
   DISK: Fetcher;
-  /** List of these files. */
+  /** The list of the static files. */
   FILES: UiFiles;
   RUNNER_TOKEN: string;
   /** Authenticates this Worker to the control plane; new at each start. */
@@ -20,13 +20,13 @@ export interface Env {
   PUBLIC_UI_URL: string;
   PUBLIC_API_URL: string;
   PUBLIC_GIT_URL: string;
-  /** With `{slug}` where an app's slug belongs. */
+  /** An app's URL, with `{slug}` in place of the app's slug. */
   PUBLIC_APP_URL: string;
   /** Cellar's version. */
   VERSION: string;
   /** `on` or `off`: whether e-mails can be sent. */
   MAIL: string;
-  /** Where new apps keep their data. */
+  /** Where new apps store their data by default. */
   RUNNER_STORAGE: 'local' | 'bucket';
   /** Whether the host has a bucket. */
   HAS_BUCKET: 'true' | 'false';
@@ -36,22 +36,24 @@ export interface Env {
   RECEIVES_MAIL: 'true' | 'false';
   /** Whether the host is one of several. */
   HAS_HOSTS: 'true' | 'false';
-  /** Address of the identity provider's discovery document; empty for none. */
+  /** URL of the identity provider's discovery document; empty without a provider. */
   OIDC_URL: string;
   OIDC_CLIENT_ID: string;
   OIDC_CLIENT_SECRET: string;
-  /** What people call the provider. */
+  /** The provider's name on the sign-in page. */
   OIDC_NAME: string;
-  /** Separated by spaces. */
+  /** The requested scopes, separated by spaces. */
   OIDC_SCOPES: string;
-  /** The claim with a person's groups. */
+  /** The name of the claim with a person's groups. */
   OIDC_GROUPS_CLAIM: string;
-  /** JSON: groups with their roles, in order; null when roles are given in Cellar. */
+  /**
+   * JSON: a list of groups with their roles, in which the first group of a person counts; `null` when Cellar's roles apply.
+   */
   OIDC_ROLES: string;
-  /** `on` or `off`: whether people sign in by the provider only. */
+  /** `on` or `off`: whether people can sign in only by the provider. */
   OIDC_REQUIRED: string;
   /** Requests per minute for each client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
-  /** Requests per minute and client to better-auth; 0 is off. */
+  /** Requests per minute to better-auth for each client; 0 is off. */
   SERVICE_AUTH_RATE_LIMIT: string;
 }

@@ -21,7 +21,7 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Returns the file at a path. @returns null when there is no such file, or the method is neither GET nor HEAD */
+/** Returns a response with the file at a path; null without such a file, and for methods other than GET and HEAD. */
 export async function file(request: Request, path: string, env: Env): Promise<Response | null> {
   if (request.method !== 'GET' && request.method !== 'HEAD') return null;
   const found = Object.hasOwn(env.FILES, path) ? env.FILES[path]! : null;
@@ -34,7 +34,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
     'cache-control': found.immutable ? IMMUTABLE : 'no-cache',
     ...(found.type.startsWith('text/html') && { 'content-security-policy': PAGE_POLICY }),
   });
-  // Compares weakly: one etag stands for all encodings.
+  // Ignores `W/`: all encodings of a file have the same etag.
   const known = (request.headers.get('if-none-match') ?? '')
     .split(',')
     .map((tag) => tag.trim().replace(/^W\//, ''));
@@ -48,7 +48,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
   return new Response(body, { headers, encodeBody: 'manual' });
 }
 
-/** Whether a browser requests a page. */
+/** Returns whether a request is a browser's request for a page. */
 export function wantsPage({ method, headers }: Request): boolean {
   return (method === 'GET' || method === 'HEAD') && (headers.get('accept') ?? '').includes('text/html');
 }

@@ -18,13 +18,15 @@ import { isNavigation, ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 import { begin, CALLBACK, end, endOldSession, requireAllowedWay, shownProvider } from './provider.ts';
 
-/** Minimum time between two deletions of expired rows, in ms. Unauthenticated clients can create rows too, as challenges. */
+/** Minimum time between two deletions of expired rows, in ms. Clients who are not signed in can create rows too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** Interval at which a stream's session is checked again, in ms. */
 const CHECK_EVERY_MS = 60_000;
-/** Checks before a stream is closed. The page then opens a new one, and the API authorizes it again. */
+/** Number of such checks after which a stream is closed. The page then opens a new one, and the API authorizes it again. */
 const CHECKS_LIMIT = 10;
-/** Longest body for better-auth, in bytes. The attestation of a security key contains certificates. */
+/**
+ * Maximum bytes of a body for better-auth. The largest is the attestation of a security key, which contains certificates.
+ */
 const BODY_BYTES = 64 * 1024;
 
 /** State shared by all requests. */
@@ -85,13 +87,13 @@ class Server {
     }
     if (/^\/docs\/?$/.test(pathname) && wantsPage(received))
       return new Response(null, { status: 302, headers: { location: '/docs/readme' } });
-    // The browser's router knows which pages exist.
+    // Every other path gets the same page: the router in the browser decides which screens exist.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;
     const api = this.#env.PUBLIC_API_URL;
     throw new Problem('route_not_found', `This address is for browsers; the API is at ${api}.`);
   }
 
-  /** Checks that a request comes from our own pages, and drops cookies that are not ours, such as those of apps. */
+  /** Checks that a request comes from our own pages, and drops cookies that are not ours, such as cookies of apps. */
   #own(request: Request): Request {
     requireOwnOrigin(request, this.#env);
     return this.#withOwnCookies(request);
@@ -127,7 +129,7 @@ class Server {
     throw new TooMany(Number(wait) || LOCK_S);
   }
 
-  /** Returns the signed-in account and the public URLs. */
+  /** Answers with the signed-in account, or null, and with facts about this Cellar that pages need. */
   async #session(request: Request): Promise<Response> {
     const env = this.#env;
     const mail = env.MAIL === 'on';
@@ -171,7 +173,9 @@ class Server {
     return response;
   }
 
-  /** Ends a stream soon after its reader's session or account has ended, and after `CHECKS_LIMIT` checks at the latest. */
+  /**
+   * Closes a stream after its reader's session or account has ended, or at the latest at the check number `CHECKS_LIMIT`.
+   */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();
     const ending = new AbortController();
@@ -202,7 +206,7 @@ class Server {
     await removeExpired(this.#env.DB, new Date(now).toISOString());
   }
 
-  /** Returns the signed-in person's account id, and headers with renewed cookies. @throws {Problem} `unauthorized` */
+  /** Returns the signed-in person's account id, and headers that renew the cookies. @throws {Problem} `unauthorized` */
   async #whoIs(request: Request): Promise<{ id: string; hasSecondFactor: boolean; headers: Headers }> {
     if (!request.headers.has('cookie')) throw signedOut();
     const auth = await this.#library();
@@ -215,7 +219,10 @@ class Server {
     return { id, hasSecondFactor: twoFactorEnabled === true, headers };
   }
 
-  /** Returns an account. Deletes the sign-in data of a deleted account. @throws {Problem} `unauthorized` then */
+  /**
+   * Returns an account. If it was deleted, also deletes its sign-in data.
+   * @throws {Problem} `unauthorized` if it was deleted
+   */
   async #account(id: string): Promise<SignedIn> {
     try {
       return await askAbout(this.#env, 'account', { id });
@@ -228,7 +235,8 @@ class Server {
 
   async #library(): Promise<Auth> {
     if (this.#auth !== null) return this.#auth;
-    // Early requests share no promise: that of a request that is cut off never settles, so the others would wait forever.
+    // Concurrent first requests each do this work. If they shared a promise and its request was aborted, the promise would
+    // never settle, and the others would wait forever.
     await migrate(this.#env.DB);
     const auth = createAuth(this.#env);
     await auth.$context;
@@ -256,7 +264,7 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-/** Buffers a request's body with a size limit, which better-auth does not have. @throws {Problem} `body_too_large` */
+/** Reads a request's body into memory, up to a limit that better-auth lacks. @throws {Problem} `body_too_large` */
 async function whole(request: Request): Promise<Request> {
   const bytes = await readBytes(request, BODY_BYTES);
   const { url, method, headers } = request;

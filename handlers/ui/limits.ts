@@ -1,12 +1,12 @@
-// Rate limits of clients, and delays against guessing an account's password. In memory: there is one process, and no client can
-// reset its limit by restarting it.
+// Rate limits of clients, and delays against guessing an account's password. They are in memory, because one process serves
+// all clients, and no client can restart it.
 import { Problem } from '../problem.ts';
 
 const MINUTE_MS = 60_000;
-/** Clients and accounts in memory; the oldest are dropped first. */
+/** Maximum clients, and maximum accounts, in memory. Above the limit, the oldest is dropped. */
 const ENTRIES_LIMIT = 10_000;
 
-/** An error with the time to wait. */
+/** The error `rate_limited`, with the time to wait in seconds. */
 export class TooMany extends Problem {
   readonly seconds: number;
   constructor(seconds: number, why = 'Too many requests.') {
@@ -40,13 +40,13 @@ export class Limiter {
   }
 }
 
-/** Failures without a delay: people mistype. */
+/** Number of failures without a delay, because people mistype. */
 const FREE_FAILURES = 5;
 const LONGEST_WAIT_MS = 60_000;
 /** Failures are forgotten after this time without an attempt, in ms. */
 const FORGET_MS = 60 * 60_000;
 
-/** Delays attempts on one account longer after each failure. */
+/** Delays attempts on an account, twice as long after each further failure, up to `LONGEST_WAIT_MS`. */
 export class Attempts {
   readonly #accounts = new Map<string, { failures: number; at: number }>();
 
@@ -80,12 +80,12 @@ function remember<Value>(map: Map<string, Value>, key: string, value: Value): vo
   map.set(key, value);
 }
 
-/** Returns the address of a client. The gateway has set the header. */
+/** Returns a client's IP address from the header that the gateway sets; empty without the header. */
 export function addressOf(headers: Headers | undefined): string {
   return headers?.get('x-real-ip') ?? '';
 }
 
-/** Returns the key of a client: an IPv4 address, or the /64 of an IPv6 address. */
+/** Returns the text that identifies a client: an IPv4 address, or the first 64 bits of an IPv6 address. */
 export function clientOf(headers: Headers): string {
   const address = addressOf(headers);
   if (!address.includes(':')) return address;

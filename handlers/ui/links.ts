@@ -1,4 +1,5 @@
-// Links that create people's sign-ins: the link of the first start, and invites. Each sets a password once.
+// Links with which people set a password: the link of the first start, invites, and links for a new password. Each works
+// once.
 import * as z from 'zod';
 import { setPassword } from '../../sqlite/sign-in/people.ts';
 import { newId } from '../contract/id.ts';
@@ -23,7 +24,7 @@ const useInput = z.strictObject({
 });
 
 /**
- * Mails a link for a new password to an address, if an account has it. The answer is the same for every address.
+ * Mails a link for a new password to an address, if an account has the address. The answer is the same for every address.
  * @throws {TooMany} when there were too many recent requests for the address
  */
 export async function forgot(request: Request, env: Env, attempts: Attempts): Promise<Response> {
@@ -47,8 +48,8 @@ export async function join(request: Request, env: Env, account: string): Promise
 }
 
 /**
- * Uses a link: sets the account's password, and signs in. Of two concurrent uses, one is refused. The account is created first
- * and the link ends last, so that an interrupted person can use the link again.
+ * Uses a link: sets the account's password, and signs in. Of two concurrent uses, one is refused. The account is created
+ * first, and the link is closed after the password is set. So an interrupted person can use the link again.
  * @throws {Problem} `invite_not_found`, `email_taken`, `invalid_input`
  */
 export async function useLink(request: Request, env: Env, auth: Auth): Promise<Response> {

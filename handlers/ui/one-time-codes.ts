@@ -1,21 +1,21 @@
-// Each code of a second factor signs in once: a thief who saw it cannot use it again while it is valid. Refused sign-ins are
-// reported to the audit log.
+// Accepts each time-based code (TOTP) of a second factor once, so that a thief who saw a code cannot use it while it is
+// valid. Reports refused sign-ins to the audit log.
 import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api';
 import type { Env } from './env.ts';
 import { reportRefusal } from './refused-sign-ins.ts';
 
 const PATH = '/two-factor/verify-totp';
-/** Routes that end a sign-in with a second factor. */
+/** Routes that check a second factor, which completes a sign-in. */
 const SECOND_FACTORS = [PATH, '/two-factor/verify-backup-code'];
-/** Routes that sign in, or begin to. */
+/** Routes that complete a sign-in without a second factor, or ask for the second factor. */
 const FIRST_FACTORS = ['/sign-in/email', '/passkey/verify-authentication'];
 /** better-auth's cookie between the password step and the code step. */
 const COOKIE = 'two_factor';
-/** Longest validity of a code, in ms: its own 30 seconds, and the periods before and after. */
+/** Maximum validity of a code, in ms: its period of 30 seconds, and the periods before and after it. */
 const VALID_MS = 90_000;
 const UNAUTHORIZED = 401;
 
-/** Returns hooks of better-auth that refuse a used code, even when two requests send it at the same time. */
+/** Returns hooks for better-auth that refuse a used code, even when two requests send it at the same time. */
 export function oneTimeCodes(env: Env) {
   /** Time of use of each code, by account and code. */
   const taken = new Map<string, number>();

@@ -1,11 +1,11 @@
-// Checks the origin of requests. Apps are on the same site, so browsers send this origin's cookies with requests that apps
-// make.
+// Checks the origin of requests. Apps are on the same site as the control UI, so browsers send the control UI's cookies also
+// with requests of apps' pages.
 import { Problem } from '../problem.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 
 /**
- * Refuses requests from other origins, changes of unknown origin, and loads that would run in a page.
- * @param env this server's origin, and the API's URL for the message to a program
+ * Refuses requests from other origins, changes of unknown origin, and requests whose response a page would run or embed.
+ * @param env this server's origin, and the API's URL, which the error message names
  * @throws {Problem} `forbidden`
  */
 export function requireOwnOrigin(
@@ -26,16 +26,18 @@ export function requireOwnOrigin(
   }
 }
 
-/** Whether a request is a navigation, as when a provider sends a person back. It cannot be read or made by a script. */
+/**
+ * Returns whether a request is a navigation, as when a provider redirects a person back. Scripts cannot read its response.
+ */
 export function isNavigation({ method, headers }: Request): boolean {
   const mode = headers.get('sec-fetch-mode');
   return method === 'GET' && (mode === null || mode === 'navigate') && !headers.has('origin');
 }
 
 /**
- * Returns the request's cookies that belong to this server. Drops a cookie that occurs twice: an app of this site has set one
- * of them, and they cannot be told apart.
- * @param prefix of our cookies' names
+ * Returns the request's cookies that belong to this server. Drops a cookie whose name occurs twice: an app on the same site
+ * has set one of the two, and it is not known which.
+ * @param prefix the prefix of the names of our cookies
  */
 export function ownCookies(header: string | null, prefix: string): string {
   const found = new Map<string, string[]>();

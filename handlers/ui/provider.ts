@@ -13,11 +13,11 @@ import type { Env } from './env.ts';
 import { type Claimant, reportRefusal } from './refused-sign-ins.ts';
 
 const PROVIDER = 'oidc';
-/** Where the provider sends people back to. */
+/** Path to which the provider redirects people. */
 export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
-/** `CALLBACK`, as better-auth names the route. */
+/** better-auth's name for the route `CALLBACK`. */
 const ROUTE = '/callback/:id';
-/** Ways to sign in, and to set a password, that are off when the provider is required. */
+/** Ends of the paths for signing in and setting a password that are off when the provider is required. */
 const OTHER_WAYS = [
   '/sign-in/email',
   '/passkey/generate-authenticate-options',
@@ -27,27 +27,33 @@ const OTHER_WAYS = [
   '/invites/accept',
 ];
 const NAME_CHARACTERS = 100;
-/** Longest session of a person whom the provider knows, in ms: only a sign-in shows that they still have their groups. */
+/**
+ * Maximum session of a person whom the provider knows, in ms. Their groups are read only at a sign-in, so they must repeat
+ * it.
+ */
 const SESSION_MS = 24 * 3_600_000;
 
-/** The part of better-auth that answers its own routes. */
+/** The part of better-auth that this file calls. */
 interface Library {
   handler: (request: Request) => Promise<Response>;
 }
 
-/** Returns what the sign-in page shows of the provider; null for none. */
+/** Returns what the sign-in page shows of the provider; null without a provider. */
 export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
   return OIDC_URL === '' ? null : { name: OIDC_NAME, required: OIDC_REQUIRED === 'on' };
 }
 
-/** @throws {Problem} `forbidden` when people sign in by the provider only */
+/** Refuses a path of `OTHER_WAYS` when people can sign in only by the provider. @throws {Problem} `forbidden` */
 export function requireAllowedWay(path: string, { OIDC_REQUIRED, OIDC_NAME }: Env): void {
   const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.endsWith(each));
   if (isOff)
     throw new Problem('forbidden', `Passwords and passkeys are off here: sign in with ${OIDC_NAME}.`);
 }
 
-/** Ends the session of a person whom the provider knows, once it is too old. @returns whether it was ended */
+/**
+ * Ends a session that is older than `SESSION_MS`, if the provider knows its person.
+ * @returns whether the session was ended
+ */
 export async function endOldSession(
   { DB, OIDC_URL }: Env,
   { id, createdAt }: { id: string; createdAt: Date },
@@ -56,7 +62,7 @@ export async function endOldSession(
   return endSessionBy(DB, PROVIDER, id);
 }
 
-/** The plugin of better-auth, configured. It checks state, nonce, PKCE and the signature of the ID token. */
+/** Configures better-auth's plugin for OpenID Connect. It checks state, nonce, PKCE and the signature of the ID token. */
 export function providerPlugin(env: Env) {
   if (env.OIDC_URL === '') return genericOAuth({ config: [] });
   const provider: GenericOAuthConfig = {
@@ -84,10 +90,14 @@ async function withoutTokens(account: object) {
   return { data: { ...account, accessToken: null, refreshToken: null, idToken: null } };
 }
 
-/** Begins a sign-in. @returns the provider's address to go to. @throws {Problem} `host_unavailable` */
+/**
+ * Begins a sign-in.
+ * @returns a response with the provider's URL, to which the page navigates
+ * @throws {Problem} `host_unavailable`
+ */
 export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: Env): Promise<Response> {
   const url = `${PUBLIC_UI_URL}/api/auth/sign-in/social`;
-  // The return addresses are fixed, so that no page can have people sent elsewhere.
+  // The URLs after the sign-in are fixed, so that a request cannot redirect people elsewhere.
   const body = { provider: PROVIDER, callbackURL: '/', errorCallbackURL: '/sign-in', disableRedirect: true };
   const headers = new Headers(request.headers);
   headers.set('content-type', 'application/json');
@@ -103,7 +113,7 @@ export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: 
   );
 }
 
-/** Ends a sign-in: the provider has sent the person back. Refusals go to the sign-in page, which says why. */
+/** Completes a sign-in after the provider redirected the person back. Redirects a refused person to the sign-in page. */
 export async function end(request: Request, auth: Library, env: Env): Promise<Response> {
   const answer = await auth.handler(request);
   if (answer.status === 429) return answer;
@@ -119,7 +129,7 @@ export async function end(request: Request, auth: Library, env: Env): Promise<Re
   return new Response(null, { status: 302, headers: { location } });
 }
 
-/** Returns an id that is unique for each person, also among people of an earlier provider; empty when the profile has no id. */
+/** Returns a person's id, unique also among people of an earlier provider; empty when the profile has no id. */
 function subjectOf({ sub }: GenericOAuthUserInfo, { OIDC_URL }: Env): string {
   return sub == null || sub === '' ? '' : `${sub} ${OIDC_URL}`;
 }
@@ -146,14 +156,14 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   });
   // The person's earlier account was deleted, so its sign-in data goes too.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
-  // Deletes the password and passkeys too: someone else may have set them with the guest's invite.
+  // Deletes a former guest's password and passkeys: someone else may have set them with the guest's invite.
   if (was_guest) await forgetPerson(env.DB, account.id);
   const person = { ...account, email: account.email === '' ? email : account.email };
   await keepPerson(env.DB, person, new Date().toISOString());
   return { email: person.email, name: person.name, emailVerified: true };
 }
 
-/** Returns the role by a person's groups; null when roles are given in Cellar, `none` when no group fits. */
+/** Returns the role of the first matching group; null when Cellar's roles apply, `none` when no group matches. */
 function roleOf(groups: unknown, { OIDC_ROLES }: Env) {
   const roles = JSON.parse(OIDC_ROLES) as [string, 'admin' | 'member' | 'guest'][] | null;
   if (roles === null) return null;
@@ -161,7 +171,7 @@ function roleOf(groups: unknown, { OIDC_ROLES }: Env) {
   return roles.find(([group]) => group === '*' || own.has(group))?.[1] ?? 'none';
 }
 
-/** @param who the claimant, whom `end` reads from the error */
+/** Returns the error for a refused person. @param who the person, whom `end` reads from the error */
 function refused(code: string, who: Claimant): APIError {
   return new APIError('FORBIDDEN', { code, message: code, ...who });
 }

@@ -1,18 +1,19 @@
-// Reports refused sign-ins to the audit log. The log never has the password or code that was entered.
+// Reports refused sign-ins to the audit log, without the password or code that was entered.
 import { askAbout } from './api.ts';
 import type { Env } from './env.ts';
 import { addressOf } from './limits.ts';
 
-/** Who wanted to sign in, as far as that is known. */
+/** The person who tried to sign in, as far as known. */
 export interface Claimant {
   account?: string | undefined;
   /**
-   * An e-mail address that finds the account. The entry does not have it, because people enter passwords there by mistake.
+   * The entered e-mail address, which finds the account. The audit entry omits it, because people enter passwords there by
+   * mistake.
    */
   email?: string | undefined;
 }
 
-/** Adds a refused sign-in to the audit log. Never rejects. @param path better-auth's route @param code of the refusal */
+/** Adds a refused sign-in to the audit log. Never rejects. @param path better-auth's route @param code the reason */
 export async function reportRefusal(
   env: Env,
   path: string,
@@ -26,7 +27,7 @@ export async function reportRefusal(
   await askAbout(env, 'refused', { ...who, by, address, code }).catch(() => {});
 }
 
-/** Returns how the audit log names a way to sign in. @param path better-auth's route, such as `/sign-in/email` */
+/** Returns the audit log's name for a way to sign in. @param path better-auth's route, such as `/sign-in/email` */
 export function wayOf(path: string): string {
   return path === '/callback/:id' ? 'provider' : path.replace(/^\//, '');
 }

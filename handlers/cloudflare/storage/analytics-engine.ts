@@ -1,5 +1,5 @@
-// SQL over the data points that the apps of an account wrote through bindings of Analytics Engine. Each dataset is one table,
-// with the data points of all apps that write to it.
+// SQL over the data points that the apps of an account wrote through bindings of Analytics Engine. Each dataset is one
+// table, with the data points of all apps that write to it.
 import { type AppRow, listApps } from '../../../sqlite/control/apps/apps.ts';
 import { onlyAppOf } from '../../access.ts';
 import { operationsByName } from '../../contract/index.ts';
@@ -10,11 +10,13 @@ import { type Call, type CallContext, call } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 
 const PATH = '/accounts/:account/analytics_engine/sql';
-/** Longest query, in bytes. */
+/** Maximum bytes of a query. */
 const QUERY_BYTES = 64 * 1024;
 const PAGE = 200;
 
-/** A key with the scope `read` may query the data points of its account. A key for one app reads only those of that app. */
+/**
+ * A key with the scope `read` may query the data points of its account. A key for one app reads only that app's data points.
+ */
 const as: Operation = {
   ...operationsByName.get('datapoints.list')!,
   needs: 'account',
@@ -105,7 +107,7 @@ async function asked(
   }
 }
 
-/** Returns the account's own apps that the caller's key is for. Leaves out previews and apps of other accounts. */
+/** Returns the account's own apps, also scripts of dispatch namespaces; only one app if the caller's key is for one app. */
 async function appsOf({ reads, actor, account }: CallContext): Promise<AppRow[]> {
   const only = onlyAppOf(actor);
   const apps: AppRow[] = [];

@@ -13,9 +13,9 @@ import type { Kept } from './kept.ts';
 
 /** Lifetime of an uploaded or exported SQL file, in s. */
 const FILE_LIFETIME_S = 3_600;
-/** Maximum files kept for an account. Each may have 10 MiB. */
+/** Maximum stored files of an account. An uploaded file may have 10 MiB. */
 const FILES_LIMIT = 10;
-/** Names of files: an account's id and 20 random bytes. KV throws for names that are too long. */
+/** Matches names of files: an account's id and 20 random bytes. Long names are refused, because KV would throw. */
 const NAME = /^[\w-]{1,200}$/;
 
 const Import = z.discriminatedUnion('action', [
@@ -84,7 +84,7 @@ export const databaseFileCalls = [
   }),
 ];
 
-/** Returns an export without its schema, or without its rows. */
+/** Returns an export, without the schema or without the rows if requested. */
 function partOf(sql: string, noSchema: boolean, noData: boolean): string {
   if (!noSchema && !noData) return sql;
   const left = splitStatements(sql).filter(
@@ -134,7 +134,10 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   };
 }
 
-/** Stores a file for an hour under an unguessable name. Deletes the account's oldest when there are too many. */
+/**
+ * Stores a file for an hour under an unguessable name, which it returns. Deletes the account's oldest files above
+ * `FILES_LIMIT`.
+ */
 async function newFile({ env, account }: CallContext, content: string): Promise<string> {
   const own = `${account}-`;
   const { keys } = await env.FILES.list({ prefix: own });
@@ -151,7 +154,7 @@ function keep({ FILES }: CallContext['env'], name: string, content: string | Uin
   return FILES.put(name, content, { expirationTtl: FILE_LIFETIME_S });
 }
 
-/** Returns a file; null when the name is unknown. */
+/** Returns the content of a file; null when no file has the name. */
 async function stored({ FILES }: CallContext['env'], name: string): Promise<ReadableStream | null> {
   return NAME.test(name) ? FILES.get(name, 'stream') : null;
 }

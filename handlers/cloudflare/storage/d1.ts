@@ -9,7 +9,7 @@ import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import { databaseFileCalls } from './d1-files.ts';
 import { type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
-/** Bytes are a list of numbers, in parameters and in rows. */
+/** A BLOB, as D1's JSON has it in parameters and in rows. */
 const bytes = z.array(z.int().min(0).max(255));
 const parameter = z.union([z.string(), z.number(), z.boolean(), z.null(), bytes]);
 const single = { sql: z.string(), params: z.array(parameter).nullish() };
@@ -75,7 +75,10 @@ function shown({ name, app }: Kept) {
   return { uuid: name, name, version: 'production', created_at: app.created_at };
 }
 
-/** Runs all statements of a request in one transaction. @param shape formats the rows of one statement */
+/**
+ * Runs all statements of a request in one transaction.
+ * @param shape returns the rows of one statement in the call's format
+ */
 async function query(
   context: CallContext,
   { batch, sql = '', params }: z.output<typeof Queries>,

@@ -1,5 +1,5 @@
-// An account's storage in Cloudflare's format: lists for the whole account, without apps. In Cellar each app has its own
-// storage, and two apps may use the same names.
+// An account's storage in Cloudflare's format. On Cloudflare, storage belongs to the account. In Cellar it belongs to an
+// app, and two apps may use the same names.
 import * as z from 'zod';
 import { authorize } from '../../access.ts';
 import type { KeptPlaces } from '../../contract/host/host-releases.ts';
@@ -13,9 +13,9 @@ type Kind = 'databases' | 'namespaces' | 'buckets' | 'vector_indexes' | 'workflo
 
 /** A storage resource of an app. */
 export interface Kept {
-  /** Its unique name in the account: the project's name, or `slug--name` when several apps use that name. */
+  /** The resource's unique name in the account: `id`, or `<slug>--<id>` when several apps use `id`. */
   name: string;
-  /** Its name in the project. */
+  /** The resource's name in the project. */
   id: string;
   binding: string | null;
   app: { id: string; slug: string; created_at: string };
@@ -41,7 +41,7 @@ const NOT_FOUND: Record<Kind, Code> = {
   workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 
-/** Returns the storage of the account's apps on which the caller has the needed role, with the apps. */
+/** Returns the apps on which the caller has the needed role, each with its storage. See `allApps`. */
 export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
   const apps = await allApps(context);
   const may = await Promise.all(apps.map(({ id }) => hasRole(context, id)));
@@ -73,7 +73,7 @@ async function hasRole(context: CallContext, id: string): Promise<boolean> {
   }
 }
 
-/** Returns all resources of a kind, by name, in the account's apps on which the caller has the needed role. */
+/** Returns all resources of a kind, sorted by name, of the apps on which the caller has the needed role. */
 export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> {
   return named(await keptPlaces(context), kind);
 }
@@ -91,8 +91,9 @@ function named(kept: PlacesOfApp[], kind: Kind): Kept[] {
 }
 
 /**
- * Finds a resource by its name in the list, its name in the project, or its binding.
- * @throws {CloudflareError} when nothing or several match; {Problem} `forbidden` when the caller's role on its app is too low
+ * Finds a resource by its `name`, else its `id`, else its binding. Sets its app in the audit entry.
+ * @throws {CloudflareError} when nothing or several match; {Problem} `forbidden` when the caller's role on its app is too
+ * low
  */
 export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const kept = await find(context, kind, name);
@@ -138,7 +139,7 @@ async function refuseHidden(context: CallContext, kind: Kind, name: string): Pro
   await authorize(context, context.as!, { id: found.app.id });
 }
 
-/** Name of storage to create. The call only validates it: the first deploy that binds the storage creates it. */
+/** The name of storage to create. A call only validates the name: the first deploy that binds the storage creates it. */
 export const nameOfNew = z.string().min(1).max(200);
 
 /** Returns the page whose number the request asks for. */

@@ -20,7 +20,9 @@ const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
 const FORM_BYTES = 64 * 1024;
 /** The latest time that a JavaScript `Date` can have, in s since 1970. */
 const MAX_DATE_S = 8.64e12;
-/** Largest body of a bulk call: one value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input by the number of keys. */
+/**
+ * Maximum bytes of a bulk call: enough for a value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input only by keys.
+ */
 const BULK_BYTES = 36 * 2 ** 20;
 /** Maximum keys of one page, as in Cellar's own API. */
 const PAGE = 200;
@@ -171,7 +173,7 @@ export const namespaceCalls = [
   }),
 ];
 
-/** Caches the namespace that the path names, for the duration of each request. */
+/** Caches the namespace that the path names, by request. */
 const found = new WeakMap<Request, { id: string; namespace_id: string }>();
 async function namespaceOf(context: CallContext): Promise<{ id: string; namespace_id: string }> {
   const known = found.get(context.request);
@@ -220,7 +222,7 @@ async function removeAll(context: CallContext, keys: string[]) {
   return { successful_key_count: keys.length, unsuccessful_keys: [] };
 }
 
-/** A value with its metadata. A `Blob` is buffered: the value came in a form, or its length is not known in advance. */
+/** A value with its metadata. It is a `Blob` in memory when it came in a form, or without a `Content-Length`. */
 interface KvBody {
   value: Blob | ReadableStream<Uint8Array>;
   metadata?: unknown;

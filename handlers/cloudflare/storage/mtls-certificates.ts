@@ -1,4 +1,4 @@
-// Wrangler's calls about client certificates. They write keys, and never show one.
+// Wrangler's calls about client certificates. No call returns a private key.
 import * as z from 'zod';
 import {
   addCertificate,
@@ -98,7 +98,7 @@ async function requireCertificate({ reads, account, words }: CallContext): Promi
   throw new CloudflareError(404, CODES.SECRET_NOT_FOUND, message);
 }
 
-/** Returns the slugs of the apps whose live release has the certificate. */
+/** Returns the slugs of the apps whose live release binds the certificate. */
 async function appsBoundTo({ reads, host }: CallContext, certificate: string): Promise<string[]> {
   const slugs: string[] = [];
   for (const { id, slug } of await appsWithCertificate(reads, certificate)) {

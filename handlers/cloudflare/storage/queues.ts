@@ -1,4 +1,5 @@
-// Queues: each belongs to the app that produces to it and consumes it.
+// Calls about queues. A queue has no settings of its own: apps send to its name, and the consumer's release has the
+// settings.
 import * as z from 'zod';
 import { findAppBySlug } from '../../../sqlite/control/apps/apps.ts';
 import { authorize } from '../../access.ts';
@@ -33,7 +34,7 @@ export const queueCalls = [
     answer: async (context) => {
       const all = await queuesOf(context);
       const asked = context.url.searchParams.getAll('name');
-      // A queue looked up by name always exists for Wrangler: the first deploy that binds it creates it.
+      // A queue that Wrangler looks up by name is always reported to exist: the first deploy that binds it creates it.
       const named = asked.map(
         (name) => all.find(({ queue_name }) => queue_name === name) ?? shown(name, context.at, [], []),
       );

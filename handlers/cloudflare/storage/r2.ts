@@ -10,7 +10,7 @@ import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
 
 const BUCKETS = '/accounts/:account/r2/buckets';
 const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
-/** Error code for a missing object. */
+/** Cloudflare's error code for a missing object, by our own. */
 const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
 
 export const bucketCalls = [

@@ -1,4 +1,4 @@
-// Wrangler's calls about Secrets Stores. They write values, and never show one. An app reads the secrets that it binds.
+// Wrangler's calls about Secrets Stores. No call returns the value of a secret. An app reads the secrets that it binds.
 import * as z from 'zod';
 import { isUniqueViolation } from '../../../sqlite/control/apps/transitions.ts';
 import {
@@ -185,7 +185,7 @@ async function requireFreeNames(
   }
 }
 
-/** Encrypts a value for a name in a store. */
+/** Encrypts a value for a name in a store. The value cannot be decrypted for another name or store. */
 async function seal({ host }: CallContext, body: ToSeal): Promise<string> {
   return (await host.call('POST /store-secrets', {}, { body })).sealed;
 }

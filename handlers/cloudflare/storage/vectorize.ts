@@ -1,4 +1,4 @@
-// Vectorize: indexes, their vectors, and the properties that filters may name.
+// Calls about Vectorize: indexes, their vectors, and the metadata properties by which queries may filter.
 import * as z from 'zod';
 import { operationsByName } from '../../contract/index.ts';
 import { writeBody } from '../../services/storage/vectors.ts';
@@ -8,7 +8,7 @@ import { findKept, type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts'
 
 const INDEXES = '/accounts/:account/vectorize/v2/indexes';
 const INDEX = `${INDEXES}/:index`;
-/** Dimensions of the models that Wrangler accepts as presets. Their metric is `cosine`. */
+/** Dimensions of the models that Wrangler accepts as presets. The metric of each preset is `cosine`. */
 const PRESETS: Record<string, number> = {
   '@cf/baai/bge-small-en-v1.5': 384,
   '@cf/baai/bge-base-en-v1.5': 768,
@@ -24,7 +24,7 @@ const Config = z.union([
     .object({ preset: z.enum(Object.keys(PRESETS)) })
     .transform(({ preset }) => ({ dimensions: PRESETS[preset]!, metric: COSINE })),
 ]);
-/** Checked by the vectors service. */
+/** Arguments of a call. The host's vectors service checks them. */
 const Arguments = z.record(z.string().max(64), z.unknown());
 
 export const vectorizeCalls = [
@@ -35,7 +35,7 @@ export const vectorizeCalls = [
     answer: async (context) => {
       const { items, info } = numberedPage(context, await keptOf(context, 'vector_indexes'));
       const described: Awaited<ReturnType<typeof shown>>[] = [];
-      // One after another, because the concurrent calls to an app are limited.
+      // Describes one index after another, because concurrent calls to an app are limited.
       for (const kept of items as Kept[]) described.push(await shown(context, kept));
       return new Page(described, info);
     },
@@ -125,7 +125,7 @@ function writing(path: string, operation: 'deleteByIds' | 'addProperty' | 'remov
   });
 }
 
-/** Streams the body to the host, because it may be large. */
+/** Declares a call that adds vectors. It streams the body to the host, because the body may be large. */
 function inserting(operation: 'insert' | 'upsert') {
   return call({
     method: 'POST',

@@ -1,4 +1,4 @@
-// Workflows: each belongs to the app whose live release binds it.
+// Calls about Workflows. A Workflow belongs to the app whose live release binds it.
 import * as z from 'zod';
 import type { Result } from '../../contract/index.ts';
 import { INSTANCE_STATUSES, STEP_TYPES, type WorkflowStep } from '../../contract/storage/workflows.ts';
@@ -37,8 +37,8 @@ export const workflowCalls = [
     path: `${WORKFLOWS}/:workflow`,
     as: 'workflows.list',
     answer: async (context) => {
-      // Before a deploy, Wrangler asks which script owns a name. Here several apps may each own one, so an ambiguous name is a
-      // 404.
+      // Before a deploy, Wrangler asks which script owns the Workflow of a name. In Cellar several apps may own one. If the
+      // owner is not clear or not accessible, the answer is 404, as for a new name.
       const found = await workflowOf(context).catch((error) => {
         if (!(error instanceof CloudflareError) && !(error instanceof Problem && error.code === 'forbidden'))
           throw error;
@@ -223,7 +223,7 @@ async function deleteInstances(context: CallContext, instances: string[]) {
   return { deleted, errors };
 }
 
-/** Formats an instance for Cloudflare. Of a step's attempts, only the last is kept with its outcome. */
+/** Returns an instance in Cloudflare's format. Only a step's last attempt is listed, because Cellar stores no others. */
 function described({
   id,
   status,

@@ -1,10 +1,10 @@
-// Assets: Wrangler lists them by hash, and uploads those that the host does not have.
+// Calls about assets. Wrangler sends a list of all assets with their hashes, then the assets that the host does not have.
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type CallContext, newAppCall, openCall } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { homeOfUpload } from './upload-home.ts';
 
-/** Lifetime of an upload session in s, the same as on the host. */
+/** Lifetime of an upload session in s. The host has the same limit. */
 const SESSION_S = 3_600;
 
 export const assetCalls = [
@@ -38,12 +38,12 @@ export const assetCalls = [
   }),
 ];
 
-/** Returns the owner of an upload: its account and script. Only the same owner can use its asset session. */
+/** Returns the owner of an upload: account and script. Only the owner that started an asset session can use it. */
 export function ownerOf({ account, words }: CallContext): string {
   return `${account}/${words.script}`;
 }
 
-/** @throws {CloudflareError} when there is no body */
+/** Returns a request's body. @throws {CloudflareError} when there is none */
 export function requireBody({ body }: Request): ReadableStream<Uint8Array> {
   if (body === null) throw new CloudflareError(400, CODES.BAD_REQUEST, 'The request has no body.');
   return body;
@@ -56,7 +56,10 @@ interface Session {
   home: string | undefined;
 }
 
-/** Returns a session's token. It looks like a JWT, because Wrangler reads the expiry. The last part is the session's id. */
+/**
+ * Returns a session's token. It has a JWT's form, because Wrangler reads the expiry in it. Its last part is the session's
+ * id.
+ */
 function sessionToken({ session, home }: Session): string {
   const exp = Math.floor(Date.now() / 1000) + SESSION_S;
   return [

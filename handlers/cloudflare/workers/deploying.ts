@@ -1,4 +1,5 @@
-// Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
+// Deploys, and changes of triggers and secrets, by Wrangler. Waits for the end of a deploy, and throws the reason of a
+// failure.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
@@ -15,7 +16,7 @@ import { homeOfUpload } from './upload-home.ts';
 
 type Uploaded = HostCalls['POST /uploads/versions']['answer'];
 
-/** Deploys an upload with the secrets that came with it. @throws {Problem} `deploy_failed` with the reason */
+/** Sets the secrets of an upload, and deploys it. @throws {Problem} `deploy_failed` with the reason */
 export async function deployUpload(
   context: Context,
   appId: string,
@@ -30,8 +31,8 @@ export async function deployUpload(
 }
 
 /**
- * Sets secrets, and deletes those with the value `null`: all or none. Restarts the app once. The caller must have checked the
- * role. Secrets belong to the app, not to a version, so they apply at once.
+ * Sets secrets, and deletes those with the value `null`: all or none. Restarts the app once. The caller must have checked
+ * the role. Secrets belong to the app, not to a version, so they apply at once.
  * @throws {Problem} `invalid_input` that names the secret
  */
 export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
@@ -54,7 +55,7 @@ export async function changeTriggers(
   if (deploy !== null) ended(deploy);
 }
 
-/** Passes an uploaded version on to the host. @throws {Problem} `invalid_input` with what is wrong with it */
+/** Streams an uploaded version to the host. @throws {Problem} `invalid_input` with the fault of the upload */
 export async function uploadVersion(
   context: CallContext,
   app: AppRow | null,
@@ -72,7 +73,7 @@ export async function uploadVersion(
   );
 }
 
-/** Returns the author of a deploy, as text to show to people. */
+/** Returns the caller's e-mail address, name or id, to show as the author of a deploy. */
 export async function authorOf({ actor, reads }: Context): Promise<string> {
   const account = accountOf(actor);
   if (account === null) return 'the runner token';

@@ -1,5 +1,5 @@
-// Dispatch namespaces (Workers for Platforms). A script of a namespace is an app without an address. It has the same calls as a
-// Worker, at other paths.
+// Calls about dispatch namespaces (Workers for Platforms). A script of a namespace is an app without an address. Some calls
+// about Workers exist for scripts too, at other paths.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import {
@@ -30,7 +30,7 @@ const SCRIPT = `${NAMESPACE}/scripts/:script`;
 const WORKER = '/accounts/:account/workers/scripts/:script';
 /** Maximum namespaces of an account. */
 const NAMESPACES_MAX = 100;
-/** Paths of the calls on Workers that scripts of a namespace have too. */
+/** Paths of the calls about Workers that exist for scripts of a namespace too. */
 const SHARED = [
   ...['', '/settings', '/script-settings', '/assets-upload-session'],
   ...['/secrets', '/secrets-bulk', '/secrets/:secret'],
@@ -166,7 +166,7 @@ export const dispatchCalls = [
   ...shared,
 ];
 
-/** Returns the slug of a script. @throws {CloudflareError} for an invalid name, or when there is no such namespace */
+/** Returns the slug of a script's app. @throws {CloudflareError} for an invalid name, or when there is no such namespace */
 export async function slugInNamespace(
   context: Context,
   account: string,

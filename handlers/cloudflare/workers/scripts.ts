@@ -1,4 +1,4 @@
-// Workers: each is an app.
+// Calls about Workers. Each Worker is an app.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { audited } from '../../audit.ts';
@@ -37,7 +37,8 @@ export const scriptCalls = [
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
     as: 'apps.list',
-    // Wrangler looks here for containers that it has deployed. In Cellar they belong to a release, so the list is empty.
+    // Wrangler searches this list for containers that it has deployed. In Cellar containers belong to a release, so it is
+    // empty.
     answer: async () => wholeList([]),
   }),
   appCall({
@@ -93,14 +94,14 @@ export const scriptCalls = [
     path: `${SCRIPT}/script-settings`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // Tags, logpush and observability have no effect: Cellar always keeps logs and metrics. The version names the Tail Workers.
+    // These settings have no effect. Cellar always stores logs and metrics, and an upload itself names its Tail Workers.
     answer: async (_context, body) => body,
   }),
   call({
     method: 'GET',
     path: '/accounts/:account/workers/subdomain',
     as: 'apps.list',
-    // Wrangler appends `.workers.dev` to this subdomain. It shows the result only for apps without an address of their own.
+    // Wrangler appends `.workers.dev` to this subdomain, but shows the result only for a Worker without another address.
     answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
   }),
   appCall({
@@ -129,17 +130,17 @@ export const scriptCalls = [
   }),
 ];
 
-/** Returns the suffix of the addresses of previews. Wrangler prepends the preview's name to it. */
+/** Returns the suffix of the addresses of previews, in Cloudflare's format. Wrangler puts the preview's name before it. */
 function subdomainOf(app: AppRow, url: string) {
   const { host } = new URL(url.replace('{slug}', `name--${app.slug}`));
   return { enabled: true, previews_enabled: true, preview_url_suffix: host.slice('name'.length) };
 }
 
-/** Lists all apps of the account, and other apps that the caller may see. */
+/** Returns all apps of the account. If the caller is an account, also other apps on which it has a role. */
 export async function allApps(
   context: CallContext,
 ): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
-  // For an account, the list also has the apps of others that it has a role on.
+  // Without an owner, an account's list also has apps of other accounts on which it has a role.
   const owner = context.actor.kind === 'runner' ? context.account : undefined;
   const apps = [];
   let cursor: string | undefined;
@@ -155,7 +156,7 @@ export function urlOf({ slug }: AppRow, template: string): string {
   return template.replace('{slug}', slug);
 }
 
-/** Returns a release's settings and bindings in Cloudflare's format. @param slug the app's */
+/** Returns a release's settings and bindings in Cloudflare's format. @param slug the app's slug */
 export function settingsOf(release: DescribedRelease | null, slug: string) {
   return {
     bindings: release === null ? [] : bindingsOf(release, slug),
@@ -245,7 +246,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
   ];
 }
 
-/** Creates the app on the host that has its upload. */
+/** Creates the app, or the script of a dispatch namespace, on the host that has its upload. */
 async function createApp(context: CallContext): Promise<{ id: string }> {
   const newHome = await homeOfUpload(context, null);
   const { account, words } = context;

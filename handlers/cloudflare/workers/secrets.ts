@@ -1,4 +1,4 @@
-// Secrets of Workers, and triggers other than requests.
+// Calls about secrets and crons of Workers.
 import * as z from 'zod';
 import { appCall, run } from '../call.ts';
 import { changeSecrets, changeTriggers } from './deploying.ts';

@@ -1,9 +1,10 @@
-// The files of Workers Sites, which Wrangler sends as values of a namespace before the Worker. They become assets of the release.
+// Calls about Workers Sites. Wrangler sends their files as values of a KV namespace, before the Worker. In Cellar the files
+// become assets of the release.
 import { newAppCall, Page } from '../call.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { homeOfUpload } from './upload-home.ts';
 
-/** The name that Wrangler gives the namespace. */
+/** Path of the namespace, with the name that Wrangler gives it. */
 const NAMESPACE = '/accounts/:account/storage/kv/namespaces/__:script-workers_sites_assets';
 
 export const siteCalls = [

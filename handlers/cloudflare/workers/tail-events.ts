@@ -1,13 +1,13 @@
-// Events of a tail: an app's requests, each with its log lines, and log lines without a request.
+// Makes the events of a tail: an app's requests, each with its log lines, and log lines without a request.
 import * as z from 'zod';
 import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
 import { uuidOf } from '../../contract/id.ts';
 
-/** How long log lines may arrive after the end of their request, in ms. */
+/** How long an ended request is buffered for its late log lines, in ms. */
 const LATE_LINES_MS = 500;
-/** Lines are shown without their request when it has not ended after this time, in ms. */
+/** How long log lines are buffered until their request ends, in ms. Then they are sent without it. */
 const LINE_WAIT_MS = 3_000;
-/** Maximum buffered requests and lines. Above that, the oldest are shown early. */
+/** Maximum buffered events. Above this limit, the oldest is sent early. */
 const BUFFER_LIMIT = 1_000;
 /** Refusal reason of the gateway for a request whose process exceeded its CPU limit. */
 const EXCEEDED_CPU = 'exceeded_cpu';
@@ -26,7 +26,7 @@ type Outcome = 'ok' | 'exception' | 'exceededCpu' | 'canceled' | 'unknown';
 interface Waiting {
   lines: TailedLine[];
   request: TailedRequest | null;
-  /** When the event is shown at the latest, in ms since 1970. */
+  /** Time at which the event is sent, in ms since 1970, if not earlier. */
   until: number;
 }
 
@@ -39,7 +39,7 @@ interface Event {
 export interface TailEventsOptions {
   slug: string;
   filters: readonly Filter[];
-  /** The app's URL, for its scheme and port. */
+  /** The app's URL, whose scheme and port are used in events. */
   url: string;
   /** Sends an event in Cloudflare's format. */
   send: (event: object) => void;
@@ -47,7 +47,7 @@ export interface TailEventsOptions {
 
 export class TailEvents {
   readonly #options: TailEventsOptions;
-  /** Buffered events by trace id, in order of time. */
+  /** Buffered events by trace id, the oldest first. */
   readonly #waiting = new Map<string, Waiting>();
 
   constructor(options: TailEventsOptions) {
@@ -70,7 +70,7 @@ export class TailEvents {
     return this.#waiting.size > 0;
   }
 
-  /** Shows events that have waited long enough. Must be called several times a second. */
+  /** Sends the events whose time has come. Must be called several times a second. */
   tick(now: number): void {
     for (const [id, waiting] of this.#waiting) if (waiting.until <= now) this.#shown(id, waiting);
   }
@@ -118,12 +118,12 @@ export class TailEvents {
   }
 }
 
-/** The event of a line without a request. With a type and a message, Wrangler prints the line alone. */
+/** Returns the `event` of a log line without a request. With `type` and `message`, Wrangler prints only the line. */
 function lineEvent({ trace_id: traceId }: TailedLine): object {
   return { type: 'log', message: '', traceId };
 }
 
-/** Returns a line's exception. As in workerd, the stack does not begin with the name and message. */
+/** Returns the exception of a log line, in a list; empty without one. As in workerd, `stack` has no name and message. */
 function exceptionOf({ tail, text, at }: TailedLine): object[] {
   if (tail?.exception === undefined) return [];
   const { name, message, hasStack } = tail.exception;
@@ -132,7 +132,7 @@ function exceptionOf({ tail, text, at }: TailedLine): object[] {
   return [{ ...stack, name, message, timestamp: Date.parse(at) }];
 }
 
-/** Returns the values that a log line prints. */
+/** Returns the log entry of a line, in a list; empty for an exception. */
 function logOf({ tail, level, text, at }: TailedLine): object[] {
   if (tail?.exception !== undefined) return [];
   const message = tail?.values === undefined ? [text] : (JSON.parse(tail.values) as unknown[]);
@@ -142,7 +142,7 @@ function logOf({ tail, level, text, at }: TailedLine): object[] {
 function outcomeOf({ lines, request }: Event): Outcome {
   if (request?.status === 499) return 'canceled';
   if (request?.refused === EXCEEDED_CPU) return 'exceededCpu';
-  // The process ended or was not running.
+  // The app's process ended, or was not running.
   if (request !== null && request.refused !== null && request.status >= 500) return 'unknown';
   return lines.some(({ tail }) => tail?.exception?.isUncaught) ? 'exception' : 'ok';
 }

@@ -11,12 +11,12 @@ import { CloudflareError, CODES } from '../codes.ts';
 import { Filter, TailEvents } from './tail-events.ts';
 
 const TAILS = '/accounts/:account/workers/scripts/:script/tails';
-/** Lifetime of a tail in s. It must also be opened within this time. */
+/** Lifetime of a tail in s, from its creation. */
 const TAIL_S = 6 * 3_600;
 /** The operation whose rights the reader of a tail needs. */
 const STREAM_OPERATION = operationsByName.get('logs.stream')!;
 const PROTOCOL = 'trace-v1';
-/** Largest incomplete event that is buffered, in bytes. */
+/** Maximum characters of an incomplete event that are buffered. */
 const EVENT_BYTES = 2 ** 20;
 /** WebSocket close codes: normal, policy violation, internal error. */
 const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
@@ -30,9 +30,9 @@ const Filters = z.object({ filters: z.array(Filter).max(20).default([]) });
 
 interface Tail {
   app: string;
-  /** The account that created it; null for the runner token. */
+  /** The account that created the tail; null for the runner token. */
   account: string | null;
-  /** The id of the API key that made it; null without one. */
+  /** The id of the API key that created the tail; null without an API key. */
   key: string | null;
   slug: string;
   filters: Filter[];
@@ -74,7 +74,7 @@ export const tailCalls = [
     path: '/tails/:token',
     answer: async (context) => {
       const tail = await opened(context);
-      // The account may have lost its role or its key since the tail was created, and may lose it later.
+      // The account may have lost its role or its key since it created the tail, and may lose them while the tail is open.
       const { account: id, key } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false, key: null };
       const allowed = async () => {
@@ -104,9 +104,9 @@ export const tailCalls = [
 ];
 
 /**
- * Forwards requests and lines until either side ends. Never rejects.
- * @param tail with the app's URL
- * @param allowed rejects once the reader has lost the role
+ * Forwards requests and lines until a stream or the socket ends, the tail expires, or `allowed` rejects. Never rejects.
+ * @param tail the tail and the app's URL
+ * @param allowed rejects once the reader has lost the role or the key
  */
 async function pass(
   followed: Record<'lines' | 'requests', ReadableStream<Uint8Array>>,
@@ -150,7 +150,7 @@ async function pass(
   }
 }
 
-/** Reads server-sent events and parses each as JSON. */
+/** Reads server-sent events, and calls `take` with the parsed JSON of each. */
 function follow<Data>(
   stream: ReadableStream<Uint8Array>,
   stillAllowed: () => Promise<void>,

@@ -1,11 +1,11 @@
-// Chooses the host for an upload. The same host deploys it.
+// Chooses the host that stores and deploys an upload.
 import { type HostRow, listHosts } from '../../../sqlite/control/hosts.ts';
 import { hashOf } from '../../secrets.ts';
 import type { CallContext } from '../call.ts';
 
 /**
- * Returns the home of the app, the host that runs it. A new app has none yet, so its name determines the host. Wrangler sends the
- * assets before the code, and both must reach the same host. Undefined in a Cellar of one host.
+ * Returns the id of the app's home, which is the host that runs the app. For a new app, the name determines the host:
+ * Wrangler sends assets before code, and both must reach the same host. Undefined in a Cellar of one host.
  */
 export async function homeOfUpload(
   { env, db, account, words }: CallContext,
@@ -17,7 +17,9 @@ export async function homeOfUpload(
   return (await hostByName(active, `${account}/${words.script}`)) ?? env.HOST_ID;
 }
 
-/** Returns the host with the highest hash of host and name. So few names change their host when hosts join or leave. */
+/**
+ * Returns the host for which the hash of host and name is highest. When hosts join or leave, few names change their host.
+ */
 async function hostByName(hosts: HostRow[], name: string): Promise<string | undefined> {
   const ranked = await Promise.all(
     hosts.map(async ({ id }) => ({ id, rank: await hashOf(`${id} ${name}`) })),

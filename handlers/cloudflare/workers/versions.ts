@@ -1,4 +1,4 @@
-// Versions and deployments. A version is a deploy of ours, or an upload that is not deployed yet.
+// Calls about versions and deployments. A version is a release of one of our deploys, or an upload that is not deployed yet.
 import * as z from 'zod';
 import type { Deploy } from '../../contract/apps/deploys.ts';
 import { MESSAGE_LENGTH } from '../../contract/apps/versions.ts';
@@ -13,10 +13,10 @@ import { authorOf, changeSecrets, uploadVersion } from './deploying.ts';
 import { bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
-/** Deployments that Wrangler shows. */
+/** Maximum deployments in a list, as many as Wrangler shows. */
 const DEPLOYMENTS_SHOWN = 10;
 
-/** Cloudflare's names of deploy triggers other than an upload. */
+/** Cloudflare's names of our deploy triggers. All others are shown as `upload`. */
 const TRIGGERS: Partial<Record<Deploy['trigger'], string>> = { rollback: 'rollback', promote: 'promotion' };
 
 const Deployment = z.object({
@@ -127,7 +127,7 @@ function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) 
   return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
 }
 
-/** Formats the version that a deploy serves. */
+/** Returns the version that a deploy serves, in Cloudflare's format. */
 function shownVersion({ author, version: { id, tag, message, created_at } }: Deploy) {
   return shown(id, created_at, author, {
     'workers/message': message,

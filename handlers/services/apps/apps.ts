@@ -70,7 +70,10 @@ const create: Service<'apps.create'> = async (context, { slug, owner, storage })
   return toApp(await createAppFor(context, wanted), context.env);
 };
 
-/** Makes an app, or a script of a dispatch namespace. The caller must have checked the owner. @throws {Problem} when it fails */
+/**
+ * Creates an app, or a script of a dispatch namespace. The caller must have checked the owner.
+ * @throws {Problem} on failure
+ */
 export async function createAppFor(
   context: RequestContext,
   wanted: {
@@ -203,7 +206,7 @@ export async function changeApp(context: RequestContext, id: string, change: Cha
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 
-/** Returns an app as the contract has it. */
+/** Converts a stored app to the API's format. */
 export function toApp(row: AppRow, env: Env): App {
   return {
     id: row.id,

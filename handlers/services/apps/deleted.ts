@@ -1,4 +1,4 @@
-// Deleted apps, which can be undeleted for some days.
+// Deleted apps. They can be undeleted for `UNDELETABLE_MS`.
 import { type DeletedRow, findDeleted, listDeleted } from '../../../sqlite/control/apps/deleted.ts';
 import { findDispatchNamespace } from '../../../sqlite/control/apps/dispatch.ts';
 import { seesAppsOf } from '../../access.ts';
@@ -53,7 +53,12 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
   return toApp(unwrap(row), env);
 };
 
-/** Returns the host that has the data; when it is lost, any host for data in the bucket. @throws {Problem} `host_unavailable` */
+/**
+ * Returns the new home of a deleted app: its last home, or any host if the last home is silent and the data is in the
+ * bucket.
+ * @returns null in a Cellar of one host
+ * @throws {Problem} `host_unavailable` when the data is on the disk of a silent host
+ */
 async function homeFor(context: RequestContext, { home, storage }: DeletedRow): Promise<string | null> {
   if (!context.env.HOST_ID) return null;
   const state = home === null ? null : await stateOfHost(context.env, home);

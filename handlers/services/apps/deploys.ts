@@ -54,7 +54,7 @@ const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => 
   return shownDeploy(await context.host.call('POST /apps/:id/deploys/:deploy/cancel', words, { body }));
 };
 
-/** Returns the caller's readable name. */
+/** Returns the name of the caller's account, as text to show. */
 export async function nameOf({ reads, actor }: Context): Promise<string> {
   const account = accountOf(actor);
   return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
@@ -91,18 +91,18 @@ async function requireDeploy(reads: Reader, id: string, deployId: string): Promi
   return deploy;
 }
 
-/** Formats a deploy for the API. */
+/** Converts a deploy from the host's format to the API's format. */
 export function shownDeploy(fact: DeployFact): Deploy {
   const { warnings: _, ...shown } = withoutCreation(fact);
   return { ...shown, requested_by: fact.requested_by ?? null, version: versionOf(fact) };
 }
 
-/** Formats new lines of a deploy's log for its stream. */
+/** Converts new lines of a deploy's log from the host's format to the format of `deploys.stream`. */
 export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
   return { deploy_id, lines };
 }
 
-/** Formats a stored deploy for the API. */
+/** Converts a stored deploy to the API's format. */
 export function toDeploy(row: DeployRow): Deploy {
   const steps = JSON.parse(row.steps) as DeployFact['steps'];
   const { requested_by, version, can_roll_back, ...rest } = row;

@@ -1,5 +1,5 @@
-// Custom hostnames: which an app may have, and when they are served. The host queries DNS; this file decides what proves a
-// hostname.
+// Custom hostnames: which ones an app may have, and when they are served. The host queries DNS. This file decides whether
+// the DNS records prove that a hostname belongs to the app's owner.
 import type { DomainProof } from '../../../sqlite/control/apps/changes.ts';
 import {
   type DomainOfApp,
@@ -81,7 +81,7 @@ export async function proveDomain(context: RequestContext, row: DomainOfApp): Pr
   await settle(context, row, lookup);
 }
 
-/** Writes the result of a DNS lookup. Returns the updated row. */
+/** Stores the result of a DNS lookup, and activates a hostname that is proved. Returns the updated row. */
 async function settle(
   context: RequestContext,
   row: DomainOfApp,
@@ -102,7 +102,8 @@ function needsProof(env: Env): boolean {
 }
 
 /**
- * Returns the proof that an app may have a hostname; null when there is none. A TXT record that names the app takes precedence.
+ * Returns the proof that an app may have a hostname; null without a proof. `names`: a TXT record names the app, or no proof
+ * is needed. `points`: the hostname leads to this machine.
  */
 function proofOf(
   { app_id, slug }: Pick<DomainOfApp, 'hostname' | 'app_id' | 'slug'>,
@@ -125,7 +126,7 @@ function reasonOf(hostname: string, lookup: DomainLookup | null): string {
   return `${hostname} points to ${addresses.join(', ')} and not to this machine${here}, and ${proof}.`;
 }
 
-/** @throws {Problem} for a hostname that belongs to this Cellar or its machine */
+/** Refuses a hostname that belongs to this Cellar or its machine. @throws {Problem} `invalid_input` */
 function refuseOwnNames(hostname: string, { BASE_DOMAIN: base, MACHINE_NAMES }: Env): void {
   const message =
     hostname === base || hostname.endsWith(`.${base}`)
@@ -140,7 +141,7 @@ function refuseOwnNames(hostname: string, { BASE_DOMAIN: base, MACHINE_NAMES }: 
   if (message !== null) throw invalidInput([{ path: 'hostname', message }]);
 }
 
-/** Returns the time, ISO 8601, since which removed hostnames are reserved. */
+/** Returns a time, ISO 8601. Hostnames that were removed since then are reserved for the account that had them. */
 function reservedFrom({ at }: RequestContext): string {
   return new Date(Date.parse(at) - DOMAIN_RESERVED_MS).toISOString();
 }

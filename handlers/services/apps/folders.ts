@@ -1,4 +1,4 @@
-// Deploys of built folders. The host stores the files, and detects the kind of site.
+// Deploys of built folders. The host stores the files, and detects whether they are a single-page app.
 import { folderFault } from '../../contract/source/folder-files.ts';
 import { Problem } from '../../problem.ts';
 import type { Service } from '../types.ts';

@@ -1,5 +1,5 @@
-// The e-mail addresses of apps. An address belongs to the app that has its domain, so nobody can take the mail of another
-// account. `domains.ts` checks which app may have a domain.
+// The e-mail addresses of apps. Only the app that has the domain of an address can have the address, so nobody can receive
+// e-mail of another account. `domains.ts` checks which app may have a domain.
 import {
   hasMailDomain,
   listMailRoutes,

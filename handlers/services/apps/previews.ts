@@ -1,4 +1,5 @@
-// Previews. The host creates and deletes them, without the control plane. Their settings belong to the app.
+// Previews of apps. The host creates previews without the control plane. An app's settings for previews apply to all its
+// previews.
 
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { readPreviewVars } from '../../../sqlite/control/apps/settings.ts';
@@ -12,7 +13,7 @@ import type { Service } from '../types.ts';
 import { changeApp, requireApp } from './apps.ts';
 import { shownDeploy } from './deploys.ts';
 
-/** Format of a preview's name. Other names belong to no preview. */
+/** Format of a preview's name. No preview has another name. */
 const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => {
@@ -68,7 +69,7 @@ export const previewServices = {
   'previews.delete': remove,
 };
 
-/** @throws {Problem} `app_not_found` when `vars` is null, because the app does not exist */
+/** Returns an app's settings for previews. @throws {Problem} `app_not_found` when `vars` is null: the app does not exist */
 function settingsOf({ previews_branches, previews_storage }: AppRow, vars: string | null) {
   if (vars === null) throw new Problem('app_not_found');
   const overrides = JSON.parse(vars) as Record<string, unknown>;

@@ -1,4 +1,4 @@
-// Secrets of Workers. The host stores them; the control plane stores nothing of them.
+// Secrets of Workers. Only the host stores them, not the control plane.
 import { Problem } from '../../problem.ts';
 import { pageOf } from '../paging.ts';
 import { Replaced, type Service } from '../types.ts';

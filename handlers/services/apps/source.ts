@@ -1,4 +1,4 @@
-// Reads and changes the repository without git.
+// Reads and changes an app's repository through the API, without a git client.
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
@@ -11,7 +11,7 @@ import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
 
-/** Maximum bytes of a file in one RPC answer, when a range is given. */
+/** Maximum bytes of a file in one RPC answer. Without a range, the limit is `BLOB_BYTES`. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
 
 const IMAGES: Record<string, string> = {
@@ -27,7 +27,7 @@ const IMAGES: Record<string, string> = {
 const BLOB = 'GET /apps/:id/source/blob/:sha';
 
 const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
-  // All pages of a list read the same commit.
+  // The cursor has the commit of the first page, so that all pages read the same commit.
   const name = `source.tree ${id}`;
   const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
   const offset = Number(from);

@@ -12,17 +12,17 @@ import type { Service } from '../types.ts';
 import { requireApp } from './apps.ts';
 import { nameOf, toDeploy } from './deploys.ts';
 
-/** Timeout of a rollback, in ms. */
+/** Maximum wait for the end of a rollback, in ms. */
 const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
 /** Interval at which the state of a rollback is read, in ms. */
 const POLL_MS = 100;
-/** How many of the newest deploys are searched for those that went live. */
+/** Number of newest deploys in which live and earlier live deploys are searched. */
 const DEPLOYS_SEARCHED = 200;
 
 /** A deploy that went live. */
 export interface Deployed {
   id: string;
-  /** Duration of its start step in ms. */
+  /** Duration of the deploy's step `start` in ms; 0 without this step. */
   startMs: number;
 }
 
@@ -44,7 +44,7 @@ const set: Service<'split.set'> = async (context, { id, versions, message = '' }
   const deploys = await servedDeploys(context, id);
   const weighted = versions.map(({ version, percentage }) => {
     const named = idOfUuid(version) ?? version;
-    // People may name any deploy of the version, such as a rollback to it.
+    // A caller may also name a deploy of the version, such as a rollback to it.
     const deploy = deploys.find((each) => each.id === named);
     return { id: deploy?.version.id ?? named, percentage };
   });
@@ -58,14 +58,17 @@ const set: Service<'split.set'> = async (context, { id, versions, message = '' }
 
 export const versionServices = { 'split.get': get, 'split.set': set };
 
-/** Returns deploys that are or were live, newest first. @throws {Problem} `app_not_found` */
+/**
+ * Returns the deploys that are or were live, newest first, among the newest `DEPLOYS_SEARCHED`.
+ * @throws {Problem} `app_not_found`
+ */
 export async function servedDeploys({ reads }: Context, appId: string): Promise<Deploy[]> {
   const page = await listDeploys(reads, appId, { status: null, before: null, limit: DEPLOYS_SEARCHED });
   if (page === null) throw new Problem('app_not_found');
   return page.rows.map(toDeploy).filter(({ status }) => status === 'live' || status === 'replaced');
 }
 
-/** Returns the newest deploy of each version whose release is kept. */
+/** Returns the newest deploy of each version whose release is still stored. @param deploys newest first */
 export function kept(deploys: Deploy[]): Deploy[] {
   const newest = new Map<string, Deploy>();
   for (const deploy of deploys)
@@ -73,7 +76,7 @@ export function kept(deploys: Deploy[]): Deploy[] {
   return [...newest.values()];
 }
 
-/** Returns the deploy that has a version's release; undefined when the version never went live. */
+/** Returns the newest deploy of a version, preferably with a stored release; undefined when `deploys` has none. */
 export function serving(deploys: Deploy[], version: string): Deploy | undefined {
   const of = deploys.filter((deploy) => deploy.version.id === version);
   return kept(of)[0] ?? of[0];
@@ -83,7 +86,7 @@ export function serving(deploys: Deploy[], version: string): Deploy | undefined 
  * Gives one version all requests of an app, and waits until it serves.
  * @param deploys the live deploy and earlier live ones
  * @returns the id of the live deploy
- * @throws {Problem} with the reason why it does not serve
+ * @throws {Problem} with the reason why the version does not serve
  */
 export async function serveAlone(
   context: Context,
@@ -102,7 +105,10 @@ export async function serveAlone(
   return live.id;
 }
 
-/** Makes a version live: an upload, or one whose release is kept. @throws {Problem} with the reason why it does not serve */
+/**
+ * Makes a version live, from its upload or a stored release.
+ * @throws {Problem} with the reason why the version does not serve
+ */
 async function deploy(
   context: Context,
   appId: string,
@@ -139,8 +145,8 @@ async function share(
 }
 
 /**
- * Orders the versions: first the one that becomes the live release, then the one that runs beside it. A live version that
- * keeps some requests stays first, because then no version must be deployed again.
+ * Orders two versions: first the one that becomes the live release, then the one that runs beside it. A live version with
+ * some requests stays first, because then the first version need not be deployed again.
  */
 function inOrder([one, other]: [Weighted, Weighted], live: string | undefined): [Weighted, Weighted] {
   const isFirst = one.percentage === 100 || (one.id === live && one.percentage > 0);
@@ -163,7 +169,10 @@ async function find(context: Context, appId: string, deploys: Deploy[], version:
   return { deploy };
 }
 
-/** @throws {Problem} `split_impossible` for a version with data that only one process may own */
+/**
+ * Checks that a version uses no data that only one process may own.
+ * @throws {Problem} `split_impossible`, `release_unavailable`
+ */
 async function requireNoData(
   context: Context,
   appId: string,
@@ -182,7 +191,7 @@ async function requireNoData(
     );
 }
 
-/** Returns what two versions cannot use at the same time, because it has one owner: the app's process. */
+/** Returns the resources of a release that two versions cannot use at the same time: only one process may own each. */
 function owned(release: DescribedRelease): string[] {
   const { databases, namespaces, buckets, vector_indexes, durable_objects, workflows, consumers, crons } =
     release;
@@ -198,7 +207,7 @@ function owned(release: DescribedRelease): string[] {
   ];
 }
 
-/** @throws {Problem} `invalid_input` */
+/** Checks that the versions differ, and that their percentages make 100. @throws {Problem} `invalid_input` */
 function requireWhole(versions: Weighted[]): void {
   const sum = versions.reduce((total, { percentage }) => total + percentage, 0);
   const [one, other] = versions;
@@ -234,7 +243,7 @@ export async function rollBack(context: Context, appId: string, deployId: string
   }
 }
 
-/** @throws {Problem} for a deploy that did not go live */
+/** Returns a deploy that went live. @throws {Problem} for a deploy that did not go live, or still runs */
 export function ended({ id, status, error, steps }: DeployFact): Deployed {
   if (status === 'live' || status === 'replaced')
     return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };

@@ -94,14 +94,14 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
   return { ...toKey(made), key };
 };
 
-/** @throws {Problem} `forbidden` when an API key would make a key that expires later than itself */
+/** Checks that an API key does not create a key that expires later than itself. @throws {Problem} `forbidden` */
 function requireNoLonger(actor: Actor, expiresAt: string | undefined): void {
   const own = keyOf(actor)?.expiresAt ?? null;
   if (own === null || (expiresAt !== undefined && expiresAt <= own)) return;
   throw new Problem('forbidden', `This API key expires at ${own}, and makes no keys that expire later.`);
 }
 
-/** Returns the id of an app. @param app its id or slug */
+/** Returns the id of an app; `app` itself when no app has this slug. @param app its id or slug */
 async function appOf({ reads }: Context, app: string): Promise<string> {
   return (await findAppBySlug(reads, app))?.id ?? app;
 }

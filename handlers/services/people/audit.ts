@@ -7,7 +7,7 @@ import { decodeNumbers } from '../cursor.ts';
 import { listAnswer } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-/** Entries that the export reads at once. */
+/** Number of audit entries that the export reads with one query. */
 const EXPORT_PAGE = 500;
 
 type Filter = Omit<Params<'audit.list'>, 'limit' | 'cursor'>;
@@ -19,7 +19,9 @@ const list: Service<'audit.list'> = async (context, { limit, cursor, ...filter }
 
 export const auditServices = { 'audit.list': list };
 
-/** Returns all entries that match the filter, newest first, as lines of JSON. Reads them as fast as the client does. */
+/**
+ * Streams all audit entries that match the filter, newest first, as lines of JSON. Queries them as fast as the client reads.
+ */
 export function auditLines(context: Context, filter: Filter): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let before: number | null = null;
@@ -34,7 +36,7 @@ export function auditLines(context: Context, filter: Filter): ReadableStream<Uin
   });
 }
 
-/** @throws {Problem} `forbidden` when an account asks for another's entries */
+/** Reads audit entries, an account's own if it is no admin. @throws {Problem} `forbidden` for another account's entries */
 function entries({ actor, reads }: Context, filter: Filter, before: number | null, limit: number) {
   const own = seesAppsOf(actor);
   if (own !== null && filter.account !== undefined) requireOwnAccount(actor, filter.account);

@@ -1,4 +1,4 @@
-// Invites to the control UI, by admins of the machine and by admins of an app.
+// Invites to the control UI, by admins of this Cellar and by admins of an app.
 import { findAccount, hasEmail } from '../../../sqlite/control/people/accounts.ts';
 import {
   findInvite,
@@ -41,7 +41,7 @@ const revoke: Service<'invites.revoke'> = async ({ db, at }, { id }) => {
   return null;
 };
 
-/** The answer does not reveal whether an account has the address. The address's owner reveals that by using the link. */
+/** Invites a person to an app. The answer does not reveal whether an account has the address. */
 const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email, role }) => {
   const { actor } = context;
   const by = actor.kind === 'account' && !actor.runs ? actor.id : null;
@@ -81,14 +81,14 @@ interface NewInvite {
   role: 'admin' | 'member' | 'guest';
   app: { id: string; role: 'view' | 'push' | 'admin' } | null;
   account: string | null;
-  /** The inviting admin of the app; null for admins of the machine. */
+  /** The account of the app's admin who invites; null for admins of this Cellar. */
   by: string | null;
 }
 
 /**
- * Creates an invite, and mails it if possible.
- * @param to the recipient's address, if known
- * @returns null when the app does not exist, or `by` has reached the limit of invites
+ * Creates an invite, and mails it if an address is known and Cellar can send e-mails.
+ * @param to the recipient's address; null when unknown
+ * @returns null when the app does not exist, or the limit of invites is reached
  */
 async function make(context: Context, { email, role, app, account, by }: NewInvite, to: string | null) {
   const { db, at, env } = context;
@@ -115,12 +115,15 @@ async function make(context: Context, { email, role, app, account, by }: NewInvi
   return { ...made, url, mail: { to, problem: await sendMail(context, mail) } };
 }
 
-/** Returns the caller's e-mail address. */
+/** Returns the caller's e-mail address; null without one. */
 async function addressOf({ reads, actor }: Context): Promise<string | null> {
   return (await findAccount(reads, accountOf(actor)))?.email ?? null;
 }
 
-/** Sends an e-mail. Never rejects: the link exists and can be sent by other means. @returns why it was not sent, or null */
+/**
+ * Sends an e-mail. Never rejects, because its link can also be sent by other means.
+ * @returns why it was not sent, or null
+ */
 async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | null> {
   try {
     return await host.call('POST /mail', {}, { body: { mail, owner: accountOf(actor) ?? '' } });

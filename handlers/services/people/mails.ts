@@ -1,4 +1,5 @@
-// Texts of e-mails. Users cannot put free text into them, because they are sent in this machine's name.
+// Texts of e-mails about invites and passwords. They contain no free text of users, because they are sent in this Cellar's
+// name.
 
 import type * as z from 'zod';
 import type { Bindings } from '../../bindings.ts';
@@ -10,7 +11,7 @@ export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, se
   return `${PUBLIC_UI_URL}/invite?token=${secret}`;
 }
 
-/** What each role on an app allows, as a verb. */
+/** Verbs for what each role on an app allows. */
 const MAY = { view: 'look at', push: 'deploy', admin: 'run' };
 
 /** A link in an e-mail. */

@@ -1,4 +1,4 @@
-// What the Worker of an app's live release is bound to.
+// The bindings of an app's live release.
 import type { DescribedRelease, Outward } from '../../contract/host/host-releases.ts';
 import type { Binding } from '../../contract/storage/bindings.ts';
 import { pageOf } from '../paging.ts';

@@ -1,4 +1,4 @@
-// Objects in apps' buckets. The app need not run.
+// Objects in apps' R2 buckets. These operations also work while the app is stopped.
 import type { Context } from '../../context.ts';
 import type { HostObject, UploadedPart } from '../../contract/host/host-routes.ts';
 import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../../contract/sizes.ts';
@@ -9,7 +9,7 @@ import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
 
-/** Attempts to read an object that changes concurrently. */
+/** Maximum attempts to read an object that changes concurrently. */
 const TRIES = 3;
 
 /** Location of an object: `id` is the app's id. */
@@ -89,7 +89,7 @@ const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload
 };
 
 /**
- * Streams a body to an object without buffering it. Call `authorize` first.
+ * Streams a request's body into an object, without buffering. The caller must have authorized the request.
  * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
  */
 export async function putObjectBody(context: Context, place: Place, request: Request): Promise<HostObject> {
@@ -98,7 +98,7 @@ export async function putObjectBody(context: Context, place: Place, request: Req
   return putObject(context, place, { content_type }, body);
 }
 
-/** Like `putObjectBody`, for one part of an upload. */
+/** Like `putObjectBody`, for a part of a multipart upload. */
 export async function putPartBody(
   context: Context,
   place: Place,
@@ -127,7 +127,7 @@ function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<
 const remove: Service<'storage.r2.delete'> = (context, place) =>
   context.host.call('DELETE /apps/:id/r2/object', { id: place.id }, { query: named(place) });
 
-/** An object's place without the app, as the host's calls name it. */
+/** Returns an object's bucket and key, which the host's calls take in the query. */
 function named({ bucket, key }: Place) {
   return { bucket, key };
 }
@@ -167,7 +167,7 @@ function bytesOf(
   return host.bytes('GET /apps/:id/r2/bytes', { id }, { query: { bucket, key, etag, ...part } });
 }
 
-/** Objects are untrusted content: a browser must not run them at the API's origin. */
+/** Returns the response with an object's bytes. `UNTRUSTED`: a browser must not run them at the API's origin. */
 function rawResponse(
   { size, etag, key, content_type }: HostObject,
   part: Part | null,
@@ -196,7 +196,7 @@ function escaped(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 
-/** Returns the content type that the app gave its object, if it is valid. */
+/** Returns the content type of an object if it is valid, else `application/octet-stream`. */
 function safeType(type: string | null): string {
   return type !== null && /^[\w.+-]+\/[\w.+-]+(?:\s*;\s*[\w-]+="?[\w.+-]+"?)*$/.test(type)
     ? type

@@ -1,4 +1,4 @@
-// SQL from an app's owner, run by the app's own D1. REST, RPC and Cloudflare's API share this code.
+// Runs SQL of an app's owner in the app's D1 database. REST, RPC and Cloudflare's API share this code.
 import type { Context } from '../../context.ts';
 import type {
   DatabaseAnswer,
@@ -9,7 +9,7 @@ import type {
 import { sentence } from '../../host/host-client.ts';
 import { Problem } from '../../problem.ts';
 
-/** SQLite refused a statement. Its transaction was rolled back. */
+/** SQLite refused a statement. The transaction of all statements was rolled back. */
 export class QueryFailed extends Problem {
   /** SQLite's error message. */
   readonly words: string;
@@ -21,8 +21,8 @@ export class QueryFailed extends Problem {
 
 /**
  * Runs queries in one transaction.
- * @returns the results of each query's statements, and the duration of all
- * @throws {QueryFailed}; {Problem} when no process can run them
+ * @returns the results of each query's statements, and the duration of all queries, in ms
+ * @throws {QueryFailed}; {Problem} when no process of the app can run the queries
  */
 export async function runQueries(
   { host }: Context,
@@ -34,7 +34,7 @@ export async function runQueries(
   return doneOf(await host.call('POST /apps/:id/storage/query', { id: appId }, given));
 }
 
-/** Runs an SQL file in one transaction. @throws as `runQueries` */
+/** Runs an SQL file in one transaction. @throws as `runQueries` does */
 export async function runFile(
   { host }: Context,
   appId: string,

@@ -60,7 +60,7 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   return statements ? written : written[0]!;
 };
 
-/** Returns the result of several statements: the sum of their changes, and the rows of the last one. */
+/** Returns the result of a query with several statements: the sum of their changes, and the rows of the last statement. */
 function writtenOf(results: StatementResult[], duration_ms: number) {
   const { meta, columns = [], rows = [] } = results.at(-1) ?? {};
   const last = meta?.last_row_id;
@@ -87,7 +87,10 @@ const kvPut: Service<'storage.kv.put'> = async (context, { value_base64, ...entr
   return { key: entry.key };
 };
 
-/** Sets the value of a key. Call `authorize` first. @param value of a known length: a stream is passed on as it comes */
+/**
+ * Sets the value of a key. The caller must have authorized the request.
+ * @param value the value, of a known length. A stream is not buffered
+ */
 export async function putValue(
   context: Context,
   { id, namespace_id, key, expires_at, metadata = null }: z.output<typeof kvValue>,
@@ -135,7 +138,7 @@ export const storageServices = {
   'storage.kv.delete': kvDelete,
 };
 
-/** Builds a query of tables. Paging applies to a table; a statement returns all rows. */
+/** Checks which of `sql` and `table` is given, and fills missing fields with null. @throws {Problem} `invalid_input` */
 function tableQuestion(asked: {
   sql?: string | undefined;
   table?: string | undefined;
@@ -154,7 +157,7 @@ function oneOf(path: string, other: string) {
   return invalidInput([{ path, message: `cannot be given together with ${other}` }]);
 }
 
-/** Returns a short name for a list with filters, because each of its cursors contains the name. */
+/** Returns a short name for a list with filters: a hash, because each cursor of the list contains the name. */
 async function listName(...words: (string | null | undefined)[]): Promise<string> {
   return (await hashOf(JSON.stringify(words))).slice(0, 24);
 }

@@ -1,4 +1,4 @@
-// The vector indexes of apps. The app need not run.
+// The vector indexes of apps. These operations also work while the app is stopped.
 import type { Context } from '../../context.ts';
 import type { Result } from '../../contract/index.ts';
 import type { Service } from '../types.ts';
@@ -15,7 +15,7 @@ const read: Service<'storage.vectorize.read'> = (context, { id, index, call, arg
 const write: Service<'storage.vectorize.write'> = (context, { id, arguments: given = {}, ...asked }) =>
   writeBody(context, { id, ...asked }, new Blob([JSON.stringify(given)]).stream(), JSON_TYPE);
 
-/** Passes the body of an insert on without buffering it. Call `authorize` first. */
+/** Streams the body of a write to the host, without buffering. The caller must have authorized the request. */
 export async function writeBody(
   context: Context,
   { id, index, call }: { id: string; index: string; call: string },

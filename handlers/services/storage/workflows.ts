@@ -1,4 +1,4 @@
-// Workflows of an app. Stored instances are read like other storage; only the app's process changes them.
+// Workflows of an app. The host reads stored instances itself, like other storage. Only a process of the app changes them.
 import type { Context } from '../../context.ts';
 import type { WorkflowAction } from '../../contract/host/host-storage.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
@@ -27,7 +27,7 @@ const create: Service<'workflows.instances.create'> = async (context, { id, work
   return (await act(context, id, { ...named, action: 'create', params: params ?? {} }))!;
 };
 
-/** Implements an operation that needs only an instance's id. */
+/** Returns the implementation of an action without options. */
 function change(action: 'pause' | 'resume'): Service<'workflows.instances.pause'> {
   return async (context, { id, workflow, instance }) =>
     (await act(context, id, { workflow, action, instance }))!;
@@ -47,7 +47,7 @@ const remove: Service<'workflows.instances.delete'> = async (context, { id, work
   return null;
 };
 
-/** Has a process of the app make or change an instance. */
+/** Has a process of the app create or change an instance. */
 async function act(context: Context, id: string, body: WorkflowAction) {
   return context.host.call('POST /apps/:id/workflows/act', { id }, { body });
 }

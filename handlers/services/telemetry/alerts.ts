@@ -10,7 +10,7 @@ import { invalidInput } from '../../transports/validate.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-/** Format of the host's ids: other ids belong to no alert. */
+/** Format of the ids that the host gives alerts. No alert has another id. */
 const ALERT_ID = /^[0-9a-z]{16}$/;
 
 const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
@@ -25,7 +25,7 @@ const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
 };
 
 const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) => {
-  // Undefined fields are dropped by JSON.
+  // The fields with the value `undefined` are not sent, because JSON drops them.
   const settings = given as AlertSettings;
   if (settings.url !== undefined) await requireRecipient(context, settings.url);
   if (alert_id !== undefined) {
@@ -51,7 +51,11 @@ export const alertServices = {
   'alerts.test': test,
 };
 
-/** Keeps an app from sending its text to strangers from Cellar's e-mail address. @throws {Problem} `invalid_input` */
+/**
+ * Checks that an alert's e-mail address is one of an account, unless an admin of this Cellar sets it. Otherwise apps could
+ * send text to strangers from Cellar's e-mail address.
+ * @throws {Problem} `invalid_input`
+ */
 async function requireRecipient({ actor, db }: Context, url: string): Promise<void> {
   const address = recipientOf(url);
   if (address === null || seesAppsOf(actor) === null || (await hasEmail(db, address.toLowerCase()))) return;

@@ -1,4 +1,4 @@
-// Metrics of an app. The host stores them, so a sleeping app need not wake.
+// Metrics, requests, spans and data points of an app. The host stores them, so reading them does not wake a sleeping app.
 import type { Context } from '../../context.ts';
 import type { TelemetryAnswers } from '../../contract/host/host-routes.ts';
 import { decodeNumbers, encodeCursor } from '../cursor.ts';

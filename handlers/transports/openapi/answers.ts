@@ -44,7 +44,7 @@ export function failures(operation: Operation): Json {
   return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes]);
 }
 
-/** Returns error responses for these codes by status, and for `rate_limited`, which the edge can give for any route. */
+/** Returns error responses for these codes by status, and for `rate_limited`, with which the edge can answer any request. */
 export function problems(codes: readonly ErrorCode[], isRpc = false): Json {
   const type = isRpc ? 'application/json' : 'application/problem+json';
   const schema = { $ref: `#/components/schemas/${isRpc ? 'RpcFailure' : 'Problem'}` };

@@ -10,7 +10,7 @@ import { failures, problemSchema, problems, rpcFailure, successes, WITH_BODY } f
 
 const declared: readonly Operation[] = operations;
 
-/** Returns the document. @param url the API's public URL */
+/** Returns the OpenAPI document. @param url the API's public URL */
 export function openapi(url: string): Json {
   const paths: Record<string, Json> = {};
   const add = (path: string, method: string, described: Json) => {
@@ -111,7 +111,7 @@ function headersOf({ kind }: Operation): string[] {
   return kind === 'bytes' ? ['Range', 'If-None-Match'] : [];
 }
 
-/** Normalizes a name to the variable of generated clients. */
+/** Normalizes a name, so that names with the same variable in generated clients are equal. */
 function variableOf(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, '');
 }
@@ -179,7 +179,7 @@ function describeOther(route: OtherRoute): Json {
   };
 }
 
-/** Returns the content of a type without a schema in the contract: text, bytes, or any JSON. */
+/** Returns the OpenAPI content for a media type without a schema in the contract: text, bytes, or any JSON. */
 function contentOf(type: string): Json {
   if (type === 'application/json') return {};
   return { schema: { type: 'string', ...(!type.startsWith('text/') && { format: 'binary' }) } };
